@@ -1,0 +1,40 @@
+/* Doorbells: how one process sleeps until another has news for it.
+ *
+ * The sleeper goes announce, look again, sleep; the ringer goes publish, look at the announcement, wake. Between the two
+ * halves of each stands a full fence, so at least one side sees the other:
+ *
+ *   sleeper                                   ringer
+ *   ticket = bell_announce(bell)   [B1]       publish the news
+ *   look for news; if there is some,          bell_ring(bell)                [B2]
+ *       bell_cancel(bell)                        nobody announced: returns at once, no system call
+ *   else bell_sleep(bell, ticket, limit)
+ *
+ * Every sleep has a limit, so a lost or forged ring costs lateness, never a hang. Nobody holds anything while asleep: a
+ * sleeper that dies leaves `asleep` set, which costs the next ringer one needless system call. Several threads or
+ * processes may sleep on one bell; a ring wakes them all and each looks for itself.
+ */
+#ifndef ORBITMQ_BELL_H
+#define ORBITMQ_BELL_H
+
+#include "segment.h"
+
+struct bell {
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t rung;   /* the futex word: counts rings that woke; only grows, wraps */
+    _Atomic uint32_t asleep;                        /* 1 from an announcement until the ring or cancel that answers it */
+};
+static_assert(sizeof(struct bell) == SEGMENT_LINE, "a bell owns exactly one line");
+
+#define BELL_LIMIT_NS UINT64_C(100000000) /* the longest sleep between two looks: 100 ms */
+
+enum bell_wake { BELL_RUNG = 0, BELL_TIMEOUT = 1, BELL_SIGNAL = 2 };
+
+uint32_t bell_announce(struct bell *bell);
+void bell_cancel(struct bell *bell);
+
+/* Sleeps until a ring after the ticket, a signal, or limit_ns have passed. */
+enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns);
+
+/* Rings; returns true if somebody had announced and so a system call was made. */
+bool bell_ring(struct bell *bell);
+
+#endif

@@ -1,0 +1,19 @@
+/* Big-endian loads and stores, for the formats on disk. Rings and control blocks use native byte order instead. */
+#ifndef ORBITMQ_BYTES_H
+#define ORBITMQ_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "OrbitMQ supports little-endian machines (x86-64, aarch64)"
+#endif
+
+static inline uint16_t load_be16(const void *at) { uint16_t v; memcpy(&v, at, 2); return __builtin_bswap16(v); }
+static inline uint32_t load_be32(const void *at) { uint32_t v; memcpy(&v, at, 4); return __builtin_bswap32(v); }
+static inline uint64_t load_be64(const void *at) { uint64_t v; memcpy(&v, at, 8); return __builtin_bswap64(v); }
+static inline void store_be16(void *at, uint16_t v) { v = __builtin_bswap16(v); memcpy(at, &v, 2); }
+static inline void store_be32(void *at, uint32_t v) { v = __builtin_bswap32(v); memcpy(at, &v, 4); }
+static inline void store_be64(void *at, uint64_t v) { v = __builtin_bswap64(v); memcpy(at, &v, 8); }
+
+#endif

@@ -1,0 +1,55 @@
+/* ConsumeQueue files: 20-byte big-endian units (u64 physical offset, u32 size, i64 tags code), queue_file_units to a file,
+ * <store>/consumequeue/<topic>/<queue id>/<20-digit byte offset>. See docs/formats/consumequeue.md.
+ *
+ * reput writes through consume_queue_writer, one a queue slot, opened when the first unit comes; files are sparse at full length,
+ * reserved in growing steps up to CONSUME_QUEUE_RESERVE ahead of the units, mapped MADV_RANDOM. Readers use consume_queue_reader.
+ */
+#ifndef ORBITMQ_CONSUME_QUEUE_H
+#define ORBITMQ_CONSUME_QUEUE_H
+
+#include "bytes.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONSUME_QUEUE_UNIT 20u
+#define CONSUME_QUEUE_RESERVE (256u << 10)
+
+struct queue_unit {
+    uint64_t physical_offset;
+    uint32_t size;
+    int64_t tags_code;
+};
+
+static inline struct queue_unit queue_unit_load(const uint8_t *at)
+{
+    return (struct queue_unit){load_be64(at), load_be32(at + 8), (int64_t)load_be64(at + 12)};
+}
+
+struct consume_queue_writer {
+    uint8_t *data;      /* the mapped file, or NULL */
+    uint64_t first;     /* queue offset of data[0] */
+    uint64_t reserved;  /* units of this file that may be written */
+};
+
+/* <store>/consumequeue/<topic>/<queue id>; path has room for 4096 bytes. */
+void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id);
+
+/* Writes the unit at its fixed place; the folder and file are made when they are missing, and when a file begins after the
+ * first unit of its range the units before are filled as RocketMQ does (0, 0x7FFFFFFF, 0). Writing one again changes
+ * nothing. Returns 0, or an errno (ENOSPC above all) with nothing written. */
+int consume_queue_put(struct consume_queue_writer *writer, const char *folder, uint32_t file_units, uint64_t queue_offset,
+                      const struct queue_unit *unit);
+void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t file_units);
+
+struct consume_queue_reader {
+    const uint8_t *data;
+    uint64_t first;
+};
+
+/* The unit's bytes, of which *units follow each other in this file, or NULL with errno. The caller has seen
+ * queue_offset < max_offset. */
+const uint8_t *consume_queue_at(struct consume_queue_reader *reader, const char *folder, uint32_t file_units,
+                                uint64_t queue_offset, uint64_t *units);
+void consume_queue_reader_close(struct consume_queue_reader *reader, uint32_t file_units);
+
+#endif

@@ -1,0 +1,141 @@
+/* The control block and the wake words: what the processes of a tree know of each other.
+ *
+ * The control block is written by the broker's processes only; clients map it read-only. The wake segment is the one that
+ * clients may write too: bells and news bits, where a lie costs a late or spurious wake of at most BELL_LIMIT_NS.
+ */
+#ifndef ORBITMQ_CONTROL_H
+#define ORBITMQ_CONTROL_H
+
+#include "bell.h"
+#include "counters.h"
+#include "lane.h"
+#include "session.h"
+
+#define SESSIONS_MAX 1024u
+#define SESSION_WORDS (SESSIONS_MAX / 64)
+#define QUEUES_MAX 65536u
+#define QUEUE_WORDS (QUEUES_MAX / 64)
+#define GROUPS_MAX 1024u
+#define ACTORS_MAX 32u
+
+/* A position that only grows, and beside it why it may have stopped. */
+struct position {
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t value;
+    _Atomic uint32_t error;      /* errno that stopped it, 0 while it may grow */
+};
+
+/* The writer's commit record: two slots, flipped by one store to `version`, so that a successor sees either the whole of
+ * a batch or nothing of it. Slot version & 1 is the valid one. */
+struct commit_slot {
+    uint64_t wrote;               /* end of the log */
+    uint64_t store_ms;            /* newest store timestamp given out */
+    uint64_t applied[LANES_MAX];  /* how far each lane is in the log */
+};
+struct commit_record {
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t version; /* [C1] release: slot before version */
+    _Alignas(SEGMENT_LINE) struct commit_slot slot[2];
+};
+
+enum session_state { SESSION_FREE = 0, SESSION_READY = 1, SESSION_CLOSING = 2, SESSION_DRAINED = 3, SESSION_FAULTY = 4 };
+
+/* What the broker itself knows of a session; clients cannot write here. */
+struct session_entry {
+    /* the coordinator's; SESSION_DRAINED and SESSION_FAULTY are the handler's answers */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t state; /* release after the rest of the line [E1] */
+    int32_t descriptor;   /* number of the memfd in the supervisor: /proc/<supervisor>/fd/<descriptor> */
+    uint64_t inode;       /* of the memfd, to tell it from a later one under the same number */
+    struct session_shape shape;
+    /* the handler's: where it stands in the submission ring, and the sequence of the last message before there. Two slots,
+     * flipped by `version`, because the pair must be whole when a successor reads it */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t taken_version;
+    struct { uint64_t position, sequence; } taken[2];
+    /* the writer's: verdicts delivered; the copy in the session is for the client */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t completed;
+};
+
+struct group_entry {
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t epoch; /* raised at every new assignment; the low 16 bits stand in offset words */
+};
+
+enum tree_state { TREE_STARTING = 1, TREE_RUNNING = 2, TREE_STOPPING = 3, TREE_STOPPED = 4 };
+
+/* Set once by the supervisor, before any actor starts. Sizes in bytes, times in milliseconds. */
+struct settings {
+    uint64_t log_file_size;       /* of one CommitLog file */
+    uint64_t lane_capacity;
+    uint32_t queue_file_units;    /* units of one ConsumeQueue file */
+    uint32_t index_slots;         /* of one IndexFile */
+    uint32_t index_entries;       /* likewise, one more than it may hold */
+    uint32_t lanes;               /* send handlers */
+    uint32_t message_max;         /* largest record */
+    uint32_t flush_interval_ms;
+    uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked */
+    uint32_t read_only;
+    uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
+    uint8_t store_host[8];
+    uint32_t supervisor_pid;
+    uint32_t zero;
+    char store[3968];             /* absolute path of the store's root, NUL-terminated */
+};
+
+struct control {
+    struct segment_header header;
+    struct settings settings;
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t tree_state;
+    _Atomic uint32_t sessions_version; /* raised when a session entry changes state */
+    _Alignas(SEGMENT_LINE) struct position wrote;     /* the writer's */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t wrote_ms; /* store timestamp of the newest record below wrote; stored after it */
+    struct position flushed;   /* the flush service's: durable below here */
+    struct position confirmed; /* the replica's */
+    struct position reput;     /* reput's: readable below here */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t reput_ms; /* reput's: store timestamp of the newest record below reput */
+    struct position allocated; /* the flush service's: end of the last CommitLog file that is ready; error: why no more */
+    struct position min_offset; /* the flush service's: start of the oldest CommitLog file */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t flush_wanted; /* the writer's: end of the newest record somebody waits for */
+    struct bell writer_bell;
+    struct bell reput_bell;
+    struct commit_record commit;
+    /* [lane][word]: sessions with fresh verdicts whose clients sleep; the writer sets bits, the handler takes them */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
+    /* [word]: queues with arrivals for more than one waiter; reput sets bits, the notifier takes them */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t dirty[QUEUE_WORDS];
+    struct session_entry sessions[SESSIONS_MAX];
+    struct group_entry groups[GROUPS_MAX];
+    struct actor_page actors[ACTORS_MAX];
+};
+
+/* Which page is whose. Handlers follow from ACTOR_HANDLER on. */
+enum actor_index {
+    ACTOR_SUPERVISOR = 0,
+    ACTOR_REPUT = 1,
+    ACTOR_WRITER = 2,
+    ACTOR_FLUSH = 3,
+    ACTOR_NOTIFIER = 4,
+    ACTOR_COORDINATOR = 5,
+    ACTOR_HANDLER = 8,
+};
+
+struct wake {
+    struct segment_header header;
+    struct bell handler[LANES_MAX];
+    struct bell notifier;
+    struct bell flush;    /* the flush service sleeps here */
+    struct bell flushed;  /* everybody who waits for the flushed position sleeps here */
+    /* [lane][word]: sessions whose submission ring has news */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t news[LANES_MAX][SESSION_WORDS];
+    /* sessions whose list of interests has changed */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t interests[SESSION_WORDS];
+};
+
+void control_init(struct control *control, const struct settings *settings, uint64_t generation);
+void wake_init(struct wake *wake, uint64_t generation);
+
+/* A session belongs to the handler slot % lanes. */
+static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % settings->lanes; }
+
+/* The commit record's valid slot, copied. */
+struct commit_slot commit_read(const struct commit_record *record);
+/* Fills the other slot and flips. The writer only. */
+void commit_write(struct commit_record *record, const struct commit_slot *slot);
+
+#endif

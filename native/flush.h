@@ -1,0 +1,19 @@
+/* The flush service: makes the log durable, in time or on demand, and keeps CommitLog files ready ahead of the writer. */
+#ifndef ORBITMQ_FLUSH_H
+#define ORBITMQ_FLUSH_H
+
+#include "run.h"
+#include "tree.h"
+
+struct flush;
+
+struct flush *flush_open(struct tree *tree);
+void flush_close(struct flush *flush);
+
+/* Syncs everything up to the wrote position that it reads first; returns bytes made durable. */
+uint64_t flush_step(struct flush *flush);
+
+/* RUN_NEED: the next CommitLog file is to be made (Python does that: store/mapped_file.py), then call again. */
+enum run_result flush_run(struct flush *flush, uint32_t limit_ms);
+
+#endif

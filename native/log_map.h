@@ -1,0 +1,48 @@
+/* A process's private view of the CommitLog: which of its files are mapped where. Read-only for everybody but the writer.
+ *
+ * Files are mapped whole when first touched and stay mapped until log_map_forget or log_map_close; a reader that hands out
+ * views of a mapping keeps the handle alive (the Python side counts them). At most LOG_MAP_SLOTS files are mapped at once;
+ * the least recently used one goes first, but never one that is pinned.
+ */
+#ifndef ORBITMQ_LOG_MAP_H
+#define ORBITMQ_LOG_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOG_MAP_SLOTS 64u
+
+struct log_file {
+    uint8_t *data;    /* NULL: this slot is unused */
+    uint64_t start;   /* physical offset of data[0] */
+    uint64_t used_at; /* tick of the last log_map_at */
+    uint32_t pins;
+};
+struct log_map {
+    char folder[4096]; /* <store>/commitlog */
+    uint64_t file_size;
+    bool writable;
+    uint64_t tick;
+    struct log_file *last; /* the slot of the previous look-up */
+    struct log_file files[LOG_MAP_SLOTS];
+};
+
+/* store: root of the store. */
+void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bool writable);
+void log_map_close(struct log_map *map);
+
+/* Address of a physical offset, valid to the end of its file, or NULL with errno: ENOENT (no such file), EIO (its length is
+ * not file_size), or what open and mmap say. */
+uint8_t *log_map_at(struct log_map *map, uint64_t physical_offset);
+
+/* The file that holds physical_offset, mapped and pinned once more, or NULL with errno. */
+struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset);
+void log_map_unpin(struct log_map *map, struct log_file *file);
+
+/* Unmaps files that end at or before min_offset and are not pinned. */
+void log_map_forget(struct log_map *map, uint64_t min_offset);
+
+/* <folder>/<20 digits>; path has room for 4128 bytes. */
+void log_file_path(char *path, const char *folder, uint64_t start);
+
+#endif

@@ -1,0 +1,115 @@
+/* One CommitLog record, version 1, big-endian; docs/formats/commitlog.md draws it. Offsets below are for IPv4 hosts, the
+ * only ones OrbitMQ writes itself; the parser accepts both.
+ *
+ *   0   u32 total size      4   u32 magic 0xDAA320A7   8   u32 body CRC & 0x7FFFFFFF   12  u32 queue id   16 u32 flag
+ *   20  u64 queue offset    28  u64 physical offset    36  u32 sysFlag                 40  u64 born ms    48 born host 4+4
+ *   56  u64 store ms        64  store host 4+4         72  u32 reconsume times         76  u64 prepared transaction offset
+ *   84  u32 body size       88  body, then u8 topic size, topic, u16 properties size, properties
+ *
+ * Every record of OrbitMQ's ends its properties with the CRC property of RocketMQ 5: "__CRC32#" 0x01, ten decimal digits with
+ * the least significant first, 0x02 (20 bytes): the CRC, & 0x7FFFFFFF, of all bytes of the record before those 20.
+ *
+ * An image is a finished record with three zero holes: queue offset, physical offset, store ms. The CRC property stays
+ * unwritten in it too; record_finish fills all of them.
+ */
+#ifndef ORBITMQ_RECORD_H
+#define ORBITMQ_RECORD_H
+
+#include "properties.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RECORD_MAGIC 0xDAA320A7u
+#define RECORD_BLANK 0xCBD43194u
+#define RECORD_BLANK_SIZE 8u
+#define RECORD_FIXED 91u   /* bytes of a record beside body, topic and properties */
+#define RECORD_BODY_AT 88u
+#define RECORD_CRC_SIZE 20u
+#define RECORD_QUEUE_OFFSET_AT 20u
+#define RECORD_PHYSICAL_AT 28u
+#define RECORD_STORE_MS_AT 56u
+#define TOPIC_SIZE_MAX 127u
+
+enum {
+    SYSFLAG_COMPRESSED = 0x1,
+    SYSFLAG_TRANSACTION = 0xC,
+    SYSFLAG_BORN_IPV6 = 0x10,
+    SYSFLAG_STORE_IPV6 = 0x20,
+};
+
+/* What a handler knows of a message. Pointers may point into memory that a hostile client still writes: record_encode
+ * copies first and computes CRCs of its own copy. properties exclude the CRC property; a trailing 0x02 is dropped. */
+struct record_parts {
+    const uint8_t *topic;
+    const uint8_t *properties;
+    const uint8_t *body;
+    uint32_t topic_size;
+    uint32_t properties_size;
+    uint32_t body_size;
+    uint32_t queue_id;
+    uint32_t flag;
+    uint32_t sys_flag;
+    uint32_t reconsume_times;
+    uint64_t born_ms;
+    uint64_t prepared_offset;
+    uint8_t born_host[8];  /* IPv4 address and port as stored */
+    uint8_t store_host[8];
+};
+
+/* Bytes of the finished record, CRC property included. */
+uint32_t record_image_size(const struct record_parts *parts);
+
+/* What the writer needs to finish an image without reading it. */
+struct record_seal {
+    uint32_t crc;          /* CRC of the image's bytes before the CRC property, holes zero */
+    uint32_t hole_operator; /* crc32_operator(bytes between the end of the store-ms hole and the CRC property) */
+};
+
+/* Writes the image to `image` (record_image_size bytes). */
+void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal);
+
+/* Fills the holes and the CRC property of a copy of an image that already lies in the log. */
+void record_finish(uint8_t *record, uint32_t size, const struct record_seal *seal, uint64_t queue_offset,
+                   uint64_t physical_offset, uint64_t store_ms);
+
+/* A record as a reader sees it: all slices point into the log. */
+struct record_view {
+    uint32_t total_size;
+    uint32_t body_crc;
+    uint32_t queue_id;
+    uint32_t flag;
+    uint32_t sys_flag;
+    uint32_t reconsume_times;
+    uint64_t queue_offset;
+    uint64_t physical_offset;
+    uint64_t born_ms;
+    uint64_t store_ms;
+    uint64_t prepared_offset;
+    struct slice born_host;  /* 8 or 20 bytes */
+    struct slice store_host;
+    struct slice body;
+    struct slice topic;
+    struct slice properties; /* as stored, CRC property included */
+};
+
+enum record_fault {
+    RECORD_GOOD = 0,
+    RECORD_IS_BLANK = 1,  /* the rest of this file is empty */
+    RECORD_END = 2,       /* total size and magic are zero: nothing was written here */
+    RECORD_BAD_MAGIC = 3,
+    RECORD_BAD_SIZE = 4,  /* total size differs from the sum of the parts, or passes `available` */
+    RECORD_BAD_BODY_CRC = 5,
+    RECORD_BAD_CRC = 6,   /* the CRC property disagrees */
+    RECORD_BAD_PLACE = 7, /* the stored physical offset is not where the record lies */
+};
+
+/* Reads the record at `at`, of which `available` bytes may be read. Checks the shape only. */
+enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view);
+
+/* record_parse, then place, body CRC and (where there is one) the CRC property. */
+enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view);
+
+/* True when the body matches its CRC. A body with CRC 0 and size 0 is good. */
+bool record_body_good(const struct record_view *view);
+
+#endif
