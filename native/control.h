@@ -130,6 +130,41 @@ struct wake {
 void control_init(struct control *control, const struct settings *settings, uint64_t generation);
 void wake_init(struct wake *wake, uint64_t generation);
 
+/* For Python, which sees atomics only through these. */
+struct positions_seen {
+    uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
+    uint32_t wrote_error, flushed_error, reput_error, allocated_error;
+};
+void control_positions(const struct control *control, struct positions_seen *seen);
+struct settings *control_settings(struct control *control);
+struct actor_page *control_actor(struct control *control, uint32_t index);
+uint32_t control_tree_state(const struct control *control);
+void control_set_tree_state(struct control *control, uint32_t state);
+
+/* The supervisor, before the first actor starts: where recovery ended, and where reput has to begin. */
+void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
+                       uint64_t allocated, uint64_t store_ms);
+
+/* The flush service's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
+void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
+void control_set_min_offset(struct control *control, uint64_t min_offset);
+
+/* The coordinator: session_open_entry fills a FREE entry and makes it READY; session_set_state moves it on. Both raise
+ * sessions_version. */
+void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
+void session_set_state(struct control *control, uint32_t slot, uint32_t state);
+uint32_t session_get_state(const struct control *control, uint32_t slot);
+/* Shape (and descriptor) of the entry as it stands; completed: verdicts delivered. */
+void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,
+                       uint64_t *completed);
+
+uint64_t group_epoch(const struct control *control, uint32_t group);
+/* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the
+ * new epoch and report Fenced [G1]. */
+uint64_t group_raise_epoch(struct control *control, uint32_t group);
+/* Only for an epoch that has to survive the tree: sets it where it is still 0. */
+void group_set_epoch(struct control *control, uint32_t group, uint64_t epoch);
+
 /* A session belongs to the handler slot % lanes. */
 static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % settings->lanes; }
 

@@ -43,6 +43,7 @@ struct lane {
 };
 
 static inline uint64_t lane_size(uint64_t capacity) { return offsetof(struct lane, ring) + ring_size(capacity); }
+uint64_t lane_size_of(uint64_t capacity);
 void lane_init(struct lane *lane, uint64_t capacity, uint64_t generation);
 
 #endif

@@ -87,4 +87,22 @@ enum topics_add_result { TOPICS_ADDED = 0, TOPICS_FULL = 1, TOPICS_QUEUES_FULL =
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index);
 
+/* For Python: a live topic's entry, and a queue's range. topic_see returns false for an empty entry. */
+struct topic_seen {
+    uint32_t first_slot, slot_capacity, queues, perm, name_size;
+    uint8_t name[TOPIC_NAME_MAX + 1]; /* NUL-terminated */
+};
+bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
+uint32_t topics_capacity(const struct topics *topics);
+/* The coordinator: more queues for a topic, up to its slot_capacity. */
+void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
+
+struct queue_seen {
+    uint64_t next_offset, max_offset, min_offset, physical_end;
+    uint32_t topic, queue_id;
+};
+void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
+/* The supervisor, after recovery and before the first actor starts. */
+void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
+
 #endif

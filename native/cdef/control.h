@@ -1,0 +1,48 @@
+struct session_shape {
+    uint32_t slot, epoch, window, queue_capacity;
+    uint64_t sq_capacity;
+    uint32_t message_max, pid;
+};
+struct settings {
+    uint64_t log_file_size, lane_capacity;
+    uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_batch;
+    uint32_t read_only, spin_us;
+    uint8_t store_host[8];
+    uint32_t supervisor_pid, zero;
+    char store[3968];
+};
+struct positions_seen {
+    uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
+    uint32_t wrote_error, flushed_error, reput_error, allocated_error;
+};
+struct control { ...; };
+struct wake { ...; };
+struct lane { ...; };
+struct actor_page;
+
+uint64_t lane_size_of(uint64_t capacity);
+void lane_init(struct lane *lane, uint64_t capacity, uint64_t generation);
+void control_init(struct control *control, const struct settings *settings, uint64_t generation);
+void wake_init(struct wake *wake, uint64_t generation);
+
+void control_positions(const struct control *control, struct positions_seen *seen);
+struct settings *control_settings(struct control *control);
+struct actor_page *control_actor(struct control *control, uint32_t index);
+uint32_t control_tree_state(const struct control *control);
+void control_set_tree_state(struct control *control, uint32_t state);
+void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
+                       uint64_t allocated, uint64_t store_ms);
+void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
+void control_set_min_offset(struct control *control, uint64_t min_offset);
+
+void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
+void session_set_state(struct control *control, uint32_t slot, uint32_t state);
+uint32_t session_get_state(const struct control *control, uint32_t slot);
+void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,
+                       uint64_t *completed);
+uint64_t session_size(const struct session_shape *shape);
+void session_init(void *memory, const struct session_shape *shape, uint64_t generation);
+
+uint64_t group_epoch(const struct control *control, uint32_t group);
+uint64_t group_raise_epoch(struct control *control, uint32_t group);
+void group_set_epoch(struct control *control, uint32_t group, uint64_t epoch);

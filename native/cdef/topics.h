@@ -1,0 +1,21 @@
+struct topics;
+struct topic_seen {
+    uint32_t first_slot, slot_capacity, queues, perm, name_size;
+    uint8_t name[128];
+};
+struct queue_seen {
+    uint64_t next_offset, max_offset, min_offset, physical_end;
+    uint32_t topic, queue_id;
+};
+uint64_t topics_size(uint32_t topic_capacity, uint32_t queue_capacity);
+void topics_init(struct topics *topics, uint32_t topic_capacity, uint32_t queue_capacity, uint64_t generation);
+uint32_t topic_hash(const uint8_t *name, uint32_t size);
+int topic_name_check(const uint8_t *name, uint32_t size, uint32_t *at);
+uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t size);
+int topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues, uint32_t slot_capacity,
+               uint32_t perm, uint32_t *index);
+bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
+uint32_t topics_capacity(const struct topics *topics);
+void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
+void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
+void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);

@@ -1,0 +1,139 @@
+#include "tree.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t clock_read_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t clock_real_ms(void) { return clock_read_ns(CLOCK_REALTIME) / 1000000u; }
+uint64_t clock_ms(void) { return clock_read_ns(CLOCK_MONOTONIC) / 1000000u; }
+uint64_t clock_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
+
+struct tree *tree_attach(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor)
+{
+    assert(lane_count <= LANES_MAX && actor < ACTORS_MAX);
+    assert(segment_check(control, SEGMENT_CONTROL, sizeof(struct control)) == SEGMENT_GOOD);
+    assert(segment_check(topics, SEGMENT_TOPICS, ((struct segment_header *)topics)->size) == SEGMENT_GOOD);
+    assert(segment_check(wake, SEGMENT_WAKE, sizeof(struct wake)) == SEGMENT_GOOD);
+    struct tree *tree = calloc(1, sizeof *tree);
+    if (!tree)
+        return NULL;
+    tree->control = control;
+    tree->topics = topics;
+    tree->wake = wake;
+    for (uint32_t i = 0; i < lane_count; i++)
+        tree->lanes[i] = lanes[i];
+    tree->page = &tree->control->actors[actor];
+    return tree;
+}
+
+static void unmap(struct tree *tree, struct session_map *map)
+{
+    munmap(map->session, map->size);
+    memset(map, 0, sizeof *map);
+    count(tree->page, COUNT_SESSIONS, UINT64_MAX); /* one less */
+}
+
+void tree_detach(struct tree *tree)
+{
+    for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++)
+        if (tree->sessions[slot].epoch)
+            unmap(tree, &tree->sessions[slot]);
+    free(tree);
+}
+
+/* True while the session in this entry may still be read and answered. */
+static bool entry_open(const struct session_entry *entry)
+{
+    /* acquire: state before the rest of the entry. Pairs with the coordinator's release [E1]. */
+    const uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+    return state == SESSION_READY || state == SESSION_CLOSING;
+}
+
+/* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the one, of the right size, and can
+ * not be resized under us. */
+static bool map_session(struct tree *tree, const struct session_entry *entry, struct session_map *map)
+{
+    const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", tree->control->settings.supervisor_pid, entry->descriptor);
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0)
+        return false;
+    struct stat status;
+    const uint64_t size = session_size(&entry->shape);
+    void *memory = MAP_FAILED;
+    if (fstat(descriptor, &status) == 0 && (uint64_t)status.st_ino == entry->inode && (uint64_t)status.st_size == size &&
+        (fcntl(descriptor, F_GET_SEALS) & seals_needed) == seals_needed)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    if (memory == MAP_FAILED)
+        return false;
+    map->session = memory;
+    map->size = size;
+    map->shape = entry->shape;
+    map->epoch = entry->shape.epoch;
+    session_parts(map->session, &map->shape, &map->parts);
+    count(tree->page, COUNT_SESSIONS, 1);
+    return true;
+}
+
+struct session_map *tree_session(struct tree *tree, uint32_t slot, uint32_t epoch)
+{
+    if (slot >= SESSIONS_MAX || epoch == 0)
+        return NULL;
+    struct session_map *map = &tree->sessions[slot];
+    if (map->epoch == epoch)
+        return map;
+    const struct session_entry *entry = &tree->control->sessions[slot];
+    if (!entry_open(entry) || entry->shape.epoch != epoch)
+        return NULL;
+    if (map->epoch)
+        unmap(tree, map);
+    return map_session(tree, entry, map) ? map : NULL;
+}
+
+void tree_sweep(struct tree *tree)
+{
+    /* acquire: the entries' new states after the version. Pairs with the coordinator's release. */
+    const uint32_t version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
+    if (version == tree->sessions_version)
+        return;
+    tree->sessions_version = version;
+    for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
+        struct session_map *map = &tree->sessions[slot];
+        const struct session_entry *entry = &tree->control->sessions[slot];
+        if (map->epoch && !(entry_open(entry) && entry->shape.epoch == map->epoch))
+            unmap(tree, map);
+    }
+}
+
+void tree_beat(struct tree *tree)
+{
+    /* relaxed: a reader wants a fresh number, nothing is ordered by it */
+    atomic_store_explicit(&tree->page->heartbeat_ms, clock_ms(), memory_order_relaxed);
+    if (atomic_load_explicit(&tree->page->pid, memory_order_relaxed) != (uint32_t)getpid())
+        atomic_store_explicit(&tree->page->pid, (uint32_t)getpid(), memory_order_relaxed);
+}
+
+void tree_state(struct tree *tree, enum actor_state state, uint32_t error)
+{
+    atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
+    atomic_store_explicit(&tree->page->state, state, memory_order_release);
+}
+
+bool tree_stopping(const struct tree *tree)
+{
+    return atomic_load_explicit(&tree->control->tree_state, memory_order_relaxed) >= TREE_STOPPING;
+}
