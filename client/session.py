@@ -1,0 +1,57 @@
+"""What a producer or consumer needs of the connection beneath it: a session, and where the broker's segments are mapped.
+
+A session belongs to one process and one life of the broker tree. When the tree dies, or the process forks, its owner asks the
+opener for another one; addresses may all differ then, which is why they travel with the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHandle:
+    """A mapped session and the segments it works with. Whoever holds the handle keeps all of these mapped until `close`.
+
+    Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, which becomes readable when the tree has died;
+    -1 when nobody watches. `close` gives the session back and unmaps it; calling it again, or after the tree's death, or in a
+    forked child, must be harmless. No thread may use the addresses after it.
+    """
+
+    address: int
+    size: int
+    control_address: int
+    topics_address: int
+    wake_address: int
+    supervisor_fd: int
+    slot: int
+    epoch: int
+    window: int
+    sq_capacity: int
+    message_max: int
+    queue_capacity: int
+    pid: int
+    generation: int
+    close: Callable[[], None]
+
+
+class SessionOpener(Protocol):
+    """The connection to one broker, shared by the producers and consumers that were made from it."""
+
+    @property
+    def name(self) -> str:
+        """The broker's name, for messages."""
+
+    def open_session(
+        self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
+    ) -> SessionHandle:
+        """A fresh session, of a producer (window and sq_capacity, bytes, powers of two) or a consumer (queue_capacity).
+
+        Connects anew first when the connection is broken or was made before a fork. May be called from any thread.
+
+        Raises: BrokerNotRunning, BrokerStopped: nobody answers.
+            Full: the session table, or /dev/shm, has no room.
+            SettingError: a size that the broker does not allow.
+        """
