@@ -43,7 +43,7 @@ enum sender_result {
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
                    const struct control *control, const struct topics *topics, struct wake *wake, int supervisor);
 
-/* Opens a frame for messages to one topic, with room for at least `room` bytes of messages (strides). */
+/* Opens a frame for messages to one topic, with room for `room` bytes of messages (strides). */
 enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room);
 
 /* Adds a message to the open frame: copies the header and returns where properties, then body, go; NULL when the frame has no room
@@ -53,14 +53,29 @@ uint8_t *sender_add(struct sender *sender, const struct send_message *message);
 /* Ends the frame and publishes it; rings the handler if it sleeps. An empty frame vanishes. */
 void sender_close(struct sender *sender);
 
+/* Forgets the open frame, if there is one: none of it was published. For whoever finds the lock stolen, or gives up half way. */
+void sender_void(struct sender *sender);
+
+/* The waits below touch nothing of the sender that changes, so they may run beside another thread that holds the lock. */
+
+/* Sequence of the last message with a verdict. */
+uint64_t sender_completed(const struct sender *sender);
+
+/* False once nobody will answer this session any more: the tree has stopped or died, or the broker gave the session up. */
+bool sender_alive(const struct sender *sender);
+
+/* Spins until completed >= sequence, for at most limit_ns; false when it did not get there. Returns at once on one processor. */
+bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_ns);
+
 /* Waits until completed >= sequence: spins, then sleeps. timeout_ns 0: only looks; UINT64_MAX: without limit. */
 enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_t timeout_ns);
 
 /* Waits until the flushed position reaches `end`. */
 enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint64_t timeout_ns);
 
-/* Waits until the ring or the window has room again. */
-enum sender_result sender_wait_room(struct sender *sender, uint64_t timeout_ns);
+/* Waits until completed >= sequence or the handler has taken frames since the ring's head was at `head` (sq.head_seen when the
+ * frame did not fit): a sender that was told RING_FULL or WINDOW_FULL tries again after either. */
+enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, uint64_t head, uint64_t timeout_ns);
 
 /* The verdict of a completed message that is not settled yet, copied out. */
 struct completion sender_verdict(const struct sender *sender, uint64_t sequence);
