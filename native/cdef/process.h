@@ -1,0 +1,2 @@
+void process_name(const char *name);
+bool process_tie(int parent);

@@ -1,0 +1,29 @@
+#include "coordinator.h"
+
+uint64_t session_offset(struct session *session, const struct session_shape *shape, uint32_t i)
+{
+    assert(i < shape->queue_capacity);
+    struct session_parts parts;
+    session_parts(session, shape, &parts);
+    /* acquire: behind the fence of group_raise_epoch [G1] this is the member's last word that counts */
+    return atomic_load_explicit(&parts.offsets[i], memory_order_acquire);
+}
+
+void session_ring(struct session *session) { bell_ring(&session->bell); }
+
+void session_call_handler(struct control *control, struct wake *wake, uint32_t slot)
+{
+    assert(slot < SESSIONS_MAX);
+    const uint32_t lane = session_lane(&control->settings, slot);
+    /* release: the session's state before its news bit; pairs with the acquire where the handler takes the bit */
+    atomic_fetch_or_explicit(&wake->news[lane][slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
+    bell_ring(&wake->handler[lane]);
+}
+
+void session_call_notifier(struct wake *wake, uint32_t slot)
+{
+    assert(slot < SESSIONS_MAX);
+    /* release: as above; pairs with the acquire where the notifier takes the bit */
+    atomic_fetch_or_explicit(&wake->interests[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
+    bell_ring(&wake->notifier);
+}

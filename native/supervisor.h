@@ -1,0 +1,13 @@
+/* The words of an actor's page that are the supervisor's: which life of the actor this is, and what became of the last one. */
+#ifndef ORBITMQ_SUPERVISOR_H
+#define ORBITMQ_SUPERVISOR_H
+
+#include "control.h"
+
+/* Before the fork of an actor: its name, ACTOR_STARTING, no pid yet, and the next epoch, which it returns. */
+uint32_t supervisor_born(struct control *control, uint32_t actor, const char *name);
+
+/* After an actor's end, or of the supervisor itself. pid 0: none. */
+void supervisor_state(struct control *control, uint32_t actor, uint32_t pid, uint32_t state, uint32_t error);
+
+#endif

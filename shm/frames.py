@@ -1,0 +1,111 @@
+"""Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map; descriptors ride beside the first byte.
+
+    question   {"op": name, "id": n, ...}
+    answer     {"id": n, "ok": value}
+               {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import struct
+from typing import Any
+
+import msgpack
+
+from orbitmq import errors
+
+FRAME_MAX = 16 << 20
+DESCRIPTORS_MAX = 8
+
+_LENGTH = struct.Struct(">I")
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    payload: bytes = msgpack.packb(message)
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class Unpacker:
+    """Puts frames together from what a stream brings, with the descriptors that came beside them.
+
+    Raises (from feed): ProtocolError: a frame longer than 16 MiB, or one that is no msgpack map.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self.descriptors: list[int] = []
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        self._buffer += data
+        messages: list[dict[str, Any]] = []
+        while len(self._buffer) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._buffer)
+            if size > FRAME_MAX:
+                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes, the limit is {FRAME_MAX}")
+            end = _LENGTH.size + size
+            if len(self._buffer) < end:
+                break
+            try:
+                message = msgpack.unpackb(self._buffer[_LENGTH.size : end], strict_map_key=False)
+            except Exception as error:
+                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes: {error}") from error
+            if not isinstance(message, dict):
+                raise errors.ProtocolError("cannot read a control frame, it holds no map")
+            del self._buffer[:end]
+            messages.append(message)
+        return messages
+
+    def close(self) -> None:
+        """Closes descriptors that nobody has taken."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
+def receive(sock: socket.socket, unpacker: Unpacker) -> list[dict[str, Any]] | None:
+    """One recvmsg; None at the end of the stream."""
+    room = socket.CMSG_SPACE(DESCRIPTORS_MAX * 4)
+    data, ancillary, _, _ = sock.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            numbers = array.array("i")
+            numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+            unpacker.descriptors.extend(numbers)
+    return unpacker.feed(data) if data else None
+
+
+def send(sock: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+    """Sends a whole frame on a blocking socket; descriptors go with its first byte."""
+    frame = pack(message)
+    sent = 0
+    if descriptors:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        sent = sock.sendmsg([frame], rights)
+    sock.sendall(frame[sent:])
+
+
+def error_map(error: BaseException) -> dict[str, Any]:
+    """An error as the map that error_raised understands; foreign ones become a BrokerError with their text."""
+    if isinstance(error, errors.OrbitError):
+        values = {name: value if _plain(value) else str(value) for name, value in error.values.items()}
+        return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "values": values}
+    text = f"the broker failed at it: {type(error).__name__}: {error}"
+    return {"error": "BrokerError", "message": text, "hint": None, "values": {}}
+
+
+def error_raised(content: dict[str, Any]) -> errors.OrbitError:
+    """The error that a map describes, ready to be raised."""
+    kind = getattr(errors, str(content.get("error")), None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.OrbitError)):
+        kind = errors.BrokerError
+    values = content.get("values") or {}
+    error: errors.OrbitError = kind(str(content.get("message")), hint=content.get("hint"), **values)
+    return error
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(item) for item in value)
+    return value is None or isinstance(value, str | bytes | bool | int | float)

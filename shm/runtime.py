@@ -1,0 +1,115 @@
+"""Where a running tree is found: the runtime folder with, for each broker name, a control socket and a description.
+
+    <folder>/<name>.sock    the coordinator's control socket; the supervisor holds it open
+    <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed first
+
+The folder is $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700: whoever may enter it may use the broker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from orbitmq.errors import SettingError
+
+NAME_MAX = 64
+SOCKET_PATH_MAX = 107  # sun_path of Linux, less the NUL
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What <name>.json says. generation is that of every segment of the tree."""
+
+    name: str
+    pid: int
+    start_ticks: int
+    store: str
+    generation: int
+    version: str
+
+
+def broker_name(name: str | None) -> str:
+    """The name asked for, else $ORBITMQ_BROKER, else "default".
+
+    Raises: SettingError: empty, longer than 64 characters, or not a plain file name.
+    """
+    name = name if name is not None else os.environ.get("ORBITMQ_BROKER", "default")
+    if not name or len(name) > NAME_MAX or "/" in name or name.startswith("."):
+        raise SettingError(
+            f"cannot name a broker {name!r}, 1 to {NAME_MAX} characters without '/' and a leading '.' are wanted",
+            hint="choose another name, or change ORBITMQ_BROKER",
+            name=name,
+        )
+    return name
+
+
+def runtime_folder() -> Path:
+    """The folder of this user, made when it is missing.
+
+    Raises: SettingError: somebody else owns it, or others may enter it.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(base, "orbitmq") if base else Path("/tmp", f"orbitmq-{os.getuid()}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
+        raise SettingError(
+            f"cannot trust the runtime folder {folder}, it is not a folder of mode 0700 that belongs to uid {os.getuid()}",
+            hint="remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+            folder=str(folder),
+        )
+    return folder
+
+
+def socket_path(name: str) -> Path:
+    """The control socket of a broker.
+
+    Raises: SettingError: the path is longer than a Unix socket's may be.
+    """
+    path = runtime_folder() / f"{name}.sock"
+    if len(os.fsencode(path)) > SOCKET_PATH_MAX:
+        raise SettingError(
+            f"cannot make the control socket {path}, its path is longer than {SOCKET_PATH_MAX} bytes",
+            hint="set XDG_RUNTIME_DIR to a shorter path",
+            path=str(path),
+        )
+    return path
+
+
+def description_path(name: str) -> Path:
+    return runtime_folder() / f"{name}.json"
+
+
+def write_description(description: Description) -> None:
+    path = description_path(description.name)
+    fresh = path.with_suffix(f".{description.pid}.tmp")
+    fresh.write_text(json.dumps(asdict(description)))
+    fresh.replace(path)
+
+
+def read_description(name: str) -> Description | None:
+    """What a running or dead broker of this name has left; None when there is nothing to read."""
+    try:
+        values = json.loads(description_path(name).read_text())
+        return Description(**values)
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot, which tells it from a later one under the same pid; None: no such."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = line.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def lives(description: Description) -> bool:
+    """True while the supervisor that wrote the description runs."""
+    return start_ticks(description.pid) == description.start_ticks
