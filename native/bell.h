@@ -6,12 +6,14 @@
  *   sleeper                                   ringer
  *   ticket = bell_announce(bell)   [B1]       publish the news
  *   look for news; if there is some,          bell_ring(bell)                [B2]
- *       bell_cancel(bell)                        nobody announced: returns at once, no system call
+ *       bell_cancel(bell, ticket)                nobody announced: returns at once, no system call
  *   else bell_sleep(bell, ticket, limit)
  *
  * Every sleep has a limit, so a lost or forged ring costs lateness, never a hang. Nobody holds anything while asleep: a
- * sleeper that dies leaves `asleep` set, which costs the next ringer one needless system call. Several threads or
- * processes may sleep on one bell; a ring wakes them all and each looks for itself.
+ * sleeper that dies leaves `asleep` raised, which costs the next ringer one needless system call. Several threads or
+ * processes may sleep on one bell; a ring wakes them all and each looks for itself. That is why `asleep` is a count and
+ * why whoever cancels shows its ticket: it may only take back an announcement that no ring has answered yet, or it would
+ * take back that of somebody who came after the ring.
  */
 #ifndef ORBITMQ_BELL_H
 #define ORBITMQ_BELL_H
@@ -19,8 +21,14 @@
 #include "segment.h"
 
 struct bell {
-    _Alignas(SEGMENT_LINE) _Atomic uint32_t rung;   /* the futex word: counts rings that woke; only grows, wraps */
-    _Atomic uint32_t asleep;                        /* 1 from an announcement until the ring or cancel that answers it */
+    /* One word, changed as a whole by everybody who sleeps or rings; its halves are for the kernel and for a look. */
+    union {
+        _Alignas(SEGMENT_LINE) _Atomic uint64_t word;
+        struct {
+            _Atomic uint32_t rung;   /* the futex word: counts rings that woke; only grows, wraps */
+            _Atomic uint32_t asleep; /* announcements since the last ring that are not taken back; a ring sets it to 0 */
+        };
+    };
 };
 static_assert(sizeof(struct bell) == SEGMENT_LINE, "a bell owns exactly one line");
 
@@ -29,9 +37,10 @@ static_assert(sizeof(struct bell) == SEGMENT_LINE, "a bell owns exactly one line
 enum bell_wake { BELL_RUNG = 0, BELL_TIMEOUT = 1, BELL_SIGNAL = 2 };
 
 uint32_t bell_announce(struct bell *bell);
-void bell_cancel(struct bell *bell);
+void bell_cancel(struct bell *bell, uint32_t ticket);
 
-/* Sleeps until a ring after the ticket, a signal, or limit_ns have passed. */
+/* Sleeps until a ring after the ticket, a signal, or limit_ns have passed; then the announcement is answered or taken back,
+ * and the next sleep begins with a new one. */
 enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns);
 
 /* Rings; returns true if somebody had announced and so a system call was made. */
