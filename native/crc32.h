@@ -10,6 +10,7 @@
 #ifndef ORBITMQ_CRC32_H
 #define ORBITMQ_CRC32_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,16 +23,24 @@ uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 /* The register over the 8 bytes of word as they lie in memory (little-endian word), from reg. */
 uint32_t crc32_raw_word(uint32_t reg, uint64_t word);
 
-/* The operator x^(8 * zero_bytes) mod P. Costs up to 32 multiplications: cache it by length. */
+/* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, one multiplication more for each further byte of the number. */
 uint32_t crc32_operator(uint64_t zero_bytes);
 
 /* a * b mod P; crc32_multiply(crc32_operator(n), reg) moves a register over n zero bytes. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);
+
+/* The register over several words of memory that lie apart, everything between and behind them zero. A word's factor is
+ * crc32_word_factor(bytes between its end and the place that the register is wanted for). */
+uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count);
+uint32_t crc32_word_factor(uint64_t zero_bytes);
 
 /* CRC of the concatenation of two buffers from their CRCs and crc32_operator(size of the second). */
 static inline uint32_t crc32_combine(uint32_t first, uint32_t second, uint32_t second_operator)
 {
     return crc32_multiply(second_operator, first) ^ second;
 }
+
+/* Tests choose the way of computing; returns whether carry-less multiplication is in use now. Not for use beside other threads. */
+bool crc32_carryless(bool wanted);
 
 #endif

@@ -32,7 +32,7 @@ void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bo
 void log_map_close(struct log_map *map);
 
 /* Address of a physical offset, valid to the end of its file, or NULL with errno: ENOENT (no such file), EIO (its length is
- * not file_size), or what open and mmap say. */
+ * not file_size), EMFILE (every slot is pinned), or what open and mmap say. */
 uint8_t *log_map_at(struct log_map *map, uint64_t physical_offset);
 
 /* The file that holds physical_offset, mapped and pinned once more, or NULL with errno. */

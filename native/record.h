@@ -7,7 +7,8 @@
  *   84  u32 body size       88  body, then u8 topic size, topic, u16 properties size, properties
  *
  * Every record of OrbitMQ's ends its properties with the CRC property of RocketMQ 5: "__CRC32#" 0x01, ten decimal digits with
- * the least significant first, 0x02 (20 bytes): the CRC, & 0x7FFFFFFF, of all bytes of the record before those 20.
+ * the least significant first, 0x02 (20 bytes): the CRC, & 0x7FFFFFFF, of all bytes of the record before those 20. The sender's
+ * properties before it, if any, end with 0x02, so that old and new RocketMQ parse both; the properties size covers all.
  *
  * An image is a finished record with three zero holes: queue offset, physical offset, store ms. The CRC property stays
  * unwritten in it too; record_finish fills all of them.
@@ -25,6 +26,7 @@
 #define RECORD_FIXED 91u   /* bytes of a record beside body, topic and properties */
 #define RECORD_BODY_AT 88u
 #define RECORD_CRC_SIZE 20u
+#define RECORD_PROPERTIES_MAX (PROPERTIES_MAX - 1 - RECORD_CRC_SIZE) /* of a sender's, trimmed */
 #define RECORD_QUEUE_OFFSET_AT 20u
 #define RECORD_PHYSICAL_AT 28u
 #define RECORD_STORE_MS_AT 56u
@@ -38,7 +40,8 @@ enum {
 };
 
 /* What a handler knows of a message. Pointers may point into memory that a hostile client still writes: record_encode
- * copies first and computes CRCs of its own copy. properties exclude the CRC property; a trailing 0x02 is dropped. */
+ * copies first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties exclude the
+ * CRC property and come trimmed (record_trim); one more 0x02 at their end would be harmless, an empty segment. */
 struct record_parts {
     const uint8_t *topic;
     const uint8_t *properties;
@@ -56,7 +59,10 @@ struct record_parts {
     uint8_t store_host[8];
 };
 
-/* Bytes of the finished record, CRC property included. */
+/* Size of a properties string without its trailing 0x02, which some clients send and others do not. */
+uint32_t record_trim(const uint8_t *properties, uint32_t size);
+
+/* Bytes of the finished record: RECORD_FIXED, body, topic, properties with a 0x02 unless empty, CRC property. */
 uint32_t record_image_size(const struct record_parts *parts);
 
 /* What the writer needs to finish an image without reading it. */
