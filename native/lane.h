@@ -10,7 +10,6 @@
 #ifndef ORBITMQ_LANE_H
 #define ORBITMQ_LANE_H
 
-#include "bell.h"
 #include "record.h"
 #include "ring.h"
 #include "segment.h"
@@ -38,7 +37,8 @@ static_assert(sizeof(struct lane_record) == 64, "the image begins on the payload
 struct lane {
     struct segment_header header;
     _Alignas(SEGMENT_LINE) uint64_t capacity; /* of the ring; never changes */
-    struct bell room; /* the handler sleeps here while the lane is full */
+    /* the handler's: 1 while it waits for room; the writer then rings its bell when it frees some [L1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
     struct ring ring;
 };
 

@@ -1,6 +1,6 @@
 /* A session segment: the one piece of memory that a client writes. A sealed memfd of fixed size, made by the coordinator.
  *
- *   | header | shape | bell | completed | interest line | lock | window completion slots | SQ ring |
+ *   | header | shape | bell | completed | interest line | stalled | lock | window completion slots | SQ ring |
  *   | queue_capacity interest slots (u32) | queue_capacity offset words (u64) |
  *
  * The broker believes nothing in it: shape is read from the session table instead (control.h), SQ records are copied and
@@ -56,6 +56,8 @@ struct session {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
     _Atomic uint32_t interest_count;
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
+    /* the client's: 1 while it sleeps on the bell for room in the ring, so that others' sleep is not cut short */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
     /* the client's threads share the submission ring under this lock */
     struct lock lock;
     _Alignas(SEGMENT_LINE) uint8_t parts[];

@@ -5,7 +5,7 @@
 #include "run.h"
 #include "tree.h"
 
-#define WRITER_BATCH_BYTES (1u << 20) /* a batch ends with the record that passes this */
+#define WRITER_BATCH_BYTES (256u << 10) /* a batch ends with the record that passes this */
 
 struct writer;
 

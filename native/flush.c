@@ -1,0 +1,153 @@
+/* Group commit without a list: whoever needs the disk has said so in `flush_wanted`, and waits on the flushed position. All
+ * who come while one fdatasync runs are served by the next. A sync that failed is never tried again as if it had worked:
+ * the kernel may have dropped the pages it could not write, so the position stops where it is and says why.
+ */
+#include "flush.h"
+#include "log_map.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRY_MS 500u /* between two tries to make a CommitLog file after one failed */
+
+struct flush {
+    struct tree *tree;
+    char folder[4096];
+    uint64_t file_size;
+    uint64_t open_start; /* of the file behind descriptor */
+    int descriptor;      /* -1: none */
+    uint64_t synced_ms;  /* CLOCK_MONOTONIC of the last look that synced */
+    uint64_t asked_ms;   /* ... of the last RUN_NEED */
+};
+
+struct flush *flush_open(struct tree *tree)
+{
+    struct flush *flush = calloc(1, sizeof *flush);
+    struct log_map names; /* only for the folder's name */
+    if (!flush)
+        return NULL;
+    log_map_open(&names, tree->control->settings.store, tree->control->settings.log_file_size, false);
+    memcpy(flush->folder, names.folder, sizeof flush->folder);
+    log_map_close(&names);
+    flush->tree = tree;
+    flush->file_size = tree->control->settings.log_file_size;
+    flush->descriptor = -1;
+    flush->synced_ms = clock_ms();
+    return flush;
+}
+
+void flush_close(struct flush *flush)
+{
+    if (flush->descriptor >= 0)
+        close(flush->descriptor);
+    free(flush);
+}
+
+static int sync_file(struct flush *flush, uint64_t start)
+{
+    if (flush->descriptor < 0 || flush->open_start != start) {
+        if (flush->descriptor >= 0)
+            close(flush->descriptor);
+        char path[4128];
+        log_file_path(path, flush->folder, start);
+        flush->descriptor = open(path, O_RDWR | O_CLOEXEC);
+        if (flush->descriptor < 0)
+            return errno;
+        flush->open_start = start;
+    }
+    const uint64_t from = clock_ns();
+    if (fdatasync(flush->descriptor))
+        return errno;
+    histogram_record(&flush->tree->page->histogram, (clock_ns() - from) / 1000u);
+    count(flush->tree->page, COUNT_SYNCS, 1);
+    return 0;
+}
+
+uint64_t flush_step(struct flush *flush)
+{
+    struct control *control = flush->tree->control;
+    flush->synced_ms = clock_ms();
+    if (atomic_load_explicit(&control->flushed.error, memory_order_relaxed))
+        return 0;
+    /* acquire: the writer's stores to the pages before the position [W1]; fdatasync then finds them dirty */
+    const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
+    const uint64_t flushed = atomic_load_explicit(&control->flushed.value, memory_order_relaxed); /* only we write it */
+    if (flushed == wrote)
+        return 0;
+    for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
+        const int error = sync_file(flush, start);
+        if (error) {
+            atomic_store_explicit(&control->flushed.error, (uint32_t)error, memory_order_release);
+            bell_ring(&flush->tree->wake->flushed);
+            return 0;
+        }
+    }
+    /* release: what is durable before the position that says so [F1] */
+    atomic_store_explicit(&control->flushed.value, wrote, memory_order_release);
+    if (bell_ring(&flush->tree->wake->flushed))
+        count(flush->tree->page, COUNT_WAKES, 1);
+    count(flush->tree->page, COUNT_STEPS, 1);
+    count(flush->tree->page, COUNT_BYTES, wrote - flushed);
+    return wrote - flushed;
+}
+
+/* The file that `wrote` lies in and one more must be ready. */
+static bool needs_file(const struct flush *flush)
+{
+    const struct control *control = flush->tree->control;
+    if (control->settings.read_only)
+        return false;
+    const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
+    const uint64_t ready = atomic_load_explicit(&control->allocated.value, memory_order_relaxed); /* only we write it */
+    return ready < wrote - wrote % flush->file_size + 2 * flush->file_size;
+}
+
+static bool wanted(const struct flush *flush)
+{
+    const struct control *control = flush->tree->control;
+    /* acquire: what is wanted was written before [W1] */
+    const uint64_t want = atomic_load_explicit(&control->flush_wanted, memory_order_acquire);
+    return want > atomic_load_explicit(&control->flushed.value, memory_order_relaxed) &&
+           !atomic_load_explicit(&control->flushed.error, memory_order_relaxed);
+}
+
+/* Sleeps until somebody wants the disk or the next timed flush is due. */
+static enum bell_wake rest(struct flush *flush)
+{
+    struct bell *bell = &flush->tree->wake->flush;
+    const uint64_t interval = flush->tree->control->settings.flush_interval_ms;
+    const uint64_t since = clock_ms() - flush->synced_ms;
+    uint64_t limit_ns = since >= interval ? 1 : (interval - since) * 1000000u;
+    if (limit_ns > BELL_LIMIT_NS)
+        limit_ns = BELL_LIMIT_NS;
+    const uint32_t ticket = bell_announce(bell);
+    if (wanted(flush)) {
+        bell_cancel(bell);
+        return BELL_RUNG;
+    }
+    count(flush->tree->page, COUNT_SLEEPS, 1);
+    return bell_sleep(bell, ticket, limit_ns);
+}
+
+enum run_result flush_run(struct flush *flush, uint32_t limit_ms)
+{
+    const struct control *control = flush->tree->control;
+    const uint64_t end = clock_ms() + limit_ms;
+    for (;;) {
+        const uint64_t now = clock_ms();
+        tree_beat(flush->tree);
+        const bool failed = atomic_load_explicit(&control->allocated.error, memory_order_relaxed) != 0;
+        if (needs_file(flush) && (!failed || now - flush->asked_ms >= RETRY_MS)) {
+            flush->asked_ms = now;
+            return RUN_NEED;
+        }
+        if (wanted(flush) || now - flush->synced_ms >= control->settings.flush_interval_ms)
+            flush_step(flush);
+        if (now >= end)
+            return RUN_TIME;
+        if (rest(flush) == BELL_SIGNAL)
+            return RUN_SIGNAL;
+    }
+}
