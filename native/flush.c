@@ -124,7 +124,7 @@ static enum bell_wake rest(struct flush *flush)
         limit_ns = BELL_LIMIT_NS;
     const uint32_t ticket = bell_announce(bell);
     if (wanted(flush)) {
-        bell_cancel(bell);
+        bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
     count(flush->tree->page, COUNT_SLEEPS, 1);

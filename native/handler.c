@@ -415,7 +415,7 @@ static enum bell_wake rest(struct handler *handler)
     enum bell_wake wake = BELL_RUNG;
     const uint32_t ticket = bell_announce(bell);
     if (has_news(handler))
-        bell_cancel(bell);
+        bell_cancel(bell, ticket);
     else {
         count(handler->tree->page, COUNT_SLEEPS, 1);
         wake = bell_sleep(bell, ticket, BELL_LIMIT_NS);

@@ -240,7 +240,7 @@ enum run_result notifier_run(struct notifier *notifier, uint32_t limit_ms)
         if (!notifier_step(notifier)) {
             const uint32_t ticket = bell_announce(bell);
             if (has_news(notifier)) {
-                bell_cancel(bell);
+                bell_cancel(bell, ticket);
             } else {
                 count(tree->page, COUNT_SLEEPS, 1);
                 if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)

@@ -241,10 +241,14 @@ enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint
 enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, uint64_t head, uint64_t timeout_ns)
 {
     const struct awaited awaited = {.kind = AWAIT_ROOM, .target = sequence, .head = head};
-    const enum sender_result result = look(sender, &awaited);
+    enum sender_result result = look(sender, &awaited);
     if (result != SENDER_TIMEOUT || timeout_ns == 0)
         return result;
-    return sleep_for(sender, &awaited, &sender->session->bell, timeout_ns);
+    /* relaxed: the announcement's fence orders it before the look at the head; the handler rings only where it is raised */
+    atomic_fetch_add_explicit(&sender->session->stalled, 1, memory_order_relaxed);
+    result = sleep_for(sender, &awaited, &sender->session->bell, timeout_ns);
+    atomic_fetch_sub_explicit(&sender->session->stalled, 1, memory_order_relaxed);
+    return result;
 }
 
 struct completion sender_verdict(const struct sender *sender, uint64_t sequence)

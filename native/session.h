@@ -56,7 +56,7 @@ struct session {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
     _Atomic uint32_t interest_count;
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
-    /* the client's: 1 while it sleeps on the bell for room in the ring, so that others' sleep is not cut short */
+    /* the client's: threads that sleep on the bell for room in the ring; nobody else's sleep is cut short for it */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
     /* the client's threads share the submission ring under this lock */
     struct lock lock;

@@ -464,7 +464,7 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
             writer->session = NULL;
             const uint32_t ticket = bell_announce(bell);
             if (writer->waits ? file_ready(writer) : has_news(writer)) {
-                bell_cancel(bell);
+                bell_cancel(bell, ticket);
             } else {
                 if (writer->waits)
                     bell_ring(&tree->wake->flush);
