@@ -1,0 +1,35 @@
+"""Small files replaced whole: a reader, and the next start after a crash, sees the old content or the new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the folder's entries durable: names made, renamed or removed in it before this call."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Writes the file's content and makes it durable; its name becomes durable with sync_folder."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        written = 0
+        while written < len(content):
+            written += os.write(descriptor, content[written:])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Puts `content` in place of the file, durably, under a temporary name in the same folder first."""
+    temporary = path.with_name(path.name + ".tmp")
+    write_synced(temporary, content)
+    temporary.rename(path)
+    sync_folder(path.parent)

@@ -1,0 +1,83 @@
+"""What holds the files: the mount under a path, its room, and whether a store may live there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from orbitmq.errors import StoreFull, StoreUnsupported
+
+# Over a network neither the lock nor a shared mapping means what it means on one machine: two hosts would each see
+# themselves alone, and a server's restart can take back pages that were already read.
+NETWORK_KINDS = frozenset(
+    ["9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted file system: where it is, and of which kind (as /proc/self/mountinfo calls it)."""
+
+    point: str
+    kind: str
+
+
+def _unescape(field: str) -> str:
+    """mountinfo writes space, tab, newline and backslash as \\040, \\011, \\012 and \\134."""
+    for code in ("040", "011", "012"):
+        field = field.replace("\\" + code, chr(int(code, 8)))
+    return field.replace("\\134", "\\")
+
+
+def mount_of(path: Path, mountinfo: str | None = None) -> Mount:
+    """The mount that holds `path`, which need not exist yet. `mountinfo`: the table to read instead of this process's.
+
+    Device numbers are not compared: btrfs and overlayfs report others for their files than for their mounts. The
+    longest mount point that leads to the path is it, and of several there the last, which covers the others.
+    """
+    if mountinfo is None:
+        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    parts = Path(os.path.realpath(path)).parts
+    best, best_length = Mount("/", "unknown"), 0
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        point = _unescape(before.split(" ")[4])
+        point_parts = Path(point).parts
+        length = len(point_parts)
+        if length >= best_length and parts[:length] == point_parts:
+            best, best_length = Mount(point, after.split(" ")[0]), length
+    return best
+
+
+def refuse_network(path: Path, mountinfo: str | None = None) -> None:
+    """Raises: StoreUnsupported: `path` lies on a network file system; has .path, .mount and .kind."""
+    mount = mount_of(path, mountinfo)
+    if mount.kind in NETWORK_KINDS:
+        raise StoreUnsupported(
+            f"cannot hold a store in {path}: {mount.point} is a network file system ({mount.kind})",
+            hint="choose a folder on a disk of this machine",
+            path=str(path),
+            mount=mount.point,
+            kind=mount.kind,
+        )
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that this user may still write on the file system that holds `path`."""
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize
+
+
+def store_full(path: Path, need: int, what: str) -> StoreFull:
+    """The error for `need` bytes of `what` that the file system of `path` has no room for."""
+    mount = mount_of(path).point
+    free = free_bytes(path)
+    return StoreFull(
+        f"cannot reserve {need:,} bytes for {what}: {mount} has {free:,} bytes free",
+        hint=f"make room on {mount}, or use smaller files (log_file_size) in a new store",
+        path=str(path),
+        mount=mount,
+        need=need,
+        free=free,
+    )

@@ -1,0 +1,238 @@
+"""Where everything in a store lies, and what kind of store it is.
+
+    <root>/commitlog/                20-digit files, nothing else        RocketMQ's
+           consumequeue/<topic>/<queue id>/                              RocketMQ's
+           index/                                                        RocketMQ's
+           config/topics.json ...                                        RocketMQ's
+           checkpoint, abort, lock                                       RocketMQ's
+           orbitmq/store.json        layout version and file sizes       ours, as all below
+                   positions         what is known to be on disk
+                   reput             how far the log is indexed
+                   holder            who holds the lock
+                   allocating/       log files on their way into commitlog/
+                   cut/              what recovery took out of the log
+
+A RocketMQ broker refuses stray names in commitlog/ and ignores the folder orbitmq/, so the store opens in either.
+docs/formats/store-files.md describes each file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orbitmq import errors
+from orbitmq.store import atomic_file
+from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
+
+LAYOUT_VERSION = 1
+# The native side keeps the root in a fixed field and appends topic and file names to it.
+ROOT_SIZE_MAX = 3800
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """The paths of one store. `root` is absolute, without symbolic links."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str]) -> StoreLayout:
+        """The layout of the store at `path`, which need not exist yet.
+
+        Raises: SettingError: the path is too long.
+        """
+        root = Path(os.path.realpath(Path(path).expanduser()))
+        if len(os.fsencode(root)) > ROOT_SIZE_MAX:
+            raise errors.SettingError(
+                f"cannot hold a store in a path of {len(os.fsencode(root)):,} bytes: at most {ROOT_SIZE_MAX:,} fit",
+                name="store",
+                value=str(root),
+            )
+        return cls(root)
+
+    @property
+    def commitlog(self) -> Path:
+        return self.root / "commitlog"
+
+    @property
+    def consumequeue(self) -> Path:
+        return self.root / "consumequeue"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def abort(self) -> Path:
+        return self.root / "abort"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def own(self) -> Path:
+        return self.root / "orbitmq"
+
+    @property
+    def store_json(self) -> Path:
+        return self.own / "store.json"
+
+    @property
+    def positions(self) -> Path:
+        return self.own / "positions"
+
+    @property
+    def reput(self) -> Path:
+        return self.own / "reput"
+
+    @property
+    def holder(self) -> Path:
+        return self.own / "holder"
+
+    @property
+    def allocating(self) -> Path:
+        return self.own / "allocating"
+
+    @property
+    def cut(self) -> Path:
+        return self.own / "cut"
+
+    def log_file(self, start: int) -> Path:
+        """The CommitLog file whose first byte has the physical offset `start`."""
+        return self.commitlog / f"{start:020d}"
+
+    def queue_folder(self, topic: str, queue: int) -> Path:
+        return self.consumequeue / topic / str(queue)
+
+    def make_folders(self) -> None:
+        """Makes the folders that are missing, durably.
+
+        Raises: StoreUnsupported: one of them cannot be made; has .path.
+        """
+        made: set[Path] = set()
+        for folder in (self.commitlog, self.consumequeue, self.index, self.config, self.allocating, self.cut):
+            missing = [path for path in (folder, *folder.parents) if not path.exists()]
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise errors.StoreUnsupported(
+                    f"cannot make the folder {folder}: {error.strerror}",
+                    hint="choose another store folder, or change its owner",
+                    path=str(folder),
+                ) from error
+            made.update(path.parent for path in missing)
+        for parent in sorted(made):
+            atomic_file.sync_folder(parent)
+
+    def settings(self, **options: Any) -> StoreSettings:
+        """Settings for this store: sizes that are not among `options` are those of the store, if there is one already.
+
+        Raises: SettingError, StoreVersion.
+        """
+        unknown = sorted(set(options) - set(StoreSettings.__dataclass_fields__))
+        if unknown:
+            raise errors.SettingError(
+                f"cannot set {unknown[0]}: no such setting", name=unknown[0], value=options[unknown[0]]
+            )
+        return StoreSettings(**{**self.sizes(), **options})
+
+    def sizes(self) -> dict[str, int]:
+        """File sizes that this store has already, by the setting's name; those of no file yet are missing.
+
+        Raises: StoreVersion: store.json is of another version, or no JSON; has .version and .known.
+        """
+        try:
+            text = self.store_json.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return self._sizes_of_files()
+        except OSError as error:
+            raise errors.StoreUnsupported(
+                f"cannot read {self.store_json}: {error.strerror}",
+                hint="run the broker as the owner of the store",
+                path=str(self.store_json),
+            ) from error
+        try:
+            stored = json.loads(text)
+            version = stored["layout"]
+            sizes = {name: int(stored[name]) for name in FILE_SETTINGS} if version == LAYOUT_VERSION else {}
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.StoreVersion(
+                f"cannot read {self.store_json}: it is not a description of a store",
+                hint="put it back from a backup; it can be removed if the sizes are given as settings",
+                path=str(self.store_json),
+                version=None,
+                known=LAYOUT_VERSION,
+            ) from error
+        if version != LAYOUT_VERSION:
+            raise errors.StoreVersion(
+                f"cannot open the store {self.root}: its layout has version {version!r}, not {LAYOUT_VERSION}",
+                hint="open it with the version that wrote it",
+                path=str(self.store_json),
+                version=version,
+                known=LAYOUT_VERSION,
+            )
+        return sizes
+
+    def open(self, settings: StoreSettings) -> None:
+        """Makes what is missing and holds the settings against what is there. The caller holds the store's lock.
+
+        Raises: StoreVersion; StoreUnsupported; StoreSettings: sizes differ; has .name, .value and .stored.
+        """
+        stored = self.sizes()
+        for name, size in stored.items():
+            value = getattr(settings, name)
+            if value != size:
+                raise errors.StoreSettings(
+                    f"cannot open the store {self.root} with {name} {value:,}: its files have {size:,}",
+                    hint=f"leave {name} out, or set it to {size}",
+                    name=name,
+                    value=value,
+                    stored=size,
+                )
+        self.make_folders()
+        if not self.store_json.exists():
+            described = {"layout": LAYOUT_VERSION, **{name: getattr(settings, name) for name in FILE_SETTINGS}}
+            atomic_file.replace(self.store_json, (json.dumps(described, indent=2) + "\n").encode())
+
+    def _sizes_of_files(self) -> dict[str, int]:
+        """Sizes of a store that RocketMQ wrote, as far as a file shows them. An index file does not show how its size
+        is divided, so only RocketMQ's own division is recognised."""
+        sizes: dict[str, int] = {}
+        for path in _first_digits(self.commitlog):
+            sizes["log_file_size"] = path.stat().st_size
+        for topic in _folders(self.consumequeue):
+            for queue in _folders(topic):
+                for path in _first_digits(queue):
+                    sizes["queue_file_units"] = path.stat().st_size // 20
+                    break
+            if "queue_file_units" in sizes:
+                break
+        usual = StoreSettings()
+        for path in _first_digits(self.index):
+            if path.stat().st_size == usual.index_file_size:
+                sizes.update(index_slots=usual.index_slots, index_entries=usual.index_entries)
+        return sizes
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+
+
+def _first_digits(folder: Path) -> list[Path]:
+    """The first file of digits in a folder, or nothing."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.name.isdigit() and path.is_file())[:1]

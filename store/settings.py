@@ -1,0 +1,77 @@
+"""What a store can be told, checked: sizes that its files keep for ever, and how often it is flushed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from orbitmq.errors import SettingError
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+# RocketMQ counts bytes of one file in a signed int, so its readers open nothing larger.
+FILE_SIZE_MAX = (1 << 31) - 1
+LOG_FILE_SIZE_MIN = 64 * KIB
+MESSAGE_MAX = 4 * MIB
+PAGE = 4096
+
+# The sizes that are part of the files and can therefore not change in a store that exists.
+FILE_SETTINGS = ("log_file_size", "queue_file_units", "index_slots", "index_entries")
+FLUSH_MODES = ("timed", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """A store's settings. Sizes are bytes; the defaults are RocketMQ 4.9's.
+
+    Raises: SettingError: a value that cannot be; has .name and .value.
+    """
+
+    log_file_size: int = GIB  # of one CommitLog file
+    queue_file_units: int = 300_000  # 20-byte units of one ConsumeQueue file
+    index_slots: int = 5_000_000  # hash slots of one IndexFile
+    index_entries: int = 20_000_000  # likewise entries; entry 0 is never used
+    message_max: int = 0  # largest record; 0: 4 MiB, or a quarter of a log file if that is smaller
+    flush_interval_ms: int = 500  # timed: longest time that a message stays in memory only
+    flush: str = "timed"  # or "batch": every message is on disk before its receipt
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "flush" and (not isinstance(value, int) or isinstance(value, bool)):
+                raise _refused(field.name, value, "it is not a whole number")
+        _within("log_file_size", self.log_file_size, LOG_FILE_SIZE_MIN, FILE_SIZE_MAX)
+        if self.log_file_size % PAGE:
+            raise _refused("log_file_size", self.log_file_size, f"it is no multiple of {PAGE}")
+        _within("queue_file_units", self.queue_file_units, 1, FILE_SIZE_MAX // 20)
+        _within("index_slots", self.index_slots, 1, FILE_SIZE_MAX // 4)
+        _within("index_entries", self.index_entries, 2, FILE_SIZE_MAX // 20)
+        if self.index_file_size > FILE_SIZE_MAX:
+            raise _refused("index_entries", self.index_entries, f"an index file would pass {FILE_SIZE_MAX:,} bytes")
+        if self.message_max == 0:
+            object.__setattr__(self, "message_max", min(MESSAGE_MAX, self.log_file_size // 4))
+        # A record beyond half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
+        _within("message_max", self.message_max, KIB, min(MESSAGE_MAX, self.log_file_size // 2))
+        _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
+        if self.flush not in FLUSH_MODES:
+            raise _refused("flush", self.flush, f"it is none of {', '.join(FLUSH_MODES)}")
+
+    @property
+    def index_file_size(self) -> int:
+        """Bytes of one IndexFile: header, slots, entries."""
+        return 40 + 4 * self.index_slots + 20 * self.index_entries
+
+    @property
+    def queue_file_size(self) -> int:
+        """Bytes of one ConsumeQueue file."""
+        return 20 * self.queue_file_units
+
+
+def _refused(name: str, value: object, why: str, hint: str | None = None) -> SettingError:
+    return SettingError(f"cannot set {name} to {value!r}: {why}", hint=hint, name=name, value=value)
+
+
+def _within(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise _refused(name, value, f"it lies outside {least:,} to {most:,}", hint=f"choose {name} within these limits")

@@ -1,0 +1,111 @@
+"""Goal: a CommitLog file is whole when it gets its name, and a log whose files do not fit is refused with the file's
+name.
+
+Method: real files; a full disk is imitated by a file size limit of the process and by an error put into
+posix_fallocate.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import CorruptRecord, StoreFailed, StoreFull, StoreSettings
+from orbitmq.store import abort, mapped_file
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.layout import StoreLayout
+
+SIZE = 64 << 10
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> StoreLayout:
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    return layout
+
+
+def test_files_are_made_whole_and_listed(layout: StoreLayout) -> None:
+    assert mapped_file.list_starts(layout, SIZE) == []
+    for start in (2 * SIZE, SIZE, 3 * SIZE):
+        path = mapped_file.allocate(layout, start, SIZE)
+        assert path.name == f"{start:020d}" and path.stat().st_size == SIZE and path.stat().st_blocks * 512 >= SIZE
+    assert mapped_file.list_starts(layout, SIZE) == [SIZE, 2 * SIZE, 3 * SIZE]
+    assert list(layout.allocating.iterdir()) == []
+
+
+def test_an_existing_file_is_left_alone(layout: StoreLayout) -> None:
+    path = mapped_file.allocate(layout, 0, SIZE)
+    path.write_bytes(b"x" * SIZE)
+    assert mapped_file.allocate(layout, 0, SIZE).read_bytes() == b"x" * SIZE
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, StoreFailed)]
+)
+def test_no_room(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]) -> None:
+    def fail(descriptor: int, offset: int, length: int) -> None:
+        os.pwrite(descriptor, b"half", 0)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    with pytest.raises(kind) as caught:
+        mapped_file.allocate(layout, 0, SIZE)
+    assert list(layout.allocating.iterdir()) == [] and list(layout.commitlog.iterdir()) == []
+    if isinstance(caught.value, StoreFull):
+        assert caught.value.need == SIZE and caught.value.free >= 0 and caught.value.mount
+
+
+@pytest.mark.parametrize("name", ["0" * 19, "0" * 21, "0" * 19 + "x", "notes.txt", "\u0660" * 20])
+def test_foreign_names_are_refused(layout: StoreLayout, name: str) -> None:
+    mapped_file.allocate(layout, 0, SIZE)
+    (layout.commitlog / name).write_bytes(b"")
+    with pytest.raises(StoreSettings) as caught:
+        mapped_file.list_starts(layout, SIZE)
+    assert name in caught.value.path
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, SIZE - 1), (0, 2 * SIZE), (SIZE // 2, SIZE)])
+def test_other_sizes_and_places_are_refused(layout: StoreLayout, start: int, size: int) -> None:
+    with layout.log_file(start).open("wb") as file:
+        file.truncate(size)
+    with pytest.raises(StoreSettings):
+        mapped_file.list_starts(layout, SIZE)
+
+
+def test_a_gap_is_refused(layout: StoreLayout) -> None:
+    for start in (0, 3 * SIZE):
+        mapped_file.allocate(layout, start, SIZE)
+    with pytest.raises(CorruptRecord) as caught:
+        mapped_file.list_starts(layout, SIZE)
+    assert caught.value.offset == SIZE
+
+
+def test_leftovers_go(layout: StoreLayout) -> None:
+    (layout.allocating / f"{0:020d}").write_bytes(b"half")
+    assert mapped_file.clear_leftovers(layout) == 1
+    assert mapped_file.clear_leftovers(layout) == 0
+
+
+def test_checkpoint_is_rocketmqs(layout: StoreLayout) -> None:
+    assert Checkpoint.load(layout) == Checkpoint()
+    written = Checkpoint(0x1A1FC02CA78, 0x1A1FC02CA70, 7)
+    written.store(layout)
+    content = layout.checkpoint.read_bytes()
+    assert len(content) == 4096 and content[:24].hex() == "000001a1fc02ca78000001a1fc02ca700000000000000007"
+    assert Checkpoint.load(layout) == written
+    assert written.threshold_ms == 0x1A1FC02CA70 - 3000
+    layout.checkpoint.write_bytes(b"short")
+    assert Checkpoint.load(layout) == Checkpoint()
+
+
+def test_abort(layout: StoreLayout) -> None:
+    assert not abort.exists(layout)
+    abort.create(layout)
+    assert abort.exists(layout) and layout.abort.stat().st_size == 0
+    abort.remove(layout)
+    abort.remove(layout)
+    assert not abort.exists(layout)
