@@ -46,4 +46,8 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
 /* Rings; returns true if somebody had announced and so a system call was made. */
 bool bell_ring(struct bell *bell);
 
+/* The two halves, for tests and for showing. */
+uint32_t bell_rung(const struct bell *bell);
+uint32_t bell_asleep(const struct bell *bell);
+
 #endif

@@ -61,8 +61,30 @@ static inline void count(struct actor_page *page, enum counter which, uint64_t n
 }
 
 uint32_t histogram_index(uint64_t value);
-uint64_t histogram_lowest(uint32_t index); /* smallest value of a bucket */
+uint64_t histogram_lowest(uint32_t index); /* smallest value of a bucket; the last bucket takes everything above it too */
 void histogram_record(struct histogram *histogram, uint64_t value);
+
+/* The largest value of the bucket in which the q-th part of the values ends, 0 <= q <= 1; 0 when there are none. */
 uint64_t histogram_quantile(const struct histogram *histogram, double q);
+uint64_t histogram_count(const struct histogram *histogram);
+
+/* A page copied out word by word, for readers that know no atomics. */
+struct actor_view {
+    char name[24];
+    uint32_t pid;
+    uint32_t epoch;
+    uint32_t state;
+    uint32_t error;
+    uint64_t heartbeat_ms;
+    uint64_t counter[COUNTERS];
+};
+void actor_page_view(const struct actor_page *page, struct actor_view *view);
+uint64_t actor_page_quantile(const struct actor_page *page, double q);
+uint64_t actor_page_samples(const struct actor_page *page);
+
+/* For owners in Python: adds to a counter; records a value. */
+void actor_page_add(struct actor_page *page, enum counter which, uint64_t n);
+void actor_page_record(struct actor_page *page, uint64_t value);
+uint64_t actor_page_size(void);
 
 #endif

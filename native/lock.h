@@ -35,4 +35,7 @@ void spin_release(struct lock *lock);
 enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns);
 void block_release(struct lock *lock);
 
+/* The word as it stands, for tests and for showing. */
+uint64_t lock_word(const struct lock *lock);
+
 #endif

@@ -97,4 +97,8 @@ void ring_pass(struct ring_consumer *consumer, const struct ring_record *header)
 /* Gives everything before position back to the producer. */
 void ring_release(struct ring_consumer *consumer, uint64_t position);
 
+/* Both shared positions, for whoever attaches after a death, and for showing. */
+uint64_t ring_tail_position(const struct ring *ring);
+uint64_t ring_head_position(const struct ring *ring);
+
 #endif

@@ -1,0 +1,89 @@
+/* Doorbells over a futex on shared memory. See bell.h for the protocol.
+ *
+ * The word's two halves are changed together, so that each announcement is answered or taken back exactly once:
+ *
+ *   announce  asleep + 1                          cancel  asleep - 1, if rung still equals the ticket and asleep > 0
+ *   ring      rung + 1, asleep = 0, wake all      sleep   while rung equals the ticket; on a timeout or signal, as cancel
+ *
+ * Fences rather than seq_cst operations order news against announcements, because the news lies in other words, each with
+ * an order of its own. The futex calls are never FUTEX_PRIVATE: sleeper and ringer are different processes.
+ */
+#include "bell.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ONE_ASLEEP (UINT64_C(1) << 32)
+
+static inline uint32_t word_rung(uint64_t word) { return (uint32_t)word; }
+static inline uint32_t word_asleep(uint64_t word) { return (uint32_t)(word >> 32); }
+
+uint32_t bell_announce(struct bell *bell)
+{
+    /* acquire: if the ticket already counts a ring, the look that follows sees that ring's news. Pairs with the release in
+     * bell_ring [edge B3]. */
+    uint64_t before = atomic_fetch_add_explicit(&bell->word, ONE_ASLEEP, memory_order_acquire);
+    /* seq_cst: the announcement before the look for news; no weaker fence orders a store before a load. Pairs with the fence in
+     * bell_ring: of the two looks, at least one sees what the other side stored [edge B1-B2]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return word_rung(before);
+}
+
+void bell_cancel(struct bell *bell, uint32_t ticket)
+{
+    /* relaxed: nothing is handed over here; the loop only needs the word's own modification order, and a ring that comes
+     * between makes the exchange fail. */
+    uint64_t word = atomic_load_explicit(&bell->word, memory_order_relaxed);
+    while (word_rung(word) == ticket && word_asleep(word) > 0)
+        if (atomic_compare_exchange_weak_explicit(&bell->word, &word, word - ONE_ASLEEP, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return;
+}
+
+enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
+{
+    struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u), .tv_nsec = (long)(limit_ns % 1000000000u)};
+    /* The kernel compares and queues in one step, so a ring after the announcement is either seen here or wakes us. A relative
+     * FUTEX_WAIT runs on CLOCK_MONOTONIC. */
+    long slept = syscall(SYS_futex, &bell->rung, FUTEX_WAIT, ticket, &limit, NULL, 0);
+    int fault = slept < 0 ? errno : 0;
+    /* acquire: the news is visible after the ring that announced it. Pairs with the release in bell_ring [edge B3]. Looked
+     * at whatever the kernel said, because a ring may have come together with the timeout or the signal. */
+    if (word_rung(atomic_load_explicit(&bell->word, memory_order_acquire)) != ticket)
+        return BELL_RUNG;
+    bell_cancel(bell, ticket);
+    if (fault == EINTR)
+        return BELL_SIGNAL;
+    /* Anything else without a ring (a stray wake of the kernel's) is one more look for the caller, as a timeout is. */
+    return BELL_TIMEOUT;
+}
+
+bool bell_ring(struct bell *bell)
+{
+    /* seq_cst: the news before the look at the announcement. Pairs with the fence in bell_announce [edge B1-B2]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: the fence above orders it; the exchange below decides. */
+    uint64_t word = atomic_load_explicit(&bell->word, memory_order_relaxed);
+    do {
+        if (word_asleep(word) == 0)
+            return false;
+        /* release: the news before the ring. Pairs with the acquires in bell_announce and bell_sleep [edge B3]. */
+    } while (!atomic_compare_exchange_weak_explicit(&bell->word, &word, (uint64_t)(uint32_t)(word_rung(word) + 1),
+                                                    memory_order_release, memory_order_relaxed));
+    syscall(SYS_futex, &bell->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    return true;
+}
+
+uint32_t bell_rung(const struct bell *bell)
+{
+    return atomic_load_explicit(&bell->rung, memory_order_relaxed); /* relaxed: a number to show, orders nothing */
+}
+
+uint32_t bell_asleep(const struct bell *bell)
+{
+    return atomic_load_explicit(&bell->asleep, memory_order_relaxed); /* relaxed: likewise */
+}

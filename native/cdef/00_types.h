@@ -1,0 +1,4 @@
+struct bell;
+struct lock;
+struct ring;
+struct actor_page;
