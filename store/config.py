@@ -1,0 +1,194 @@
+"""The files of <root>/config: topics, subscription groups and their offsets, in RocketMQ 4.9's shapes.
+
+Written as X.tmp, synced; what X was becomes X.bak; then X.tmp is renamed to X, so that a crash leaves a whole X or at
+least a whole X.bak, and reading falls back to it. Fields that this program does not know are kept and written back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from orbitmq.errors import StoreFailed
+from orbitmq.store import atomic_file, json_text
+from orbitmq.store.layout import StoreLayout
+
+TOPICS = "topics.json"
+OFFSETS = "consumerOffset.json"
+GROUPS = "subscriptionGroup.json"
+PERM_READ_WRITE = 6
+
+# Group offsets: {(topic, group): {queue id: next queue offset}}
+Offsets = dict[tuple[str, str], dict[int, int]]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """Raised at every change, so that those who hold a copy see that theirs is old."""
+
+    counter: int = 0
+    timestamp: int = 0  # milliseconds
+
+    def next(self) -> DataVersion:
+        return DataVersion(self.counter + 1, time.time_ns() // 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic. perm: 1 inherit, 2 write, 4 read. other: fields of another version."""
+
+    name: str
+    read_queues: int = 8
+    write_queues: int = 8
+    perm: int = PERM_READ_WRITE
+    order: bool = False
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """One consumer group. other: fields of another version."""
+
+    name: str
+    consume_enable: bool = True
+    consume_from_min: bool = True
+    consume_broadcast: bool = True
+    retry_queues: int = 1
+    retry_max: int = 16
+    broker_id: int = 0
+    which_broker_when_slow: int = 1
+    notify_changes: bool = True
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Our attribute: RocketMQ's field. The wire and the files agree on these names.
+_TOPIC_FIELDS = {
+    "name": "topicName",
+    "read_queues": "readQueueNums",
+    "write_queues": "writeQueueNums",
+    "perm": "perm",
+    "order": "order",
+    "filter_type": "topicFilterType",
+    "sys_flag": "topicSysFlag",
+}
+_GROUP_FIELDS = {
+    "name": "groupName",
+    "consume_enable": "consumeEnable",
+    "consume_from_min": "consumeFromMinEnable",
+    "consume_broadcast": "consumeBroadcastEnable",
+    "retry_queues": "retryQueueNums",
+    "retry_max": "retryMaxTimes",
+    "broker_id": "brokerId",
+    "which_broker_when_slow": "whichBrokerWhenConsumeSlowly",
+    "notify_changes": "notifyConsumerIdsChangedEnable",
+}
+
+
+def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersion]:
+    """Topics by name; empty when the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has
+    .path.
+    """
+    return _load(layout, TOPICS, lambda stored: _table(stored, "topicConfigTable", TopicConfig, _TOPIC_FIELDS))
+
+
+def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
+    """Replaces topics.json durably. Raises: OSError."""
+    table = {name: _fields(topic, _TOPIC_FIELDS) for name, topic in topics.items()}
+    _store(layout, TOPICS, {"dataVersion": _version_fields(version), "topicConfigTable": table})
+
+
+def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:
+    """Groups by name; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+    return _load(layout, GROUPS, lambda stored: _table(stored, "subscriptionGroupTable", GroupConfig, _GROUP_FIELDS))
+
+
+def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
+    """Replaces subscriptionGroup.json durably. Raises: OSError."""
+    table = {name: _fields(group, _GROUP_FIELDS) for name, group in groups.items()}
+    _store(layout, GROUPS, {"dataVersion": _version_fields(version), "subscriptionGroupTable": table})
+
+
+def load_offsets(layout: StoreLayout) -> Offsets:
+    """Group offsets; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+
+    def offsets(stored: dict[str, Any]) -> Offsets:
+        found: Offsets = {}
+        for key, queues in stored.get("offsetTable", {}).items():
+            topic, _, group = key.partition("@")
+            found[topic, group] = {int(queue): int(offset) for queue, offset in queues.items()}
+        return found
+
+    return _load(layout, OFFSETS, offsets)
+
+
+def store_offsets(layout: StoreLayout, offsets: Offsets) -> None:
+    """Replaces consumerOffset.json durably. Raises: OSError."""
+    _store(layout, OFFSETS, {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}})
+
+
+def _table(
+    stored: dict[str, Any], name: str, kind: Callable[..., _T], names: Mapping[str, str]
+) -> tuple[dict[str, _T], DataVersion]:
+    known = set(names.values())
+    table: dict[str, _T] = {}
+    for key, entry in stored.get(name, {}).items():
+        values = {ours: entry[theirs] for ours, theirs in names.items() if theirs in entry}
+        table[key] = kind(**{"name": key, **values}, other={each: entry[each] for each in entry if each not in known})
+    version = stored.get("dataVersion", {})
+    return table, DataVersion(int(version.get("counter", 0)), int(version.get("timestamp", 0)))
+
+
+def _fields(record: TopicConfig | GroupConfig, names: Mapping[str, str]) -> dict[str, Any]:
+    return {**record.other, **{theirs: getattr(record, ours) for ours, theirs in names.items()}}
+
+
+def _version_fields(version: DataVersion) -> dict[str, int]:
+    return {"counter": version.counter, "timestamp": version.timestamp}
+
+
+def _load(layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T]) -> _T:
+    path = layout.config / name
+    why: Exception | None = None
+    for candidate in (path, _with_suffix(path, ".bak")):
+        try:
+            text = candidate.read_text(encoding="utf-8")
+            if text.strip():
+                return read(json_text.loads(text))
+        except FileNotFoundError:
+            continue
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            why = why or error
+    if why is not None:
+        raise StoreFailed(
+            f"cannot read {path}: {why}",
+            hint="put it back from a backup, or remove it and its .bak to start without",
+            path=str(path),
+        ) from why
+    return read({})
+
+
+def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
+    path = layout.config / name
+    temporary = _with_suffix(path, ".tmp")
+    atomic_file.write_synced(temporary, json_text.dumps(value).encode())
+    # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first.
+    backup = _with_suffix(path, ".bak")
+    with contextlib.suppress(FileNotFoundError):
+        linked = _with_suffix(path, ".bak.tmp")
+        linked.unlink(missing_ok=True)
+        os.link(path, linked)
+        linked.rename(backup)
+    temporary.rename(path)
+    atomic_file.sync_folder(layout.config)
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

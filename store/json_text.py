@@ -1,0 +1,35 @@
+"""JSON as RocketMQ's config files have it: integer keys without quotes, tabs, fields in alphabetical order.
+
+RocketMQ 4.9 refuses quoted integer keys nowhere but writes bare ones, which no JSON parser takes; so both are read here
+and bare ones are written, where a dict has int keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# A string, to be stepped over, or a whole number that a colon follows: outside of strings, only a key is that.
+_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\d+)(?=\s*:)')
+
+
+def loads(text: str) -> Any:
+    """The value. Bare integer keys come out as their text, as quoted ones do. Raises: ValueError."""
+    return json.loads(_STRING_OR_KEY.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text))
+
+
+def dumps(value: Any, *, depth: int = 0) -> str:
+    """The text of dicts (str or int keys), lists, strings, numbers, booleans and None, without a newline at its end."""
+    if isinstance(value, dict) and value:
+        inner = "\t" * (depth + 1)
+        keys = sorted(value)
+        lines = (f"{inner}{_key(key)}:{dumps(value[key], depth=depth + 1)}" for key in keys)
+        return "{\n" + ",\n".join(lines) + "\n" + "\t" * depth + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(dumps(each, depth=depth + 1) for each in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str | int) -> str:
+    return str(key) if isinstance(key, int) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,77 @@
+"""The CommitLog read forward, from Python: how far it is good, and where each queue of that part goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orbitmq.errors import StoreFailed
+from orbitmq.native._core import ffi, lib
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.record import Fault
+
+STEP_BYTES = 64 << 20
+_QUEUES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogScan:
+    """What a scan found. Offsets are physical, bytes; times milliseconds since 1970.
+
+    `next_offsets`: for every (topic, queue id) with a record in the scanned part, the queue offset after the newest.
+    """
+
+    start: int
+    end: int
+    fault: Fault  # what lies at `end`; Fault.END: nothing was ever written there
+    last_ms: int
+    last_offset: int
+    records: int
+    next_offsets: dict[tuple[str, int], int]
+
+
+def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable[[int], None] | None = None) -> LogScan:
+    """Reads records from `start`, a record boundary, to the first that is not good.
+
+    progress: called between steps with the offset reached.
+    Raises: StoreFailed: a file cannot be read; has .errno.
+    """
+    scan = lib.scan_open(os.fsencode(layout.root), file_size, start)
+    if scan == ffi.NULL:
+        raise MemoryError
+    try:
+        state = ffi.new("struct scan_state *")
+        result = lib.SCAN_MORE
+        while result == lib.SCAN_MORE:
+            result = lib.scan_step(scan, STEP_BYTES)
+            lib.scan_look(scan, state)
+            if progress is not None and result == lib.SCAN_MORE:
+                progress(state.offset)
+        if result == lib.SCAN_FAILED:
+            raise StoreFailed(
+                f"cannot read the CommitLog at {state.offset}: {os.strerror(state.error)}",
+                errno=state.error,
+                offset=state.offset,
+            )
+        return LogScan(
+            start=start,
+            end=state.offset,
+            fault=Fault(state.fault),
+            last_ms=state.last_ms,
+            last_offset=state.last_offset,
+            records=state.records,
+            next_offsets=_queues(scan, state.queue_count),
+        )
+    finally:
+        lib.scan_close(scan)
+
+
+def _queues(scan: ffi.CData, count: int) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    page = ffi.new("struct scan_queue[]", min(count, _QUEUES_AT_ONCE) or 1)
+    for first in range(0, count, _QUEUES_AT_ONCE):
+        for queue in page[0 : lib.scan_queues(scan, first, _QUEUES_AT_ONCE, page)]:
+            topic = bytes(ffi.buffer(queue.topic)[: queue.topic_size]).decode("utf-8", "surrogateescape")
+            found[topic, queue.queue_id] = queue.next_offset
+    return found

@@ -1,0 +1,118 @@
+"""The file orbitmq/positions: what is known to be on disk, so that recovery knows what it must not lose.
+
+    0     magic "orbitpos"   8   u32 layout version          the rest of the first 512 bytes is zero
+    512   slot 0             1024   slot 1                   4096 bytes in all, big-endian
+
+    slot: u64 version   u64 flushed position   u64 wrote position at a clean stop   u32 1 after a clean stop
+          16 bytes boot id   u32 CRC-32 of the slot's bytes before it
+
+The writer fills the older slot and lets the CRC make it count: a process that dies half way leaves the other slot,
+which is older and still true, because positions only grow. A slot lies within one sector, so a power cut leaves it old
+or new. The page is not synced while the broker runs: what a power cut takes back is only the newest floor, never a
+message.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from orbitmq.store import atomic_file
+from orbitmq.store.layout import StoreLayout
+
+SIZE = 4096
+MAGIC = b"orbitpos"
+VERSION = 1
+SLOTS = (512, 1024)
+_HEADER = struct.Struct(">8sI")
+_SLOT = struct.Struct(">QQQI16s")
+_CRC = struct.Struct(">I")
+
+
+def boot_id() -> bytes:
+    """16 bytes that differ after every start of the machine."""
+    return uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()).bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the file says. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0."""
+
+    flushed: int
+    wrote: int
+    clean: bool
+    boot: bytes
+
+
+def load(layout: StoreLayout) -> Recorded | None:
+    """What was recorded last; None when there is nothing that can be believed."""
+    try:
+        content = layout.positions.read_bytes()
+    except FileNotFoundError:
+        return None
+    newest = _newest(content)
+    return newest[1] if newest else None
+
+
+class Positions:
+    """The open file. One process writes it: the flush service while the broker runs, the supervisor before and
+    after.
+    """
+
+    def __init__(self, layout: StoreLayout) -> None:
+        """Opens the file, which is made if it is missing or of no use."""
+        content = layout.positions.read_bytes() if layout.positions.exists() else b""
+        if len(content) != SIZE or _HEADER.unpack_from(content) != (MAGIC, VERSION):
+            content = _HEADER.pack(MAGIC, VERSION).ljust(SIZE, b"\0")
+            atomic_file.replace(layout.positions, content)
+        descriptor = os.open(layout.positions, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._map = mmap.mmap(descriptor, SIZE)
+        finally:
+            os.close(descriptor)
+        newest = _newest(content)
+        self._version = newest[0] if newest else 0
+        self._boot = boot_id()
+
+    def record(self, flushed: int) -> None:
+        """Says that the log is on disk below `flushed`, and that a broker runs. Costs no system call."""
+        self._write(Recorded(flushed, 0, False, self._boot))
+
+    def record_stop(self, wrote: int) -> None:
+        """Says that the log ends at `wrote` and that all of it is on disk, index and queues too. Durable on return."""
+        self._write(Recorded(wrote, wrote, True, self._boot))
+        self._map.flush()
+
+    def sync(self) -> None:
+        """Makes what was recorded durable."""
+        self._map.flush()
+
+    def close(self) -> None:
+        self._map.close()
+
+    def _write(self, what: Recorded) -> None:
+        self._version += 1
+        body = _SLOT.pack(self._version, what.flushed, what.wrote, what.clean, what.boot)
+        at = SLOTS[self._version % 2]
+        self._map[at : at + len(body) + _CRC.size] = body + _CRC.pack(zlib.crc32(body))
+
+
+def _newest(content: bytes) -> tuple[int, Recorded] | None:
+    if len(content) != SIZE or _HEADER.unpack_from(content) != (MAGIC, VERSION):
+        return None
+    newest: tuple[int, Recorded] | None = None
+    for at in SLOTS:
+        body = content[at : at + _SLOT.size]
+        version, flushed, wrote, clean, boot = _SLOT.unpack(body)
+        if (
+            version
+            and _CRC.unpack_from(content, at + _SLOT.size)[0] == zlib.crc32(body)
+            and (not newest or version > newest[0])
+        ):
+            newest = version, Recorded(flushed, wrote, bool(clean), boot)
+    return newest

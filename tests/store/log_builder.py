@@ -1,0 +1,85 @@
+"""Composes a CommitLog on disk, record by record, with RocketMQ's rule for the ends of files; tests then spoil it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from orbitmq.store import mapped_file
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.record import BLANK_MAGIC, encode
+
+FILE_SIZE = 64 << 10
+FIRST_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record that was put into the log."""
+
+    topic: str
+    queue: int
+    queue_offset: int
+    offset: int
+    size: int
+    store_ms: int
+
+
+@dataclass(slots=True)
+class LogBuilder:
+    """Appends to the log of `layout`; one store millisecond a record."""
+
+    layout: StoreLayout
+    end: int = 0
+    file_size: int = FILE_SIZE
+    next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
+    written: list[Written] = field(default_factory=list)
+
+    def append(self, topic: str = "T", queue: int = 0, body: bytes = b"body", sys_flag: int = 0) -> Written:
+        """Puts one record at the end, in the next file if it does not fit this one."""
+        store_ms = FIRST_MS + len(self.written)
+        queue_offset = self.next_offsets[topic, queue]
+        size = len(encode(topic, body))
+        left = self.file_size - self.end % self.file_size
+        if size + 8 > left:
+            self._write(self.end, left.to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big"))
+            self.end += left
+        content = encode(
+            topic,
+            body,
+            queue_id=queue,
+            queue_offset=queue_offset,
+            physical_offset=self.end,
+            store_ms=store_ms,
+            sys_flag=sys_flag,
+        )
+        self._write(self.end, content)
+        record = Written(topic, queue, queue_offset, self.end, size, store_ms)
+        if sys_flag not in (0x4, 0xC):
+            self.next_offsets[topic, queue] += 1
+        self.written.append(record)
+        self.end += size
+        return record
+
+    def fill(self, end: int, queues: int = 3) -> None:
+        """Appends bodies of many sizes until the log reaches `end`."""
+        while self.end < end:
+            number = len(self.written)
+            self.append(queue=number % queues, body=bytes([number % 251]) * (number * 37 % 900))
+
+    def spoil(self, offset: int, content: bytes) -> None:
+        """Overwrites bytes of the log."""
+        self._write(offset, content)
+
+    def read(self, offset: int, size: int) -> bytes:
+        path = self.layout.log_file(offset - offset % self.file_size)
+        with path.open("rb") as file:
+            file.seek(offset % self.file_size)
+            return file.read(size)
+
+    def _write(self, offset: int, content: bytes) -> None:
+        start = offset - offset % self.file_size
+        mapped_file.allocate(self.layout, start, self.file_size)
+        with self.layout.log_file(start).open("r+b") as file:
+            file.seek(offset - start)
+            file.write(content)
