@@ -25,10 +25,10 @@ static inline uint32_t word_asleep(uint64_t word) { return (uint32_t)(word >> 32
 uint32_t bell_announce(struct bell *bell)
 {
     /* acquire: if the ticket already counts a ring, the look that follows sees that ring's news. Pairs with the release in
-     * bell_ring [edge B3]. */
+     * bell_answer [edge B3]. */
     uint64_t before = atomic_fetch_add_explicit(&bell->word, ONE_ASLEEP, memory_order_acquire);
     /* seq_cst: the announcement before the look for news; no weaker fence orders a store before a load. Pairs with the fence in
-     * bell_ring: of the two looks, at least one sees what the other side stored [edge B1-B2]. */
+     * bell_answer: of the two looks, at least one sees what the other side stored [edge B1-B2]. */
     atomic_thread_fence(memory_order_seq_cst);
     return word_rung(before);
 }
@@ -51,7 +51,7 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
      * FUTEX_WAIT runs on CLOCK_MONOTONIC. */
     long slept = syscall(SYS_futex, &bell->rung, FUTEX_WAIT, ticket, &limit, NULL, 0);
     int fault = slept < 0 ? errno : 0;
-    /* acquire: the news is visible after the ring that announced it. Pairs with the release in bell_ring [edge B3]. Looked
+    /* acquire: the news is visible after the ring that announced it. Pairs with the release in bell_answer [edge B3]. Looked
      * at whatever the kernel said, because a ring may have come together with the timeout or the signal. */
     if (word_rung(atomic_load_explicit(&bell->word, memory_order_acquire)) != ticket)
         return BELL_RUNG;
@@ -62,7 +62,7 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
     return BELL_TIMEOUT;
 }
 
-bool bell_ring(struct bell *bell)
+uint32_t bell_answer(struct bell *bell)
 {
     /* seq_cst: the news before the look at the announcement. Pairs with the fence in bell_announce [edge B1-B2]. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -70,20 +70,34 @@ bool bell_ring(struct bell *bell)
     uint64_t word = atomic_load_explicit(&bell->word, memory_order_relaxed);
     do {
         if (word_asleep(word) == 0)
-            return false;
+            return 0;
         /* release: the news before the ring. Pairs with the acquires in bell_announce and bell_sleep [edge B3]. */
     } while (!atomic_compare_exchange_weak_explicit(&bell->word, &word, (uint64_t)(uint32_t)(word_rung(word) + 1),
                                                     memory_order_release, memory_order_relaxed));
+    return word_asleep(word);
+}
+
+bool bell_ring(struct bell *bell)
+{
+    if (bell_answer(bell) == 0)
+        return false;
     syscall(SYS_futex, &bell->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     return true;
 }
 
+bool bell_available(void)
+{
+    static uint32_t word;
+    return syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0) >= 0;
+}
+
 uint32_t bell_rung(const struct bell *bell)
 {
-    return atomic_load_explicit(&bell->rung, memory_order_relaxed); /* relaxed: a number to show, orders nothing */
+    /* acquire: whoever finds a ring after its ticket sees the news behind it. Pairs with bell_answer [edge B3]. */
+    return word_rung(atomic_load_explicit(&bell->word, memory_order_acquire));
 }
 
 uint32_t bell_asleep(const struct bell *bell)
 {
-    return atomic_load_explicit(&bell->asleep, memory_order_relaxed); /* relaxed: likewise */
+    return word_asleep(atomic_load_explicit(&bell->word, memory_order_relaxed)); /* relaxed: only shown */
 }

@@ -46,6 +46,13 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
 /* Rings; returns true if somebody had announced and so a system call was made. */
 bool bell_ring(struct bell *bell);
 
+/* Answers the announcements without waking anybody, for sleepers that wait on something else than this futex; returns how
+ * many there were. */
+uint32_t bell_answer(struct bell *bell);
+
+/* False where the kernel has no futex, or a sandbox forbids it. */
+bool bell_available(void);
+
 /* The two halves, for tests and for showing. */
 uint32_t bell_rung(const struct bell *bell);
 uint32_t bell_asleep(const struct bell *bell);

@@ -1,0 +1,115 @@
+"""What every actor tells about itself (native/counters.h), read while it runs.
+
+A page holds single words that its owner writes without order: numbers are fresh, and not a consistent set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.memory import Buffer, line_pointer
+
+
+class ActorState(IntEnum):
+    """Where an actor is in its life."""
+
+    ABSENT = lib.ACTOR_ABSENT
+    STARTING = lib.ACTOR_STARTING
+    RECOVERING = lib.ACTOR_RECOVERING
+    RUNNING = lib.ACTOR_RUNNING
+    STOPPING = lib.ACTOR_STOPPING
+    STOPPED = lib.ACTOR_STOPPED
+    FAILED = lib.ACTOR_FAILED
+
+
+class Counter(IntEnum):
+    """Which counter is which, for every actor; those that an actor has no use for stay 0."""
+
+    STEPS = lib.COUNT_STEPS
+    SLEEPS = lib.COUNT_SLEEPS
+    MESSAGES = lib.COUNT_MESSAGES
+    BYTES = lib.COUNT_BYTES
+    REJECTED = lib.COUNT_REJECTED
+    WAKES = lib.COUNT_WAKES
+    FULL = lib.COUNT_FULL
+    SYNCS = lib.COUNT_SYNCS
+    INDEXED = lib.COUNT_INDEXED
+    BLANKS = lib.COUNT_BLANKS
+    DIRTY = lib.COUNT_DIRTY
+    SESSIONS = lib.COUNT_SESSIONS
+    FAULTS = lib.COUNT_FAULTS
+    REDELIVERED = lib.COUNT_REDELIVERED
+
+
+@dataclass(frozen=True, slots=True)
+class ActorCounters:
+    """One look at a page. heartbeat_ms is CLOCK_MONOTONIC; error is the errno behind FAILED, or 0; epoch counts
+    lives.
+    """
+
+    name: str
+    pid: int
+    epoch: int
+    state: ActorState
+    error: int
+    heartbeat_ms: int
+    counters: dict[str, int]
+
+
+class ActorPage:
+    """An actor's page in somebody's mapping.
+
+    Args:
+        page: cffi pointer to a struct actor_page, as control_actor gives it; its owner keeps the mapping alive.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+
+    @classmethod
+    def in_buffer(cls, memory: Buffer, offset: int = 0) -> ActorPage:
+        """The page that lies at byte `offset` of a writable buffer."""
+        return cls(line_pointer("struct actor_page *", memory, offset, page_size()))
+
+    def read(self) -> ActorCounters:
+        """Everything but the histogram. Counters are keyed by name in lower case, such as "messages"."""
+        view = ffi.new("struct actor_view *")
+        lib.actor_page_view(self._page, view)
+        return ActorCounters(
+            name=ffi.string(view.name).decode(errors="replace"),
+            pid=int(view.pid),
+            epoch=int(view.epoch),
+            state=ActorState(view.state),
+            error=int(view.error),
+            heartbeat_ms=int(view.heartbeat_ms),
+            counters={counter.name.lower(): int(view.counter[counter]) for counter in Counter},
+        )
+
+    def samples(self) -> int:
+        """Values recorded in the histogram."""
+        return int(lib.actor_page_samples(self._page))
+
+    def quantile(self, q: float) -> int:
+        """The value below which the part `q` of the recorded values lies, kept within 12.5 %; 0 when there are none.
+
+        Raises: ValueError: q is not within 0 and 1.
+        """
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"cannot compute the quantile {q}, it is not within 0 and 1")
+        return int(lib.actor_page_quantile(self._page, q))
+
+    def add(self, counter: Counter, n: int = 1) -> None:
+        """Raises one counter; the page's owner only."""
+        lib.actor_page_add(self._page, counter, n)
+
+    def record(self, value: int) -> None:
+        """Records a value in the histogram; the page's owner only."""
+        lib.actor_page_record(self._page, value)
+
+
+def page_size() -> int:
+    """Bytes of one page."""
+    return int(lib.actor_page_size())

@@ -1,0 +1,93 @@
+"""The two locks (native/lock.h) from Python. Both survive the death of their holder and tell the next one about it.
+
+    with BlockingLock(memory) as outcome:
+        if outcome is LockOutcome.STOLEN:
+            ...   # the last holder died inside: complete or void what it left half done, then go on
+
+Neither is recursive, and the thread that took a lock releases it. Any other use aborts the process: it is a bug of
+ours.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import IntEnum
+from types import TracebackType
+
+from orbitmq.errors import TimedOut
+from orbitmq.native._core import lib
+from orbitmq.shm.memory import LINE, Buffer, line_pointer
+
+
+class LockOutcome(IntEnum):
+    """How a lock was come by."""
+
+    TAKEN = lib.LOCK_TAKEN
+    STOLEN = lib.LOCK_STOLEN
+
+
+class SpinLock:
+    """For sections of a few instructions: waits by looking again, and yields the processor now and then."""
+
+    def __init__(self, memory: Buffer, offset: int = 0) -> None:
+        self._lock = line_pointer("struct lock *", memory, offset, LINE)
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds it, or died holding it."""
+        return bool(lib.lock_word(self._lock))
+
+    def acquire(self) -> LockOutcome:
+        """Waits without limit; only a holder that lives and never releases can make that long."""
+        return LockOutcome(lib.spin_acquire(self._lock))
+
+    def try_acquire(self) -> bool:
+        """Takes the lock if it is free; never from a dead holder."""
+        return bool(lib.spin_try(self._lock))
+
+    def release(self) -> None:
+        lib.spin_release(self._lock)
+
+    def __enter__(self) -> LockOutcome:
+        return self.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+class BlockingLock:
+    """For anything longer: spins for some microseconds, then sleeps. A holder's death is noticed within 50 ms."""
+
+    def __init__(self, memory: Buffer, offset: int = 0) -> None:
+        self._lock = line_pointer("struct lock *", memory, offset, LINE)
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds it, or died holding it."""
+        return bool(lib.lock_word(self._lock))
+
+    def acquire(self, timeout: float | None = None) -> LockOutcome:
+        """Waits for `timeout` seconds at most, or without limit; signal handlers run meanwhile and may raise.
+
+        Raises: TimedOut: the holder lives and kept it.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            # A limit of 0 would be none at all.
+            limit_ns = 0 if deadline is None else max(1, int((deadline - time.monotonic()) * 1e9))
+            result = lib.block_acquire(self._lock, limit_ns)
+            if result in (lib.LOCK_TAKEN, lib.LOCK_STOLEN):
+                return LockOutcome(result)
+            if result == lib.LOCK_TIMEOUT:
+                raise TimedOut(
+                    f"cannot take the lock within {timeout} s, its holder lives and keeps it", timeout=timeout
+                )
+
+    def release(self) -> None:
+        lib.block_release(self._lock)
+
+    def __enter__(self) -> LockOutcome:
+        return self.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()

@@ -1,0 +1,47 @@
+"""Sealed memfds: memory without a name that is handed from process to process as a descriptor.
+
+Reserved whole before anybody maps it, then sealed against resizing: a peer that could shrink it would kill everybody
+who has it mapped with SIGBUS, and one that could grow it would take memory in our name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+from orbitmq.errors import StoreFull
+
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def create_memfd(name: str, size: int) -> int:
+    """A descriptor of `size` zeroed, reserved bytes, sealed; the caller closes it. `name` is shown in /proc only.
+
+    Raises: StoreFull: memory has no room.
+    """
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
+            raise StoreFull(
+                f"cannot reserve {size} bytes of memory for {name}, the system has no room",
+                hint="lower the session's window or sq_capacity, or give the machine or container more memory",
+                mount="memfd",
+                need=size,
+                free=os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            ) from None
+        raise
+    return descriptor
+
+
+def memfd_sealed(descriptor: int, size: int) -> bool:
+    """True if the descriptor is a memfd of exactly this size that can never be resized."""
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError:
+        return False
+    return seals & SEALS == SEALS and os.fstat(descriptor).st_size == size

@@ -1,0 +1,217 @@
+"""Named segments in /dev/shm: made once, reserved whole, attached by name, removed by their maker.
+
+The maker uses multiprocessing's SharedMemory, kept away from its resource tracker: that is one more process, and it
+would unlink what others still use when the first of them ends. Everybody else attaches through posix_ipc, read-only by
+default, and believes nothing before the header line (native/segment.h) says that this is the kind of segment it looks
+for.
+
+Names are omq.<generation, 8 hex digits>.<part>, 16 bytes; the generation is one life of the broker tree, so whatever
+bears an old one is a leftover.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import sys
+import threading
+from contextlib import suppress
+from enum import IntEnum
+from multiprocessing import resource_tracker, shared_memory
+from pathlib import Path
+from typing import Any
+
+import posix_ipc
+
+from orbitmq.errors import BrokerNotRunning, ProtocolError, StoreFull
+from orbitmq.native._core import ffi, lib
+
+MOUNT = Path("/dev/shm")
+NAME_MAX = 30  # macOS and others end at 31 with the slash
+
+
+class SegmentKind(IntEnum):
+    """Which segment a header says it is."""
+
+    CONTROL = lib.SEGMENT_CONTROL
+    TOPICS = lib.SEGMENT_TOPICS
+    LANE = lib.SEGMENT_LANE
+    WAKE = lib.SEGMENT_WAKE
+    SESSION = lib.SEGMENT_SESSION
+
+
+FAULTS = {
+    lib.SEGMENT_BAD_MAGIC: "it does not begin as a segment does",
+    lib.SEGMENT_BAD_LAYOUT: "it was made by another version",
+    lib.SEGMENT_BAD_KIND: "it is of another kind",
+    lib.SEGMENT_BAD_SIZE: "it is shorter than its header says",
+}
+
+
+def segment_prefix(generation: int) -> str:
+    """What the names of all segments of one generation begin with."""
+    return f"omq.{generation & 0xFFFFFFFF:08x}."
+
+
+def segment_name(generation: int, part: str) -> str:
+    """Name of one segment; part is ctl, top, wak, or l00 to l15."""
+    return segment_prefix(generation) + part
+
+
+class Segment:
+    """A mapped segment. The mapping lives as long as this object or any pointer taken from it; a fork inherits it."""
+
+    def __init__(self, name: str, memory: mmap.mmap, *, writable: bool) -> None:
+        self.name = name
+        self.size = len(memory)
+        self.writable = writable
+        self.memory = memory
+        self._held = ffi.from_buffer("uint8_t[]", memory, require_writable=writable)
+
+    @property
+    def pointer(self) -> Any:
+        """void * to the first byte; keep the segment as long as it is used."""
+        return ffi.cast("void *", self._held)
+
+    @property
+    def address(self) -> int:
+        """The same as a number."""
+        return int(ffi.cast("uintptr_t", self._held))
+
+    @property
+    def generation(self) -> int:
+        """Which life of the tree made it, as its header says."""
+        return int(ffi.cast("struct segment_header *", self._held).generation)
+
+    def close(self) -> None:
+        """Unmaps. No pointer or view into the segment may be used any more.
+
+        Raises: BufferError: Python still holds a view of `memory`.
+        """
+        ffi.release(self._held)
+        self.memory.close()
+
+    def unlink(self) -> None:
+        """Removes the name; mappings stay. A name that is gone already is no error."""
+        remove_segment(self.name)
+
+
+def create_segment(name: str, size: int) -> Segment:
+    """A fresh, zeroed segment of `size` bytes, every page of it reserved: touching it can never be SIGBUS.
+
+    Whoever fills it writes its header (segment_init, or an init function that does) before the name becomes known.
+
+    Raises:
+        StoreFull: /dev/shm has no room; nothing is left behind.
+        FileExistsError: the name is taken.
+    """
+    assert len(name) <= NAME_MAX and size > 0
+    # Looked at first, because reserving page by page until nothing is left would starve everybody else for a moment.
+    if size > shared_memory_free():
+        raise _full(name, size)
+    block = _untracked(name, size)
+    try:
+        descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+    except BaseException as error:
+        remove_segment(name)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
+            raise _full(name, size) from None
+        raise
+    finally:
+        block.close()
+    return Segment(name, memory, writable=True)
+
+
+def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> Segment:
+    """Maps a segment that somebody else made, read-only unless asked otherwise.
+
+    Raises:
+        BrokerNotRunning: no segment has this name.
+        ProtocolError: it is not what was looked for; `.fault` says why.
+    """
+    try:
+        shared = posix_ipc.SharedMemory("/" + name, read_only=not writable)
+    except posix_ipc.ExistentialError:
+        raise BrokerNotRunning(
+            f"cannot attach to the segment {name}, there is none of this name", segment=name
+        ) from None
+    try:
+        size = os.fstat(shared.fd).st_size
+        if size < lib.SEGMENT_LINE:
+            raise _fault(name, kind, lib.SEGMENT_BAD_SIZE)
+        memory = mmap.mmap(shared.fd, size, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+    finally:
+        shared.close_fd()
+    segment = Segment(name, memory, writable=writable)
+    fault = lib.segment_check(segment.pointer, kind, size)
+    if fault != lib.SEGMENT_GOOD:
+        segment.close()
+        raise _fault(name, kind, fault)
+    return segment
+
+
+def remove_segment(name: str) -> bool:
+    """Unlinks a segment's name; False if it was gone already. Only its maker, or who cleans up after it, may."""
+    with suppress(posix_ipc.ExistentialError):
+        posix_ipc.unlink_shared_memory("/" + name)
+        return True
+    return False
+
+
+def remove_leftovers(prefix: str) -> list[str]:
+    """Unlinks every segment whose name begins so, and says which. The caller knows that their tree is dead.
+
+    Raises: ValueError: the prefix names no generation, and could hit the segments of a living tree.
+    """
+    if len(prefix) < len(segment_prefix(0)):
+        raise ValueError(f"cannot remove segments by the prefix {prefix!r}, it is shorter than that of a generation")
+    names = sorted(entry.name for entry in os.scandir(MOUNT) if entry.name.startswith(prefix))
+    return [name for name in names if remove_segment(name)]
+
+
+def shared_memory_free() -> int:
+    """Bytes that /dev/shm can still give."""
+    status = os.statvfs(MOUNT)
+    return status.f_bavail * status.f_frsize
+
+
+def _full(name: str, size: int) -> StoreFull:
+    free = shared_memory_free()
+    return StoreFull(
+        f"cannot reserve the segment {name}, it needs {size} bytes and {MOUNT} has {free} free",
+        hint=f"enlarge {MOUNT} (in a container: --shm-size), or lower handlers or lane_capacity",
+        mount=str(MOUNT),
+        need=size,
+        free=free,
+    )
+
+
+def _fault(name: str, kind: SegmentKind, fault: int) -> ProtocolError:
+    return ProtocolError(
+        f"cannot use the segment {name} as {kind.name.lower()}, {FAULTS[fault]}",
+        hint="run client and broker from one version of orbitmq",
+        segment=name,
+        fault=fault,
+    )
+
+
+_tracker_lock = threading.Lock()
+
+
+def _untracked(name: str, size: int) -> shared_memory.SharedMemory:
+    """A block that the resource tracker knows nothing of: Python 3.13 has a switch for that."""
+    if sys.version_info >= (3, 13):
+        return shared_memory.SharedMemory(name, create=True, size=size, track=False)
+    with _tracker_lock:
+        register = resource_tracker.register
+        resource_tracker.register = lambda *_: None
+        try:
+            return shared_memory.SharedMemory(name, create=True, size=size)
+        finally:
+            resource_tracker.register = register
