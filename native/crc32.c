@@ -1,4 +1,5 @@
-/* CRC-32 by carry-less multiplication where the processor has it, by eight tables elsewhere; chosen once, at load.
+/* CRC-32 by carry-less multiplication where the processor has it (64 bytes at a time with AVX-512, else 16), by its CRC
+ * instruction on aarch64, by eight tables elsewhere; chosen once, at load.
  *
  * Polynomials are bit-reflected here: in an n-bit word, bit i is the coefficient of x^(n-1-i). The carry-less product of
  * two 64-bit words, read as a 128-bit word, is therefore the product of their polynomials times x; every power of x below
@@ -10,9 +11,12 @@
 #include "crc32.h"
 #include "bytes.h"
 
+#include <stdbool.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define CLMUL __attribute__((target("pclmul,sse4.1")))
+#define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl")))
 #endif
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
@@ -68,12 +72,15 @@ static uint32_t minus_31;
 #if defined(__x86_64__)
 
 static bool carryless; /* the processor multiplies without carries, and we use it */
+static bool wide;      /* ... four pairs at once */
 
 /* The factors of a 128-bit word that is moved over n bits: x^(n+63) for its first half, x^(n-1) for its second. */
 struct fold {
-    _Alignas(16) uint64_t first, second;
+    uint64_t first;
+    uint64_t second;
 };
-static struct fold over_128, over_512;
+static struct fold over_128, over_512, over_2048;
+static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
 static uint64_t x31, x63, x95;
 
 /* Moves bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
@@ -110,6 +117,13 @@ CLMUL static inline uint32_t reduce_96(__m128i value)
     return reduce_64((uint64_t)_mm_extract_epi64(_mm_xor_si128(value, folded), 1));
 }
 
+/* A polynomial of degree 127 at most, times x^32, mod P. */
+CLMUL static inline uint32_t reduce_128(__m128i value)
+{
+    __m128i moved = _mm_clmulepi64_si128(value, _mm_cvtsi64_si128((long long)x95), 0x00);
+    return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(value, 8), 4)));
+}
+
 CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
 {
     if (size < 16)
@@ -143,8 +157,54 @@ CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t siz
         __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(word, down), last, down);
         word = _mm_xor_si128(fold(head, over_128), next);
     }
-    __m128i moved = _mm_clmulepi64_si128(word, _mm_cvtsi64_si128((long long)x95), 0x00);
-    return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(word, 8), 4)));
+    return reduce_128(word);
+}
+
+CLMUL_WIDE static inline __m512i fold_wide(__m512i word, __m512i by, __m512i next)
+{
+    __m512i first = _mm512_clmulepi64_epi128(word, by, 0x00), second = _mm512_clmulepi64_epi128(word, by, 0x11);
+    return _mm512_ternarylogic_epi64(first, second, next, 0x96); /* xor of three */
+}
+
+CLMUL_WIDE static inline __m512i everywhere(struct fold by)
+{
+    return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)by.second, (long long)by.first));
+}
+
+/* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
+ * the bytes before the data masked out (those are not touched, even where there is no memory). The register is added
+ * to the first four bytes: it is repeated all over the word, so turned that it begins there, and masked. */
+CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, size_t size)
+{
+    const uint8_t *end = at + size;
+    if (size % 64 < 4 && size % 64) {
+        reg = raw_by_tables(reg, at, size % 64);
+        at += size % 64;
+    }
+    size_t odd = (size_t)(end - at - 1) % 64 + 1; /* 4 to 64 */
+    __mmask64 used = ~(__mmask64)0 << (64 - odd);
+    __m512i word = _mm512_maskz_loadu_epi8(used, (const void *)((uintptr_t)at - (64 - odd)));
+    uint32_t turned = reg << (-odd * 8 & 24) | (uint32_t)((uint64_t)reg >> (32 - (-odd * 8 & 24)));
+    word = _mm512_xor_si512(word, _mm512_maskz_mov_epi8((__mmask64)15 << (64 - odd), _mm512_set1_epi32((int)turned)));
+    at += odd;
+    const __m512i by_64 = everywhere(over_512);
+    if (end - at >= 512) { /* four words side by side, so that long data do not wait for the multiplier */
+        const __m512i by_256 = everywhere(over_2048);
+        __m512i second = _mm512_loadu_si512(at), third = _mm512_loadu_si512(at + 64), fourth = _mm512_loadu_si512(at + 128);
+        for (at += 192; end - at >= 256; at += 256) {
+            word = fold_wide(word, by_256, _mm512_loadu_si512(at));
+            second = fold_wide(second, by_256, _mm512_loadu_si512(at + 64));
+            third = fold_wide(third, by_256, _mm512_loadu_si512(at + 128));
+            fourth = fold_wide(fourth, by_256, _mm512_loadu_si512(at + 192));
+        }
+        word = fold_wide(fold_wide(fold_wide(word, by_64, second), by_64, third), by_64, fourth);
+    }
+    for (; at < end; at += 64)
+        word = fold_wide(word, by_64, _mm512_loadu_si512(at));
+    __m512i last = _mm512_maskz_mov_epi64(0xC0, word);
+    word = fold_wide(word, _mm512_loadu_si512(to_last), last);
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(word), _mm512_extracti64x4_epi64(word, 1));
+    return reduce_128(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
 
 CLMUL static uint32_t multiply_carryless(uint32_t a, uint32_t b)
@@ -170,6 +230,8 @@ CLMUL static uint32_t raw_words_carryless(const uint64_t *words, const uint32_t 
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
 {
 #if defined(__x86_64__)
+    if (wide && size >= 64)
+        return raw_by_wide_folding(reg, data, size);
     if (carryless)
         return raw_by_folding(reg, data, size);
 #endif
@@ -224,13 +286,16 @@ uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigne
     return multiply_by_bits(sum, minus_31);
 }
 
-bool crc32_carryless(bool wanted)
+enum crc32_way crc32_use(enum crc32_way most)
 {
 #if defined(__x86_64__)
-    carryless = wanted && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-    return carryless;
+    carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    wide = carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return wide ? CRC32_FOLD_WIDE : carryless ? CRC32_FOLD : CRC32_TABLES;
 #else
-    return wanted && false;
+    (void)most;
+    return CRC32_TABLES;
 #endif
 }
 
@@ -242,6 +307,13 @@ static uint32_t power_of_x(unsigned exponent)
     return product;
 }
 
+#if defined(__x86_64__)
+static struct fold fold_over(unsigned bits)
+{
+    return (struct fold){(uint64_t)power_of_x(bits + 63) << 32, (uint64_t)power_of_x(bits - 1) << 32};
+}
+#endif
+
 __attribute__((constructor)) static void crc32_prepare(void)
 {
     for (uint32_t byte = 0; byte < 256; byte++)
@@ -250,8 +322,11 @@ __attribute__((constructor)) static void crc32_prepare(void)
         for (uint32_t byte = 0; byte < 256; byte++)
             slices[k][byte] = slices[k - 1][byte] >> 8 ^ slices[0][slices[k - 1][byte] & 255];
 #if defined(__x86_64__)
-    over_128 = (struct fold){(uint64_t)power_of_x(128 + 63) << 32, (uint64_t)power_of_x(128 - 1) << 32};
-    over_512 = (struct fold){(uint64_t)power_of_x(512 + 63) << 32, (uint64_t)power_of_x(512 - 1) << 32};
+    over_128 = fold_over(128);
+    over_512 = fold_over(512);
+    over_2048 = fold_over(2048);
+    for (unsigned quarter = 0; quarter < 3; quarter++)
+        to_last[quarter] = fold_over(128 * (3 - quarter));
     x31 = (uint64_t)power_of_x(31) << 32;
     x63 = (uint64_t)power_of_x(63) << 32;
     x95 = (uint64_t)power_of_x(95) << 32;
@@ -259,7 +334,7 @@ __attribute__((constructor)) static void crc32_prepare(void)
     minus_31 = ONE;
     for (unsigned i = 0; i < 31; i++) /* divides by x: P's own lowest term tells whether P was added */
         minus_31 = minus_31 & 0x80000000u ? (minus_31 ^ POLYNOMIAL) << 1 | 1 : minus_31 << 1;
-    crc32_carryless(true);
+    crc32_use(CRC32_FOLD_WIDE);
     uint32_t step = power_of_x(8);
     for (unsigned k = 0; k < 8; k++) {
         powers[k][0] = ONE;

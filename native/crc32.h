@@ -10,7 +10,6 @@
 #ifndef ORBITMQ_CRC32_H
 #define ORBITMQ_CRC32_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +22,8 @@ uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 /* The register over the 8 bytes of word as they lie in memory (little-endian word), from reg. */
 uint32_t crc32_raw_word(uint32_t reg, uint64_t word);
 
-/* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, one multiplication more for each further byte of the number. */
+/* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, and a multiplication for
+ * each further byte of the number. */
 uint32_t crc32_operator(uint64_t zero_bytes);
 
 /* a * b mod P; crc32_multiply(crc32_operator(n), reg) moves a register over n zero bytes. */
@@ -40,7 +40,8 @@ static inline uint32_t crc32_combine(uint32_t first, uint32_t second, uint32_t s
     return crc32_multiply(second_operator, first) ^ second;
 }
 
-/* Tests choose the way of computing; returns whether carry-less multiplication is in use now. Not for use beside other threads. */
-bool crc32_carryless(bool wanted);
+/* Ways of computing, slow to fast. Tests choose one; returns what the processor grants. Not for use beside other threads. */
+enum crc32_way { CRC32_TABLES = 0, CRC32_FOLD = 1, CRC32_FOLD_WIDE = 2 };
+enum crc32_way crc32_use(enum crc32_way most);
 
 #endif
