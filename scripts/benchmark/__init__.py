@@ -1,0 +1,1 @@
+"""`scripts/bench`: every number in docs/performance.md comes from here."""

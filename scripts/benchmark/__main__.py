@@ -1,0 +1,148 @@
+"""The command behind scripts/bench."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from scripts.benchmark import ceiling, drain, latency, lifecycle, queues, sends, stream
+from scripts.benchmark.result import Measure, Result, Sample
+from scripts.benchmark.stage import stage
+
+MEASURES: tuple[Measure, ...] = (
+    *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *drain.MEASURES, *queues.MEASURES, *lifecycle.MEASURES,
+)  # fmt: skip
+notes = Console(stderr=True)
+
+
+def chosen(names: Sequence[str]) -> list[Measure]:
+    """The measures that yield any of these names; a prefix before `*` will do."""
+    if not names or "all" in names:
+        return list(MEASURES)
+    found = [measure for measure in MEASURES if any(_matches(name, measure.names) for name in names)]
+    known = [name for measure in MEASURES for name in measure.names]
+    for name in names:
+        if not _matches(name, known):
+            raise SystemExit(f"bench: no measure {name!r}; there are: {', '.join(known)}")
+    return found
+
+
+def _matches(wanted: str, names: Sequence[str]) -> bool:
+    return wanted in names or (wanted.endswith("*") and any(name.startswith(wanted[:-1]) for name in names))
+
+
+def run(measure: Measure, runs: int | None) -> list[Result]:
+    """All runs of one measure on one broker, each beside the ceiling's."""
+    counted = runs or measure.runs
+    samples: list[tuple[Sample, ...]] = []
+    if measure.broker:
+        with stage(dict(measure.settings)) as playing:
+            for number in range(measure.warm + counted):
+                _note(measure, number, counted)
+                samples.append(measure.run(playing))
+    else:
+        for number in range(measure.warm + counted):
+            _note(measure, number, counted)
+            samples.append(measure.run())
+    samples = samples[measure.warm :]
+    results = []
+    for position, name in enumerate(measure.names):
+        column = [sample[position] for sample in samples]
+        ceilings = [sample.ceiling for sample in column if sample.ceiling is not None]
+        results.append(
+            Result(
+                measure=name,
+                unit="times" if name.endswith("_gain") else measure.unit,
+                durability=measure.durability,
+                values=tuple(sample.value for sample in column),
+                ceilings=tuple(ceilings) if len(ceilings) == len(column) else (),
+                target=measure.targets[position] if measure.targets else "",
+            )
+        )
+    return results
+
+
+def _note(measure: Measure, number: int, counted: int) -> None:
+    what = "warm-up" if number < measure.warm else f"run {number - measure.warm + 1} of {counted}"
+    notes.print(f"[dim]{measure.names[0]}: {what}[/dim]", end="\r", highlight=False)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    if value >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.1f}"
+
+
+def table(results: Sequence[Result]) -> Table:
+    shown = Table(title="OrbitMQ beside the ceiling of its design; medians")
+    for heading, justify in (("measure", "left"), ("value", "right"), ("min", "right"), ("max", "right"), ("unit", "left"),
+                             ("runs", "right"), ("ceiling", "right"), ("ratio", "right"), ("durability", "left"), ("target", "left")):  # fmt: skip
+        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for result in results:
+        shown.add_row(
+            result.measure, _number(result.value), _number(min(result.values)), _number(max(result.values)), result.unit,
+            str(len(result.values)), _number(result.ceiling), _number(result.ratio), result.durability, result.target,
+        )  # fmt: skip
+    return shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures; all of them if none is named; `queues_*` works")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--runs", type=int, help="counted runs of each measure")
+    parser.add_argument("--peers", action="store_true", help="measure what people use instead, too (many minutes)")
+    parser.add_argument("--plots", type=Path, help="folder for pictures (SVG)")
+    parser.add_argument("--list", action="store_true", help="show the names")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(name for measure in MEASURES for name in measure.names))
+        return 0
+    measures = chosen(options.names)
+    if ceiling.source() is None:
+        notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")
+    begin = time.monotonic()
+    results: list[Result] = []
+    for measure in measures:
+        for result in run(measure, options.runs):
+            results.append(result)
+            if options.json:
+                print(json.dumps(result.as_json()), flush=True)
+    peers: list[dict[str, Any]] = []
+    if options.peers:
+        from scripts.benchmark import peers as peer_scripts
+
+        peers = peer_scripts.measure(notes.print)
+        if options.json:
+            for peer in peers:
+                print(json.dumps({"peer": True, **peer}), flush=True)
+    if options.plots:
+        from scripts.benchmark.plots import draw
+
+        for path in draw(results, peers, options.plots):
+            notes.print(f"wrote {path}")
+    if not options.json:
+        output = Console(width=170 if not sys.stdout.isatty() else None)
+        output.print(table(results))
+        if peers:
+            shown = Table("peer", "variant", "measure", "value", "unit", "durability", title="Peers, 100-byte bodies")
+            for peer in peers:
+                shown.add_row(peer["bench"], peer.get("variant", ""), peer["measure"], _number(peer["median"]),
+                              peer["unit"], peer["durability"])  # fmt: skip
+            output.print(shown)
+        output.print(f"{time.monotonic() - begin:.0f} s in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Starting, resuming after a death, and doing nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import orbitmq
+from scripts.benchmark.result import Measure, Sample
+from scripts.benchmark.stage import Stage, scratch
+
+IDLE_SECONDS = 30
+
+
+def start_s() -> tuple[Sample, ...]:
+    """From nothing to the first receipt on an empty store."""
+    with scratch() as folder:
+        begin = time.monotonic()
+        with orbitmq.Broker(folder / "store", name=f"bench-start-{os.getpid()}") as broker:
+            broker.create_topic("first", queues=1)
+            broker.producer().send("first", b"hello")
+            return (Sample(time.monotonic() - begin),)
+
+
+def resume_s(stage: Stage) -> tuple[Sample, ...]:
+    """The longest silence between two receipts while each actor in turn is killed."""
+    topic = stage.topic()
+    producer = stage.broker.producer()
+    worst = 0.0
+    for actor in stage.broker.status().actors:
+        if actor.name == "supervisor":
+            continue
+        producer.send(topic, b"before")
+        os.kill(actor.pid, signal.SIGKILL)
+        begin = time.monotonic()
+        producer.send(topic, b"after")
+        producer.send(topic, b"and again")
+        worst = max(worst, time.monotonic() - begin)
+        _wait_restarted(stage, actor.name, actor.pid)
+    return (Sample(worst),)
+
+
+def _wait_restarted(stage: Stage, name: str, old: int) -> None:
+    while True:
+        if any(actor.name == name and actor.pid != old and actor.state == "running" for actor in stage.broker.status().actors):
+            return
+        os.sched_yield()
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def idle_cpu_percent(stage: Stage) -> tuple[Sample, ...]:
+    """CPU of the whole tree, percent of one core, with 2 producers and 4 waiting consumers connected."""
+    topic = stage.topic()
+    clients = [orbitmq.connect(stage.name) for _ in range(6)]
+    producers = [client.producer() for client in clients[:2]]
+    for producer in producers:
+        producer.send(topic, b"once")
+    readers = []
+    for client in clients[2:]:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                consumer = client.consumer(None, topics=[topic], start="latest")
+                consumer.poll(timeout=IDLE_SECONDS * 4)
+            finally:
+                os._exit(0)
+        readers.append(pid)
+    pids = [actor.pid for actor in stage.broker.status().actors if actor.pid]
+    time.sleep(1)
+    before = sum(map(_cpu_ticks, pids))
+    time.sleep(IDLE_SECONDS)
+    ticks = sum(map(_cpu_ticks, pids)) - before
+    for pid in readers:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    for client in clients:
+        client.close()
+    return (Sample(100.0 * ticks / os.sysconf("SC_CLK_TCK") / IDLE_SECONDS),)
+
+
+MEASURES = (
+    Measure(("idle_cpu_percent",), "% of a core", idle_cpu_percent, runs=1, warm=0, durability="-", targets=("< 1",)),
+    Measure(("start_s",), "s", start_s, broker=False, targets=("< 1",)),
+    Measure(("resume_s",), "s", resume_s, runs=3, warm=0, targets=("< 2",)),
+)

@@ -1,0 +1,77 @@
+"""What a measure is, and what it found."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run: our value, and the ceiling's from the same moment (None where the ceiling has no such measure)."""
+
+    value: float
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All runs of one measure. `values` and `ceilings` are in the measure's unit, in the order of the runs."""
+
+    measure: str
+    unit: str
+    durability: str
+    values: tuple[float, ...]
+    ceilings: tuple[float, ...] = ()
+    target: str = ""
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def ceiling(self) -> float | None:
+        return statistics.median(self.ceilings) if self.ceilings else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of the pairs' ratios, ours over the ceiling's."""
+        if not self.ceilings:
+            return None
+        return statistics.median(v / c for v, c in zip(self.values, self.ceilings, strict=True))
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "measure": self.measure,
+            "unit": self.unit,
+            "value": self.value,
+            "runs": len(self.values),
+            "min": min(self.values),
+            "max": max(self.values),
+            "ceiling": self.ceiling,
+            "ratio": self.ratio,
+            "durability": self.durability,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A group of numbers that one run yields together.
+
+    Attributes:
+        names: the result names, in order.
+        run: called once a run with a `Stage`; returns one Sample a name.
+        unit, durability, target: as shown in the table; target is design's, by name.
+        runs: runs that are counted; one more goes before them.
+    """
+
+    names: tuple[str, ...]
+    unit: str
+    run: Callable[..., tuple[Sample, ...]]
+    durability: str = "appended"
+    runs: int = 7
+    warm: int = 1
+    broker: bool = True
+    settings: dict[str, object] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()

@@ -1,0 +1,98 @@
+"""One message a call: pipelined, beside a busy thread, and waiting for the disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import orbitmq
+from scripts.benchmark import load
+from scripts.benchmark.result import Measure, Sample
+from scripts.benchmark.roles import Role, together
+from scripts.benchmark.stage import Stage
+
+PIPELINED = 1_000_000
+BUSY = 200_000
+SYNCED = 3_000
+SYNCED_EACH = 200
+SENDERS = 64
+
+
+def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[], int]:
+    producer = orbitmq.connect(name).producer()
+    stop = threading.Event()
+
+    def burn() -> None:
+        number = 0
+        while not stop.is_set():
+            for _ in range(1000):
+                number = (number * 31 + 7) & 0xFFFFFF
+
+    def act() -> int:
+        if busy:
+            threading.Thread(target=burn, daemon=True).start()
+        send = producer.send_async
+        bodies = load.BODIES
+        last = None
+        for _ in range(messages // load.DISTINCT):
+            for body in bodies:
+                last = send(topic, body, tags=load.TAG)
+        assert last is not None
+        last.result()
+        producer.flush()
+        stop.set()
+        return messages
+
+    return act
+
+
+def _rate(stage: Stage, messages: int, busy: bool) -> float:
+    topic = stage.topic()
+    ((begin, end, count),) = together(Role(_pipelined, stage.name, topic, messages, busy))
+    found = sum(queue.max_offset - queue.min_offset for queue in stage.broker.status().queues if queue.topic == topic)
+    if found < count:
+        stage.broker.wait_indexed()
+    return messages / ((end - begin) / 1e9)
+
+
+def send_pipelined(stage: Stage) -> tuple[Sample, ...]:
+    return (Sample(_rate(stage, PIPELINED, busy=False)),)
+
+
+def send_pipelined_busy(stage: Stage) -> tuple[Sample, ...]:
+    return (Sample(_rate(stage, BUSY, busy=True)),)
+
+
+def _synced(name: str, topic: str, messages: int) -> Callable[[], int]:
+    producer = orbitmq.connect(name).producer(durability="flushed", window=64, message_max=16 * 1024)
+
+    def act() -> int:
+        for number in range(messages):
+            producer.send(topic, load.BODIES[number % load.DISTINCT], tags=load.TAG)
+        return messages
+
+    return act
+
+
+def send_synced(stage: Stage) -> tuple[Sample, ...]:
+    """One sender, then 64 at once; the second value is the throughput of all of them."""
+    topic = stage.topic()
+    ((begin, end, _),) = together(Role(_synced, stage.name, topic, SYNCED))
+    alone = SYNCED / ((end - begin) / 1e9)
+    found = together(*(Role(_synced, stage.name, topic, SYNCED_EACH) for _ in range(SENDERS)))
+    seconds = (max(e for _, e, _ in found) - min(b for b, _, _ in found)) / 1e9
+    crowd = SENDERS * SYNCED_EACH / seconds
+    return Sample(alone), Sample(crowd), Sample(crowd / alone)
+
+
+MEASURES = (
+    Measure(("send_pipelined",), "messages/s", send_pipelined, targets=(">= 1 M",)),
+    Measure(("send_pipelined_busy",), "messages/s", send_pipelined_busy, targets=(">= 50 % of send_pipelined",)),
+    Measure(
+        ("send_synced", "send_synced_64", "send_synced_gain"),
+        "messages/s",
+        send_synced,
+        durability="flushed",
+        targets=(">= 6 k", "", ">= 20 times one sender"),
+    ),
+)
