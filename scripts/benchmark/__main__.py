@@ -85,9 +85,9 @@ def _number(value: float | None) -> str:
 
 def table(results: Sequence[Result]) -> Table:
     shown = Table(title="OrbitMQ beside the ceiling of its design; medians")
-    for heading, justify in (("measure", "left"), ("value", "right"), ("min", "right"), ("max", "right"), ("unit", "left"),
-                             ("runs", "right"), ("ceiling", "right"), ("ratio", "right"), ("durability", "left"), ("target", "left")):  # fmt: skip
-        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for heading in ("measure", "value", "min", "max", "unit", "runs", "ceiling", "ratio", "durability", "target"):
+        left = heading in ("measure", "unit", "durability", "target")
+        shown.add_column(heading, justify="left" if left else "right")
     for result in results:
         shown.add_row(
             result.measure, _number(result.value), _number(min(result.values)), _number(max(result.values)), result.unit,
@@ -96,9 +96,27 @@ def table(results: Sequence[Result]) -> Table:
     return shown
 
 
+def peer_table(peers: Sequence[dict[str, Any]]) -> Table:
+    shown = Table("peer", "variant", "measure", "value", "unit", "durability", title="Peers, 100-byte bodies")
+    for peer in peers:
+        value = _number(peer["median"])
+        shown.add_row(peer["bench"], peer.get("variant", ""), peer["measure"], value, peer["unit"], peer["durability"])
+    return shown
+
+
+def _peers(as_json: bool) -> list[dict[str, Any]]:
+    from scripts.benchmark import peers
+
+    found = peers.measure(notes.print)
+    if as_json:
+        for peer in found:
+            print(json.dumps({"peer": True, **peer}), flush=True)
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="measures; all of them if none is named; `queues_*` works")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, or all; `queues_*` works")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--runs", type=int, help="counted runs of each measure")
     parser.add_argument("--peers", action="store_true", help="measure what people use instead, too (many minutes)")
@@ -118,14 +136,7 @@ def main() -> int:
             results.append(result)
             if options.json:
                 print(json.dumps(result.as_json()), flush=True)
-    peers: list[dict[str, Any]] = []
-    if options.peers:
-        from scripts.benchmark import peers as peer_scripts
-
-        peers = peer_scripts.measure(notes.print)
-        if options.json:
-            for peer in peers:
-                print(json.dumps({"peer": True, **peer}), flush=True)
+    peers = _peers(options.json) if options.peers else []
     if options.plots:
         from scripts.benchmark.plots import draw
 
@@ -135,11 +146,7 @@ def main() -> int:
         output = Console(width=170 if not sys.stdout.isatty() else None)
         output.print(table(results))
         if peers:
-            shown = Table("peer", "variant", "measure", "value", "unit", "durability", title="Peers, 100-byte bodies")
-            for peer in peers:
-                shown.add_row(peer["bench"], peer.get("variant", ""), peer["measure"], _number(peer["median"]),
-                              peer["unit"], peer["durability"])  # fmt: skip
-            output.print(shown)
+            output.print(peer_table(peers))
         output.print(f"{time.monotonic() - begin:.0f} s in all")
     return 0
 

@@ -17,7 +17,13 @@ from scripts.benchmark.ceiling import ROOT
 
 PACKAGES = ("setuptools", "redis[hiredis]", "pyzmq", "lmdb", "litequeue", "faster-fifo", "iceoryx2")
 # script -> the server program it needs
-SCRIPTS = {"nondurable": None, "embedded": None, "iceoryx": None, "redis_streams": "redis-server", "redis_lists": "redis-server"}
+SCRIPTS = {
+    "nondurable": None,
+    "embedded": None,
+    "iceoryx": None,
+    "redis_streams": "redis-server",
+    "redis_lists": "redis-server",
+}
 SECONDS = 600
 
 

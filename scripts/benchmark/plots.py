@@ -9,9 +9,9 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
-from scripts.benchmark.result import Result  # noqa: E402
+from scripts.benchmark.result import Result
 
 OURS = "#2b6cb0"
 CEILING = "#cbd5e0"

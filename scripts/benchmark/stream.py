@@ -52,7 +52,9 @@ def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int
     return act
 
 
-def run_stream(stage: Stage, messages: int, keyed: bool = False, durability: str = "appended", queues: int = load.QUEUES) -> float:
+def run_stream(
+    stage: Stage, messages: int, keyed: bool = False, durability: str = "appended", queues: int = load.QUEUES
+) -> float:
     """Messages a second, from the producer's start to the consumer's last message."""
     topic = stage.topic(queues)
     consumer = Role(consume, stage.name, topic, messages)
