@@ -385,7 +385,7 @@ static void deliver_over(struct writer *writer)
         if (writer->lanes[i].position < last.applied[i]) {
             deliver_lane(writer, &batch, i, writer->lanes[i].position, last.applied[i]);
             count(writer->tree->page, COUNT_REDELIVERED, 1);
-            writer->lanes[i].position = last.applied[i];
+            ring_consumer_attach(&writer->lanes[i], &writer->tree->lanes[i]->ring, writer->lanes[i].capacity, last.applied[i]);
         }
     }
     free_lanes(writer);
