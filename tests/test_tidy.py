@@ -1,0 +1,216 @@
+"""Goal: the tree keeps its shape. Method: the sources themselves are read, as text or as syntax trees, and held to the rules.
+
+A rule that has to bend gets an entry in its table here, with the reason beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What each folder may import of the others. Everything may import orbitmq.errors; `root` is orbitmq/__init__.py, which opens
+# the library to users and so may reach the client.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "native": set(),
+    "shm": {"native"},
+    "store": {"shm", "native"},
+    "actors": {"store", "shm", "native"},
+    "client": {"store", "shm", "native"},
+    "root": {"client"},
+    "remoting": {"root", "client", "store", "shm", "native"},
+    "spark": {"root", "client", "store", "shm", "native"},
+    "cli": {"root", "spark", "client", "store", "shm", "native"},
+}
+FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store"]
+
+LINES_MAX = {".py": 500, ".c": 600, ".h": 400, ".sh": 300}
+TEST_LINES_MAX = 800
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """Files of the project with one of these suffixes, or all of them: what git knows or would add; links left out."""
+    answer = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = [ROOT / name for name in answer.stdout.splitlines()]
+    found = (path for path in paths if path.is_file() and not path.is_symlink())
+    return sorted(path for path in found if not suffixes or path.suffix in suffixes)
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def layer_of_module(name: str) -> str | None:
+    """Folder that a dotted module name belongs to; None for modules that are not ours."""
+    parts = name.split(".")
+    if parts[0] != "orbitmq":
+        return None
+    return parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "root"
+
+
+def imports(path: Path, package: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import in a file, at whatever depth it stands; relative ones made absolute."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def test_imports_point_one_way() -> None:
+    """Goal: no lower layer knows a higher one. Method: every import of every module against the table above."""
+    wrong = []
+    for path in tracked(".py"):
+        folder = path.relative_to(ROOT).parts[0]
+        if folder not in FOLDERS and folder != "orbitmq":
+            continue
+        layer = folder
+        if folder == "orbitmq":
+            layer = "errors" if path.stem == "errors" else "root"
+        package = f"orbitmq.{folder}" if folder != "orbitmq" else "orbitmq"
+        for line, name in imports(path, package):
+            target = layer_of_module(name)
+            if target not in (None, layer, "errors") and target not in MAY_IMPORT[layer]:
+                wrong.append(f"{short(path)}:{line}: {layer} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_are_linked_under_one_root() -> None:
+    """Goal: `orbitmq.shm` is the folder shm, in any checkout. Method: each link is relative and leads to its folder."""
+    for folder in FOLDERS:
+        link = ROOT / "orbitmq" / folder
+        assert link.is_symlink() and str(link.readlink()) == f"../{folder}", folder
+        assert (link / "__init__.py").is_file(), folder
+
+
+def test_no_machine_in_the_text() -> None:
+    """Goal: the tree names no machine it was written on and no host that packages come from. Method: a search."""
+    # Put together here, so that this file does not find itself.
+    hosts = ["py" + "pi.org", "python" + "hosted.org", "repo.mav" + "en", "npm" + "js.org", "deb.deb" + "ian.org"]
+    paths = ["/wo" + "rk/", "/ro" + "ot/", "/tmp/w" + "t", "/tmp/ve" + "nv", "index" + "-url"]
+    pattern = re.compile("|".join(re.escape(text) for text in hosts + paths) + "|/ho" + "me/[a-z]{2}")
+    wrong = []
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue  # pictures and golden bytes
+        for number, line in enumerate(text.splitlines(), 1):
+            if pattern.search(line):
+                wrong.append(f"{short(path)}:{number}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_sleeps_for_a_duration() -> None:
+    """Goal: hot paths and tests wait for conditions. Method: a search for sleeps outside scripts/ and the command line."""
+    wrong = []
+    for path in tracked(".py", ".c"):
+        if path.relative_to(ROOT).parts[0] in ("scripts", "cli", "spark"):
+            continue
+        in_python, in_c = r"\btime\.sleep\(|\bfrom time import .*\bsleep\b", r"\b(?:usleep|nanosleep|sleep)\("
+        pattern = in_python if path.suffix == ".py" else in_c
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(pattern, line) and path != Path(__file__):
+                wrong.append(f"{short(path)}:{number}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", [path for path in tracked(".h") if path.parent == ROOT / "native"], ids=short)
+def test_header_has_its_guard(path: Path) -> None:
+    """Goal: any header may be included anywhere, once. Method: its guard is named for it and closes with the file."""
+    guard = f"ORBITMQ_{path.stem.upper()}_H"
+    text = path.read_text()
+    assert text.startswith("/*"), "a header begins by saying what it owns"
+    assert f"#ifndef {guard}\n#define {guard}\n" in text and text.rstrip().endswith("#endif")
+
+
+# Symbols whose first word is neither their file's noun nor that of a struct in sight.
+OTHER_NOUNS = {
+    "lock.c": {"spin", "block"},  # the two kinds of lock
+    "properties.c": {"java"},  # java_hash, which is Java's String.hashCode
+    "tree.c": {"clock"},
+}
+
+
+def c_functions(text: str) -> list[str]:
+    """Names of the functions that a C file defines for other files."""
+    pattern = r"^(?![^\n(]*\bstatic\b)(?!typedef|return|else|struct \w+ \{)[a-zA-Z][\w \*]*?[ \*](\w+)\([^;{]*?\)\s*\n\{"
+    return re.findall(pattern, text, re.MULTILINE)
+
+
+def core_sources() -> list[Path]:
+    """The C files that know no Python; the others hold entry points that their module's table names."""
+    return [path for path in tracked(".c") if path.parent == ROOT / "native" and not path.stem.startswith("fast_")]
+
+
+@pytest.mark.parametrize("path", core_sources(), ids=short)
+def test_symbols_carry_their_noun(path: Path) -> None:
+    """Goal: a symbol's first word says where it lives. Method: it is the file's noun, or that of a struct which the file's
+    own header declares or includes; and some header declares the function."""
+    seen = [path.with_suffix(".h")] if path.with_suffix(".h").exists() else []
+    for header in seen:  # grows while it is walked
+        for name in re.findall(r'#include "(\w+\.h)"', header.read_text()):
+            if (found := path.with_name(name)).exists() and found not in seen:
+                seen.append(found)
+    nouns = {path.stem.split("_")[0], path.stem.rstrip("s").split("_")[0]} | OTHER_NOUNS.get(path.name, set())
+    for header in seen:
+        nouns |= {name.split("_")[0] for name in re.findall(r"\b(?:struct|enum) (\w+)", header.read_text())}
+    declared = "\n".join(header.read_text() for header in path.parent.glob("**/*.h"))
+    for name in c_functions(path.read_text()):
+        assert name.split("_")[0] in nouns, f"{name} in {path.name}"
+        assert re.search(rf"\b{name}\(", declared), f"no header declares {name}"
+
+
+def test_every_atomic_has_its_order() -> None:
+    """Goal: memory orders are chosen, never inherited from a default. Method: no bare atomic_load and the like in native/."""
+    fences = ("atomic_thread_fence", "atomic_signal_fence", "atomic_init", "atomic_is_lock_free")
+    wrong = []
+    for path in tracked(".c", ".h"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for name in re.findall(r"\b(atomic_\w+)\(", line):
+                if not name.endswith("_explicit") and name not in fences:
+                    wrong.append(f"{short(path)}:{number}: {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_are_of_a_readable_size() -> None:
+    """Goal: one noun a file. Method: a limit on lines; a file that passes it is split by noun."""
+    wrong = []
+    for path in tracked(*LINES_MAX):
+        limit = TEST_LINES_MAX if path.relative_to(ROOT).parts[0] == "tests" else LINES_MAX[path.suffix]
+        lines = len(path.read_text().splitlines())
+        if lines > limit:
+            wrong.append(f"{short(path)}: {lines} lines, at most {limit}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_say_what_they_are() -> None:
+    """Goal: a stranger knows within a line why a file is there. Method: every module has a docstring, none is a drawer."""
+    wrong = []
+    for path in tracked(".py"):
+        text = path.read_text()
+        if text.strip() and ast.get_docstring(ast.parse(text)) is None:
+            wrong.append(f"{short(path)}: no docstring")
+        if path.stem in ("util", "utils", "helpers", "misc", "common"):
+            wrong.append(f"{short(path)}: named for nothing")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_scripts_run() -> None:
+    """Goal: one command per wish. Method: every script is executable and opens with what it does."""
+    for path in [ROOT / ".ci" / "run", *(path for path in tracked() if path.parent == ROOT / "scripts" and not path.suffix)]:
+        lines = path.read_text().splitlines()
+        assert path.stat().st_mode & 0o111, f"{short(path)} is not executable"
+        assert lines[0].startswith("#!/usr/bin/env "), short(path)
+        assert lines[1].startswith(("# ", '"""')), f"{short(path)} does not say what it does"
