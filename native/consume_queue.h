@@ -28,18 +28,50 @@ static inline struct queue_unit queue_unit_load(const uint8_t *at)
 struct consume_queue_writer {
     uint8_t *data;      /* the mapped file, or NULL */
     uint64_t first;     /* queue offset of data[0] */
-    uint64_t reserved;  /* units of this file that may be written */
+    uint64_t reserved;  /* units of this file that may be written; 0 when none is mapped */
 };
+
+/* What stands in units before the first that a queue's first file holds: offset 0, tags code 0 and this size. */
+#define CONSUME_QUEUE_BLANK_SIZE 0x7FFFFFFFu
+
+/* Stores the unit at its place in the mapped file. The size comes last: a unit that a SIGKILL cut short has none and so
+ * counts as not there. A plain store order is enough for that, because a killed process's finished stores all count. */
+static inline void queue_unit_store(uint8_t *at, const struct queue_unit *unit)
+{
+    store_be64(at, unit->physical_offset);
+    store_be64(at + 12, (uint64_t)unit->tags_code);
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    store_be32(at + 8, unit->size);
+}
+
+/* The hot case of consume_queue_put: the place is mapped and reserved. Returns false when it is not. */
+static inline bool consume_queue_quick(const struct consume_queue_writer *writer, uint64_t queue_offset,
+                                       const struct queue_unit *unit)
+{
+    const uint64_t index = queue_offset - writer->first; /* far off when the offset is before first */
+    if (index >= writer->reserved)
+        return false;
+    queue_unit_store(writer->data + index * CONSUME_QUEUE_UNIT, unit);
+    return true;
+}
 
 /* <store>/consumequeue/<topic>/<queue id>; path has room for 4096 bytes. */
 void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id);
 
-/* Writes the unit at its fixed place; the folder and file are made when they are missing, and when a file begins after the
- * first unit of its range the units before are filled as RocketMQ does (0, 0x7FFFFFFF, 0). Writing one again changes
- * nothing. Returns 0, or an errno (ENOSPC above all) with nothing written. */
+/* Writes the unit at its fixed place; the folder and file are made when they are missing. When a file is opened and the units
+ * right before this one were never written, they are filled as RocketMQ does (0, 0x7FFFFFFF, 0): the queue's first unit
+ * then lies inside a file. Writing a unit again changes nothing. Returns 0, or an errno (ENOSPC above all) with nothing written. */
 int consume_queue_put(struct consume_queue_writer *writer, const char *folder, uint32_t file_units, uint64_t queue_offset,
                       const struct queue_unit *unit);
 void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t file_units);
+
+/* For recovery and retention, over units that lie in one file. consume_queue_good: how many units from data[0] on are whole:
+ * a size above 0, and, unless blank, a place at or after `floor` and each predecessor's end and an end at or below `limit` of the log.
+ * *end: physical end of the last of them that is not blank; untouched if there is none. */
+uint32_t consume_queue_good(const uint8_t *data, uint32_t units, uint64_t floor, uint64_t limit, uint64_t *end);
+
+/* Index of the first unit that is not blank and lies at or after min_offset of the log; `units` if there is none. */
+uint32_t consume_queue_first(const uint8_t *data, uint32_t units, uint64_t min_offset);
 
 struct consume_queue_reader {
     const uint8_t *data;

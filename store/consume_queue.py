@@ -1,0 +1,217 @@
+"""One ConsumeQueue on disk as Python sees it: for recovery, retention, tools and tests. Hot paths stay in C.
+
+A queue is a folder of files of `file_units` 20-byte units, drawn in docs/formats/consumequeue.md. Units are numbered
+by their queue offset; each names a record of the CommitLog by its physical offset. Whoever changes a queue here holds
+the store and runs no reput on it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from orbitmq.errors import OffsetOutOfRange, StoreSettings
+from orbitmq.native._core import ffi, lib
+
+UNIT_SIZE = 20
+BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first one that a queue's first file holds
+LOG_END = (1 << 63) - 1
+SCAN_FILES = 3  # a queue is believed before its third-last file, as RocketMQ does
+
+_UNIT = struct.Struct(">QIq")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit. tags_code: Java hash of the tag, sign-extended; 0 without a tag."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+    @property
+    def blank(self) -> bool:
+        """True for a filler before the queue's first message."""
+        return self.size == BLANK_SIZE and self.physical_offset == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a queue holds: units [min_offset, max_offset), and where the newest one's record ends (0: no unit)."""
+
+    min_offset: int
+    max_offset: int
+    physical_end: int
+
+
+def queues(store: Path) -> Iterator[tuple[str, int]]:
+    """(topic, queue id) of every queue with a folder under <store>/consumequeue, sorted."""
+    root = store / "consumequeue"
+    if not root.is_dir():
+        return
+    for topic in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+        for number in sorted(int(entry.name) for entry in topic.iterdir() if entry.name.isdecimal() and entry.is_dir()):
+            yield topic.name, number
+
+
+class ConsumeQueue:
+    """The files of one queue.
+
+    Args:
+        store: root of the store. file_units: units of one file, the broker's setting.
+    Raises (every method): StoreSettings: a file whose length is not 20 * file_units; OSError.
+    """
+
+    def __init__(self, store: Path, topic: str, queue_id: int, file_units: int) -> None:
+        self.folder = store / "consumequeue" / topic / str(queue_id)
+        self.file_units = file_units
+
+    def files(self) -> list[int]:
+        """First queue offset of each file, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) // UNIT_SIZE for path in self.folder.iterdir() if path.name.isdecimal())
+
+    def path(self, first: int) -> Path:
+        """The file whose first unit is `first`."""
+        return self.folder / f"{first * UNIT_SIZE:020d}"
+
+    def units(self, begin: int, end: int) -> list[Unit]:
+        """Units of the queue offsets [begin, end), as they stand in the files, read or not yet published.
+
+        Raises: OffsetOutOfRange: no file holds one of them.
+        """
+        found: list[Unit] = []
+        while begin < end:
+            first = begin - begin % self.file_units
+            last = min(end, first + self.file_units)
+            try:
+                with self._mapped(first) as memory:
+                    part = memory[(begin - first) * UNIT_SIZE : (last - first) * UNIT_SIZE]
+            except FileNotFoundError:
+                raise OffsetOutOfRange(
+                    f"cannot read queue offset {begin} of {self.folder}, no file holds it",
+                    offset=begin,
+                ) from None
+            found.extend(Unit(*fields) for fields in _UNIT.iter_unpack(part))
+            begin = last
+        return found
+
+    def unit(self, offset: int) -> Unit:
+        """The unit of one queue offset; raises as units()."""
+        return self.units(offset, offset + 1)[0]
+
+    def extent(self, log_min: int = 0, log_end: int = LOG_END, *, whole: bool = False) -> Extent:
+        """What the queue holds of the log [log_min, log_end), bytes.
+
+        Scans from the third-last file on (from the first one if `whole`) up to the first unit that was not written,
+        lies beyond log_end, or before its predecessor's end. A queue without any unit ends where its files begin.
+        """
+        firsts = self._chain()
+        if not firsts:
+            return Extent(0, 0, 0)
+        maximum, end = self._maximum(firsts if whole else firsts[-SCAN_FILES:], log_end)
+        if not whole and end == 0 and len(firsts) > SCAN_FILES:
+            maximum, end = self._maximum(firsts, log_end)
+        return Extent(self._minimum(firsts, maximum, log_min), maximum, end)
+
+    def truncate(self, log_end: int, log_min: int = 0) -> Extent:
+        """Drops every unit whose record ends beyond `log_end` and all that follow it; what remains.
+
+        The rest of the last file is zeroed, later files go, and all of it is synced: a stale unit would come back.
+        Files go newest first, so that a crash in between leaves a queue without a hole.
+        """
+        extent = self.extent(log_min, log_end, whole=True)
+        for first in reversed(self.files()):
+            if first >= extent.max_offset or extent.physical_end == 0:
+                self.path(first).unlink()
+            elif first + self.file_units > extent.max_offset:
+                self._zero_from(first, extent.max_offset - first)
+        if self.folder.is_dir():
+            _sync_folder(self.folder)
+        return extent
+
+    def drop_before(self, log_min: int) -> int:
+        """Removes files whose every unit lies before log_min, never the newest; how many went.
+
+        The caller has published the queue's new min offset before.
+        """
+        dropped = 0
+        for first in self.files()[:-1]:
+            with self._mapped(first) as memory:
+                gone = lib.consume_queue_first(ffi.from_buffer(memory), self.file_units, log_min) == self.file_units
+            if not gone:
+                break
+            self.path(first).unlink()
+            dropped += 1
+        return dropped
+
+    def _chain(self) -> list[int]:
+        """The files that follow each other without a gap, from the oldest on."""
+        firsts = self.files()
+        for i in range(1, len(firsts)):
+            if firsts[i] != firsts[i - 1] + self.file_units:
+                return firsts[:i]
+        return firsts
+
+    def _maximum(self, firsts: list[int], log_end: int) -> tuple[int, int]:
+        end = ffi.new("uint64_t *", 0)
+        for first in firsts:
+            with self._mapped(first) as memory:
+                good = lib.consume_queue_good(ffi.from_buffer(memory), self.file_units, end[0], log_end, end)
+            if good < self.file_units:
+                return first + good, int(end[0])
+        return firsts[-1] + self.file_units, int(end[0])
+
+    def _minimum(self, firsts: list[int], maximum: int, log_min: int) -> int:
+        for first in firsts:
+            if first >= maximum:
+                break
+            units = min(self.file_units, maximum - first)
+            with self._mapped(first) as memory:
+                index: int = lib.consume_queue_first(ffi.from_buffer(memory), units, log_min)
+            if index < units:
+                return first + index
+        return maximum
+
+    def _zero_from(self, first: int, index: int) -> None:
+        """Makes a hole of the units from index on; the length stays."""
+        path = self.path(first)
+        with path.open("r+b") as file:
+            file.truncate(index * UNIT_SIZE)
+            file.truncate(self.file_units * UNIT_SIZE)
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _mapped(self, first: int) -> Iterator[mmap.mmap]:
+        path = self.path(first)
+        size = self.file_units * UNIT_SIZE
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno()).st_size
+            if found == 0:  # made by a process that died before it gave it a length: nothing in it
+                memory = mmap.mmap(-1, size)
+            elif found != size:
+                raise StoreSettings(
+                    f"cannot read {path}, it has {found} bytes where {size} are expected",
+                    hint="open the store with the queue_file_units it was made with",
+                    path=str(path),
+                    size=found,
+                    expected=size,
+                )
+            else:
+                memory = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+        with memory:
+            yield memory
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
