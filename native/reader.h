@@ -1,0 +1,148 @@
+/* A consumer's private view of the store: the queues it reads, how far it is in each, and the batch in its hands.
+ *
+ * A reader maps the files itself, read-only, and asks nobody: the broker only publishes how far each queue may be read
+ * (queue_slot.max_offset) and that anything moved at all (control->reput). A batch is an array of references into the mapped
+ * log; nothing is copied. The files of a batch are pinned until the next fill or reader_release; who keeps a reference
+ * longer pins its file himself.
+ *
+ * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs one load while nothing is
+ * new; it survives from fill to fill, so with many queues a small batch does not start the scan again.
+ *
+ * Without a control block (a store read offline) every cursor carries its own end.
+ *
+ * A reader belongs to one thread at a time.
+ */
+#ifndef ORBITMQ_READER_H
+#define ORBITMQ_READER_H
+
+#include "consume_queue.h"
+#include "control.h"
+#include "log_map.h"
+#include "record.h"
+#include "topics.h"
+
+#define READER_SCAN_UNITS 65536u /* units looked at in one fill at most, so that a filter that never matches still returns */
+#define READER_AHEAD 16u         /* records whose first lines are on their way while one is checked */
+
+/* One message of a batch. Everything behind `record` was checked: shape, place, and the body's CRC. */
+struct message_ref {
+    const uint8_t *record;
+    struct log_file *file; /* pinned by the batch */
+    uint64_t physical_offset;
+    uint64_t queue_offset;
+    int64_t tags_code;
+    uint32_t size;         /* of the record */
+    uint32_t body_at;      /* in the record */
+    uint32_t body_size;
+    uint32_t cursor;
+};
+
+/* One queue. */
+struct reader_cursor {
+    const struct queue_slot *queue; /* NULL: offline */
+    uint64_t position;              /* queue offset of the next unit */
+    uint64_t end;                   /* offline: the units that may be read are [begin, end) */
+    uint64_t begin;
+    const uint8_t *units;           /* of [units_first, units_end), in the file that `file` has mapped */
+    uint64_t units_first, units_end;
+    struct consume_queue_reader file;
+    uint32_t name;                  /* index in reader->names */
+    uint32_t queue_id;
+};
+
+struct reader_name {
+    uint32_t size;
+    uint8_t text[TOPIC_NAME_MAX + 1];
+};
+
+/* Why a fill stopped short. */
+struct reader_fault {
+    enum record_fault record;  /* what is wrong with the record, or RECORD_GOOD */
+    int error;                 /* errno of a file that could not be mapped, or 0 */
+    uint32_t cursor;
+    uint64_t queue_offset;
+    uint64_t physical_offset;
+    bool in_queue;             /* it is the ConsumeQueue that could not be read, not the log */
+};
+
+struct reader_tag {
+    int64_t code;
+    uint32_t size;
+    uint8_t *text;
+};
+
+struct reader {
+    const struct control *control;
+    const struct topics *topics;
+    uint32_t queue_file_units;
+    bool verify;              /* check the CRC of each body; on unless somebody turned it off */
+    uint32_t next;            /* the cursor to visit now */
+    uint32_t left;            /* cursors to visit before the round is over */
+    uint64_t reput_seen;      /* the reput position when the round began */
+    uint64_t log_min_seen;
+    uint64_t skipped;         /* messages that retention took before they were read */
+    struct reader_cursor *cursors;
+    uint32_t cursor_count, cursor_room;
+    struct reader_name *names;
+    uint32_t name_count, name_room;
+    struct reader_tag *tags;  /* no tags: everything */
+    uint32_t tag_count;
+    struct message_ref *refs; /* the batch */
+    uint32_t count, room;
+    struct reader_fault fault;
+    uint32_t pinned_count;
+    struct log_file *pinned[LOG_MAP_SLOTS];
+    /* the file that the last record lay in: [log_start, log_end) begins at log_data */
+    struct log_file *log_file;
+    uint64_t log_start, log_end;
+    const uint8_t *log_data;
+    char store[4096];
+    struct log_map log;
+};
+
+/* control and topics: of the tree, mapped as long as the reader is used; both NULL to read a store offline. */
+struct reader *reader_open(const struct control *control, const struct topics *topics, const char *store,
+                           uint64_t log_file_size, uint32_t queue_file_units);
+
+/* Unmaps what nobody has pinned and forgets the queues; afterwards control and topics are not looked at again. */
+void reader_close(struct reader *reader);
+/* After reader_close, when no pin is left. */
+void reader_free(struct reader *reader);
+
+/* Adds a queue of the tree. Returns its cursor's index, or -1 with errno: EINVAL (no such slot), ENOMEM. */
+int64_t reader_add(struct reader *reader, uint32_t slot, uint64_t position);
+/* Adds units [begin, end) of a queue, to be read offline. */
+int64_t reader_add_offline(struct reader *reader, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id,
+                           uint64_t begin, uint64_t end);
+void reader_clear(struct reader *reader);
+
+/* The offsets that may be read now: [*min, *max). */
+void reader_bounds(const struct reader *reader, uint32_t cursor, uint64_t *min, uint64_t *max);
+void reader_seek(struct reader *reader, uint32_t cursor, uint64_t position);
+
+/* Only messages with one of these tags. Returns 0 or ENOMEM. */
+int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);
+
+/* Gathers the next batch, at most `most` messages, and moves the positions past them. Returns how many. 0 with a fault set: the
+ * message at fault.queue_offset cannot be read; the position stays before it, and the next fill begins with another queue. 0
+ * without: nothing new (reader_ready is false) or only messages of other tags so far (it is true). */
+uint32_t reader_fill(struct reader *reader, uint32_t most);
+
+/* Unpins the batch. */
+void reader_release(struct reader *reader);
+
+/* True when a fill would find something to look at. Costs one load while the reput position stands still. */
+bool reader_ready(struct reader *reader);
+
+/* Looks at every queue again, whatever the reput position says. */
+void reader_recheck(struct reader *reader);
+
+/* One record of the log by its physical offset, fully checked, as the only message of the batch; cursor and tags code are 0. Its file is
+ * pinned like a batch's. False with reader->fault set. The offset may come from anybody. */
+bool reader_record(struct reader *reader, uint64_t physical_offset);
+
+/* The queue offset that RocketMQ's search by store time finds among the readable units: an exact match (the first of them),
+ * else the nearer neighbour; the first or last message outside. `min` for an empty queue. False with reader->fault set. */
+bool reader_search_time(struct reader *reader, uint32_t cursor, uint64_t store_ms, uint64_t *queue_offset);
+
+#endif
