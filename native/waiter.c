@@ -1,0 +1,129 @@
+#include "waiter.h"
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+void waiter_attach(struct waiter *waiter, struct session *session, const struct session_shape *shape,
+                   const struct control *control, struct wake *wake, int supervisor)
+{
+    memset(waiter, 0, sizeof *waiter);
+    waiter->session = session;
+    waiter->shape = *shape;
+    waiter->control = control;
+    waiter->wake = wake;
+    waiter->supervisor = supervisor;
+    waiter->group = WAITER_NO_GROUP;
+    session_parts(session, shape, &waiter->parts);
+}
+
+void waiter_join(struct waiter *waiter, uint32_t group, uint64_t epoch)
+{
+    assert(group == WAITER_NO_GROUP || group < GROUPS_MAX);
+    waiter->group = group;
+    waiter->epoch = epoch;
+}
+
+bool waiter_interests(struct waiter *waiter, const uint32_t *slots, uint32_t count)
+{
+    if (count > waiter->shape.queue_capacity)
+        return false;
+    struct session *session = waiter->session;
+    /* relaxed: the notifier bounds whatever it sees of a list that changes, and reads it again for the new version */
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&waiter->parts.interest[i], slots[i], memory_order_relaxed);
+    atomic_store_explicit(&session->interest_count, count, memory_order_relaxed);
+    const uint32_t version = atomic_load_explicit(&session->interest_version, memory_order_relaxed);
+    /* release: the list before its version. Pairs with the acquire in the notifier's update [S2]. */
+    atomic_store_explicit(&session->interest_version, version + 1, memory_order_release);
+    /* seq_cst: the version before the bit; the notifier clears the bit before it reads the version [S2] */
+    atomic_fetch_or_explicit(&waiter->wake->interests[waiter->shape.slot / 64], UINT64_C(1) << (waiter->shape.slot % 64),
+                             memory_order_seq_cst);
+    bell_ring(&waiter->wake->notifier);
+    return true;
+}
+
+bool waiter_current(const struct waiter *waiter)
+{
+    /* acquire: what the coordinator did before it raised the epoch is seen by who asks it afterwards [G1] */
+    return waiter->group == WAITER_NO_GROUP ||
+           atomic_load_explicit(&waiter->control->groups[waiter->group].epoch, memory_order_acquire) == waiter->epoch;
+}
+
+bool waiter_gone(const struct waiter *waiter)
+{
+    /* relaxed: only decides whether we go on waiting */
+    const uint32_t state = atomic_load_explicit(&waiter->control->tree_state, memory_order_relaxed);
+    if (state == TREE_STOPPING || state == TREE_STOPPED)
+        return true;
+    struct pollfd watched = {.fd = waiter->supervisor, .events = POLLIN};
+    return waiter->supervisor >= 0 && poll(&watched, 1, 0) > 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What ends a wait beside a signal, or WAITER_TIMEOUT for nothing yet. */
+static enum waiter_result look(struct waiter *waiter, struct reader *reader)
+{
+    /* relaxed: a flag, and the ring that follows it wakes us */
+    if (atomic_load_explicit(&waiter->closed, memory_order_relaxed))
+        return WAITER_CLOSED;
+    if (!waiter_current(waiter))
+        return WAITER_REBALANCE;
+    return reader_ready(reader) ? WAITER_NEWS : WAITER_TIMEOUT;
+}
+
+enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uint64_t timeout_ns)
+{
+    enum waiter_result result = look(waiter, reader);
+    if (result != WAITER_TIMEOUT || timeout_ns == 0)
+        return result;
+    const uint64_t began = now_ns();
+    struct bell *bell = &waiter->session->bell;
+    for (;;) {
+        const uint32_t ticket = bell_announce(bell);
+        /* Between the announcement and the sleep every queue is looked at, not only the reput position: reput rings for a queue
+         * before it publishes its own position. Pairs with reput's fence between max_offset and the bell [I2] [B1]. */
+        reader_recheck(reader);
+        result = look(waiter, reader);
+        if (result == WAITER_TIMEOUT && waiter_gone(waiter))
+            result = WAITER_GONE;
+        const uint64_t passed = now_ns() - began;
+        if (result != WAITER_TIMEOUT || passed >= timeout_ns || passed >= WAITER_RECHECK_NS) {
+            bell_cancel(bell, ticket);
+            if (result != WAITER_TIMEOUT)
+                return result;
+            return passed >= timeout_ns ? WAITER_TIMEOUT : WAITER_RECHECK;
+        }
+        const uint64_t rest = timeout_ns - passed;
+        if (bell_sleep(bell, ticket, rest < BELL_LIMIT_NS ? rest : BELL_LIMIT_NS) == BELL_SIGNAL)
+            return WAITER_SIGNAL;
+    }
+}
+
+void waiter_interrupt(struct waiter *waiter)
+{
+    /* relaxed: bell_ring fences before it looks for sleepers */
+    atomic_store_explicit(&waiter->closed, 1, memory_order_relaxed);
+    bell_ring(&waiter->session->bell);
+}
+
+bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count)
+{
+    assert(count <= waiter->shape.queue_capacity);
+    if (!waiter_current(waiter))
+        return false;
+    const uint64_t epoch = waiter->epoch << OFFSET_BITS; /* its low 16 bits */
+    for (uint32_t i = 0; i < count; i++)
+        if (offsets[i] != WAITER_NO_OFFSET)
+            /* relaxed: the fence below orders it */
+            atomic_store_explicit(&waiter->parts.offsets[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
+    /* seq_cst: the words before the second look at the epoch. The coordinator raises the epoch, fences, and reads the words, so
+     * either it sees them or we see its epoch [G2]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return waiter_current(waiter);
+}

@@ -1,0 +1,64 @@
+/* The consumer's half of the pull hold: says once which queues it waits for, then sleeps until one has news.
+ *
+ * The notifier and reput ring the session's bell (notifier.c draws the order). Whatever became of them, a sleep lasts at
+ * most BELL_LIMIT_NS, and before each sleep every queue is looked at, so a lost ring costs lateness only. Every WAITER_RECHECK_NS
+ * the wait ends with WAITER_RECHECK, so that its owner looks at what has no bell (a topic with more queues).
+ */
+#ifndef ORBITMQ_WAITER_H
+#define ORBITMQ_WAITER_H
+
+#include "reader.h"
+
+#define WAITER_RECHECK_NS UINT64_C(5000000000)
+#define WAITER_NO_GROUP UINT32_MAX
+
+enum waiter_result {
+    WAITER_NEWS = 0,      /* the reader has something to look at */
+    WAITER_TIMEOUT = 1,
+    WAITER_SIGNAL = 2,    /* let Python run its handlers, then wait again */
+    WAITER_REBALANCE = 3, /* the group's epoch is not the one this member knows */
+    WAITER_GONE = 4,      /* the tree is dead or stopping */
+    WAITER_RECHECK = 5,   /* 5 s without news */
+    WAITER_CLOSED = 6,    /* waiter_interrupt */
+};
+
+struct waiter {
+    struct session *session;       /* mapped read-write, ours alone */
+    const struct control *control;
+    struct wake *wake;             /* mapped read-write */
+    struct session_shape shape;
+    struct session_parts parts;
+    int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
+    uint32_t group;                /* whose epoch ends a wait, or WAITER_NO_GROUP */
+    uint64_t epoch;
+    _Atomic uint32_t closed;
+};
+
+void waiter_attach(struct waiter *waiter, struct session *session, const struct session_shape *shape,
+                   const struct control *control, struct wake *wake, int supervisor);
+
+/* The group and the epoch of the assignment that this member works with. */
+void waiter_join(struct waiter *waiter, uint32_t group, uint64_t epoch);
+
+/* Names the queues that the session waits for, and tells the notifier. False: more than the session has room for. */
+bool waiter_interests(struct waiter *waiter, const uint32_t *slots, uint32_t count);
+
+/* True while the group's epoch is the one given to waiter_join, and without a group. */
+bool waiter_current(const struct waiter *waiter);
+
+/* True when the tree has died or is stopping. */
+bool waiter_gone(const struct waiter *waiter);
+
+/* Waits until the reader has something to look at. timeout_ns 0: only looks; UINT64_MAX: without limit. The reader's owner
+ * lets nobody else touch it meanwhile. */
+enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uint64_t timeout_ns);
+
+/* Ends a wait of another thread, and every later one. */
+void waiter_interrupt(struct waiter *waiter);
+
+/* Writes the offsets of interests 0 .. count - 1 for the coordinator: stores, fences, rereads the group's epoch. False: the epoch
+ * moved, so the commit may not count. WAITER_NO_OFFSET leaves a word as it is. */
+#define WAITER_NO_OFFSET UINT64_MAX
+bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count);
+
+#endif
