@@ -1,0 +1,304 @@
+"""Goal: a reader delivers every published message of its queues once and in order, and nothing else; a damaged one never.
+Method: a store composed by hand, and faults put into its bytes."""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from composed_store import ComposedStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orbitmq.errors import Closed, CorruptRecord, StoreError
+from orbitmq.native._fast import Message, Reader
+from orbitmq.store import record
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ComposedStore:
+    return ComposedStore(tmp_path / "store")
+
+
+def drain(reader: Reader, most: int = 7) -> list[Message]:
+    messages: list[Message] = []
+    while batch := reader.messages(most):
+        messages += batch
+    return messages
+
+
+def test_a_message_shows_all_that_was_stored(store: ComposedStore) -> None:
+    slot = store.add_topic("orders", 4)
+    sent = {"TAGS": "paid", "KEYS": "o-1  o-2", "colour": "bl\u00fc"}
+    physical = store.append(
+        "orders", slot + 2, b"hello", properties=sent, flag=0xFFFFFFFF, born_ms=5, store_ms=9, store_host=("127.0.0.1", 10911)
+    )
+    store.publish()
+    reader = store.reader()
+    reader.add(slot + 2, 0)
+    message = reader.message(10)
+    assert message is not None
+    assert (message.topic, message.queue, message.offset, message.physical_offset) == ("orders", 2, 0, physical)
+    assert (message.tags, message.keys, message.properties) == ("paid", ["o-1", "o-2"], sent)
+    assert (message.born_ms, message.stored_ms, message.flag, message.reconsume_times) == (5, 9, -1, 0)
+    assert message.body == b"hello" and bytes(message) == b"hello" and message.body.readonly
+    assert message.id == str(record.MessageId("127.0.0.1", 10911, physical))
+    assert message.size == len(message.record())
+    assert "orders" in repr(message)
+    assert reader.message(10) is None
+
+
+def test_a_message_without_properties(store: ComposedStore) -> None:
+    slot = store.add_topic("bare", 1)
+    store.append("bare", slot, b"")
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    (message,) = reader.messages(1)
+    assert (message.tags, message.keys, message.properties, bytes(message)) == (None, [], {}, b"")
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_every_message_once_and_in_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Any interleaving of appends, publications and polls of any size, over files of log and ConsumeQueue."""
+    store = ComposedStore(tmp_path_factory.mktemp("store") / "s", log_file_size=1 << 12)
+    slot = store.add_topic("t", 3)
+    reader = store.reader()
+    for queue in range(3):
+        reader.add(slot + queue, 0)
+    sent: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    got: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+
+    def poll(most: int) -> bool:
+        kind = data.draw(st.sampled_from(["messages", "message"]))
+        batch = reader.messages(most) if kind == "messages" else [m for m in [reader.message(most)] if m is not None]
+        for message in batch:
+            assert message.offset == len(got[message.queue])
+            got[message.queue].append(bytes(message))
+        positions = reader.positions()
+        assert positions == [len(got[queue]) for queue in range(3)]
+        return bool(batch)
+
+    for step in range(data.draw(st.integers(1, 12))):
+        for number in range(data.draw(st.integers(0, 60))):
+            queue = data.draw(st.integers(0, 2))
+            body = b"%d-%d" % (step, number) + b"x" * data.draw(st.sampled_from([0, 1, 300]))
+            store.append("t", slot + queue, body)
+            sent[queue].append(body)
+        if data.draw(st.booleans()) and store.next:
+            store.publish()
+        for _ in range(data.draw(st.integers(0, 3))):
+            poll(data.draw(st.integers(1, 40)))
+    if store.next:
+        store.publish()
+    while poll(1000):
+        pass
+    assert got == sent
+
+
+def test_nothing_above_the_published_offset(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    reader = store.reader()
+    reader.add(slot, 0)
+    store.append("t", slot, b"one")
+    store.publish()
+    store.append("t", slot, b"two")
+    assert [bytes(m) for m in drain(reader)] == [b"one"]
+    assert not reader.ready()
+    store.publish()
+    assert reader.ready()
+    assert reader.bodies(5) == [b"two"]
+
+
+def test_tags_are_compared_by_code_and_by_text(store: ComposedStore) -> None:
+    """"Aa" and "BB" have one Java hash."""
+    slot = store.add_topic("t", 1)
+    for tag in ["Aa", "BB", "C", "", "Aa"]:
+        store.append("t", slot, tag.encode(), properties={"TAGS": tag} if tag else {})
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    reader.filter([b"Aa", b"C"])
+    assert [bytes(m) for m in drain(reader, 2)] == [b"Aa", b"C", b"Aa"]
+    assert reader.positions() == [5]
+    reader.filter([])
+    reader.seek(0, 0)
+    assert len(drain(reader)) == 5
+
+
+@pytest.mark.parametrize("where", ["body", "magic", "size", "place", "properties size"])
+def test_damage_is_never_delivered(store: ComposedStore, where: str) -> None:
+    """One bit is flipped in the second of three messages; it is named, and the others arrive."""
+    slot = store.add_topic("t", 2)
+    store.append("t", slot, b"first")
+    physical = store.append("t", slot, b"second", properties={"a": "b"})
+    store.append("t", slot, b"third")
+    store.append("t", slot + 1, b"elsewhere")
+    at = {"body": 88, "magic": 4, "size": 3, "place": 35, "properties size": 88 + 6 + 1 + 1 + 1}[where]
+    path = store.root / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[physical + at] ^= 1
+    path.write_bytes(data)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    reader.add(slot + 1, 0)
+    assert reader.bodies(10) == [b"first"]
+    with pytest.raises(CorruptRecord) as caught:
+        reader.bodies(10)
+    error = caught.value
+    assert (error.offset, error.topic, error.queue, error.queue_offset) == (physical, "t", 0, 1)
+    assert reader.bodies(10) == [b"elsewhere"]
+    with pytest.raises(CorruptRecord):
+        reader.bodies(10)
+    reader.seek(0, 2)
+    assert reader.bodies(10) == [b"third"]
+
+
+def test_an_unchecked_body_is_an_explicit_choice(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    physical = store.append("t", slot, b"good")
+    store.write(physical + 88, b"g00d")
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    assert reader.verify
+    reader.verify = False
+    assert reader.bodies(1) == [b"g00d"]
+
+
+@pytest.mark.parametrize(
+    "unit", [(1 << 60, 100, 0), (0, 0x7FFFFFFF, 0), (0, 0, 0), ((1 << 16) - 4, 100, 0), ((1 << 64) - 1, 100, 0)]
+)
+def test_a_false_unit_is_an_error(store: ComposedStore, unit: tuple[int, int, int]) -> None:
+    """ConsumeQueue units that point nowhere, outside their file, or say a wrong size."""
+    slot = store.add_topic("t", 1)
+    store.append("t", slot, b"x")
+    store.put_unit("t", slot, 0, *unit)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    with pytest.raises(StoreError):
+        reader.messages(10)
+
+
+def test_retention_moves_the_reader_and_counts(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    for number in range(10):
+        store.append("t", slot, b"%d" % number)
+    store.min[slot] = 4
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 1)
+    assert reader.bounds(0) == (4, 10)
+    assert reader.bodies(2) == [b"4", b"5"]
+    assert reader.skipped == 3
+
+
+def test_messages_outlive_reader_and_file(store: ComposedStore) -> None:
+    """A live message keeps its file mapped; the last one lets it go."""
+    slot = store.add_topic("t", 1)
+    for number in range(300):
+        store.append("t", slot, b"%d" % number + b"." * 1000)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    messages = drain(reader)
+    views = [message.body for message in messages[::50]]
+    files = {message.physical_offset // store.log_file_size for message in messages[::50]}
+    reader.close()
+    for path in (store.root / "commitlog").iterdir():
+        path.unlink()
+    del messages
+    gc.collect()
+    assert 1 < mapped(store) == len(files)
+    assert [bytes(view[:3]).rstrip(b".") for view in views] == [b"0", b"50", b"100", b"150", b"200", b"250"]
+    with pytest.raises(Closed):
+        reader.messages(1)
+    del reader, views
+    gc.collect()
+    assert mapped(store) == 0
+
+
+def mapped(store: ComposedStore) -> int:
+    return sum(f"{store.root}/commitlog" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_search_by_store_time(store: ComposedStore) -> None:
+    """Exact match first, then the nearer neighbour, the left one in a tie; outside: the first or the last."""
+    slot = store.add_topic("t", 1)
+    reader = store.reader()
+    reader.add(slot, 0)
+    assert reader.search_time(0, 5) == 0
+    for ms in [100, 200, 200, 200, 300, 310]:
+        store.append("t", slot, b"x", store_ms=ms)
+    store.publish()
+    asked = [0, 100, 149, 150, 151, 200, 250, 251, 305, 310, 9999]
+    assert [reader.search_time(0, ms) for ms in asked] == [0, 0, 0, 0, 1, 1, 3, 4, 4, 5, 5]
+
+
+def test_a_record_by_its_physical_offset(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    places = [store.append("t", slot, b"%d" % number) for number in range(3)]
+    store.publish()
+    reader = store.reader()
+    assert [bytes(reader.record(place)) for place in places] == [b"0", b"1", b"2"]
+    for nowhere in [places[1] + 1, store.end, store.log_file_size - 1, 1 << 50]:
+        with pytest.raises(StoreError):
+            reader.record(nowhere)
+
+
+def test_compressed_bodies_arrive_as_they_were_sent(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    store.append("t", slot, zlib.compress(b"a" * 5000), sys_flag=1)
+    store.append("t", slot, b"no zlib", sys_flag=1)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    first, second = reader.messages(2)
+    assert bytes(first) == b"a" * 5000 and first.body == b"a" * 5000
+    with pytest.raises(CorruptRecord):
+        bytes(second)
+
+
+def test_offline_cursors_read_a_range(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    for number in range(120):
+        store.append("t", slot, b"%d" % number)
+    reader = Reader(store=str(store.root), log_file_size=store.log_file_size, queue_file_units=50)
+    reader.add_offline("t", 0, 40, 110)
+    assert [int(bytes(m)) for m in drain(reader)] == list(range(40, 110))
+    assert reader.names() == ["t"]
+
+
+def test_ten_thousand_queues(tmp_path: Path) -> None:
+    store = ComposedStore(tmp_path / "s", queues=10_240)
+    slot = store.add_topic("wide", 10_000)
+    reader = store.reader()
+    for queue in range(10_000):
+        reader.add(slot + queue, 0)
+    for queue in [9_999, 3, 5_000]:
+        store.append("wide", slot + queue, b"%d" % queue)
+    store.publish()
+    assert sorted(int(body) for body in reader.bodies(100)) == [3, 5_000, 9_999]
+    assert reader.bodies(100) == []
+
+
+def test_wrong_arguments(store: ComposedStore) -> None:
+    reader = store.reader()
+    calls: list[tuple[Any, tuple[Any, ...], type[Exception]]] = [
+        (reader.add, (999, 0), OSError),
+        (reader.add, (-1, 0), OverflowError),
+        (reader.seek, (0, 0), IndexError),
+        (reader.messages, ("x",), TypeError),
+        (reader.filter, (["text"],), TypeError),
+        (Message.from_record, (b"short",), CorruptRecord),
+        (Reader, (), ValueError),
+    ]
+    for call, arguments, kind in calls:
+        with pytest.raises(kind):
+            call(*arguments)
