@@ -16,7 +16,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define CLMUL __attribute__((target("pclmul,sse4.1")))
-#define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl")))
+#define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl,avx512vbmi")))
 #endif
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
@@ -81,6 +81,7 @@ struct fold {
 };
 static struct fold over_128, over_512, over_2048;
 static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
+static uint8_t to_end[128];    /* 64 bytes from r on: the shuffle that moves a word's first r bytes to its end */
 static uint64_t x31, x63, x95;
 
 /* Moves bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
@@ -171,6 +172,14 @@ CLMUL_WIDE static inline __m512i everywhere(struct fold by)
     return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)by.second, (long long)by.first));
 }
 
+CLMUL_WIDE static inline uint32_t reduce_512(__m512i word)
+{
+    __m512i last = _mm512_maskz_mov_epi64(0xC0, word);
+    word = fold_wide(word, _mm512_loadu_si512(to_last), last);
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(word), _mm512_extracti64x4_epi64(word, 1));
+    return reduce_128(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+
 /* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
  * the bytes before the data masked out (those are not touched, even where there is no memory). The register is added
  * to the first four bytes: it is repeated all over the word, so turned that it begins there, and masked. */
@@ -201,10 +210,36 @@ CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, 
     }
     for (; at < end; at += 64)
         word = fold_wide(word, by_64, _mm512_loadu_si512(at));
-    __m512i last = _mm512_maskz_mov_epi64(0xC0, word);
-    word = fold_wide(word, _mm512_loadu_si512(to_last), last);
-    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(word), _mm512_extracti64x4_epi64(word, 1));
-    return reduce_128(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+    return reduce_512(word);
+}
+
+/* As above, storing what it reads. Every byte is folded from the very register that its last store comes from, so the result
+ * fits the copy even while somebody writes the source: the first store takes 64 bytes, of which all but the odd ones are
+ * stored again when the next load has read them again. */
+CLMUL_WIDE static uint32_t copy_by_wide_folding(uint32_t reg, uint8_t *to, const uint8_t *from, size_t size)
+{
+    size_t odd = (size - 1) % 64 + 1;
+    __m512i word = _mm512_loadu_si512(from);
+    _mm512_storeu_si512(to, word);
+    if (odd < 4) {
+        uint8_t bytes[64];
+        _mm512_storeu_si512(bytes, word);
+        reg = raw_by_tables(reg, bytes, odd);
+        from += odd, to += odd, size -= odd;
+        odd = 64;
+        word = _mm512_loadu_si512(from);
+        _mm512_storeu_si512(to, word);
+    }
+    const uint8_t *end = from + size;
+    word = _mm512_xor_si512(word, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
+    word = _mm512_maskz_permutexvar_epi8(~(__mmask64)0 << (64 - odd), _mm512_loadu_si512(to_end + odd), word);
+    const __m512i by_64 = everywhere(over_512);
+    for (from += odd, to += odd; from < end; from += 64, to += 64) {
+        __m512i next = _mm512_loadu_si512(from);
+        _mm512_storeu_si512(to, next);
+        word = fold_wide(word, by_64, next);
+    }
+    return reduce_512(word);
 }
 
 CLMUL static uint32_t multiply_carryless(uint32_t a, uint32_t b)
@@ -236,6 +271,16 @@ uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
         return raw_by_folding(reg, data, size);
 #endif
     return raw_by_tables(reg, data, size);
+}
+
+uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size)
+{
+#if defined(__x86_64__)
+    if (wide && size >= 64)
+        return ~copy_by_wide_folding(~crc, to, from, size);
+#endif
+    memcpy(to, from, size);
+    return crc32_update(crc, to, size);
 }
 
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size)
@@ -291,7 +336,7 @@ enum crc32_way crc32_use(enum crc32_way most)
 #if defined(__x86_64__)
     carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
     wide = carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
     return wide ? CRC32_FOLD_WIDE : carryless ? CRC32_FOLD : CRC32_TABLES;
 #else
     (void)most;
@@ -325,6 +370,8 @@ __attribute__((constructor)) static void crc32_prepare(void)
     over_128 = fold_over(128);
     over_512 = fold_over(512);
     over_2048 = fold_over(2048);
+    for (unsigned i = 0; i < 128; i++)
+        to_end[i] = (uint8_t)i;
     for (unsigned quarter = 0; quarter < 3; quarter++)
         to_last[quarter] = fold_over(128 * (3 - quarter));
     x31 = (uint64_t)power_of_x(31) << 32;

@@ -1,4 +1,5 @@
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size);
+uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size);
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 uint32_t crc32_raw_word(uint32_t reg, uint64_t word);
 uint32_t crc32_operator(uint64_t zero_bytes);

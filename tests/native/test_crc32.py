@@ -7,6 +7,7 @@ test runs in every way that the processor knows.
 import ctypes
 import mmap
 import random
+import threading
 import zlib
 from collections.abc import Iterator
 
@@ -80,6 +81,41 @@ def test_nothing_outside_is_read() -> None:
     for length in (*range(200), 511, 512, 513, 1000, page):
         assert lib.crc32_update(0, start, length) == zlib.crc32(memory[page : page + length])
         assert lib.crc32_update(0, start + page - length, length) == zlib.crc32(memory[2 * page - length : 2 * page])
+
+
+def test_copies() -> None:
+    """A copy is whole, touches nothing behind it, and its CRC is zlib's."""
+    data = random.Random(64).randbytes(700)
+    for length in range(601):
+        start = length % 17
+        to = ffi.new("uint8_t[]", length + 1)
+        to[length] = 99
+        piece = data[start : start + length]
+        assert lib.crc32_copy(length, to, ffi.from_buffer(data) + start, length) == zlib.crc32(piece, length)
+        assert bytes(ffi.buffer(to)) == piece + b"c"
+
+
+def test_copies_of_what_changes() -> None:
+    """The CRC is that of the copy even while another thread writes the source (calls into C leave it running)."""
+    source = bytearray(512)
+    done = threading.Event()
+
+    def disturb() -> None:
+        numbers = random.Random(1)
+        while not done.is_set():
+            source[numbers.randrange(512)] ^= 1
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        to = ffi.new("uint8_t[512]")
+        for length in range(1, 513):
+            for _ in range(8):
+                crc = lib.crc32_copy(0, to, ffi.from_buffer(source), length)
+                assert crc == zlib.crc32(ffi.buffer(to, length))
+    finally:
+        done.set()
+        thread.join()
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), WORDS)
