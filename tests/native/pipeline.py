@@ -207,3 +207,9 @@ def pipeline(
     for _ in range(files):
         built.allocate()
     yield built
+
+
+def run(handler: object, writer: object) -> None:
+    """Steps both until neither finds anything to do."""
+    while lib.handler_step(handler) + lib.writer_step(writer):
+        pass

@@ -6,18 +6,13 @@ import os
 import random
 from pathlib import Path
 
+import pipeline as p
 import pytest
+from pipeline import run
 
 from orbitmq.native._core import lib
-from tests.native import pipeline as p
 
 READY, CLOSING, DRAINED, FAULTY = 1, 2, 3, 4
-
-
-def run(handler: object, writer: object) -> None:
-    """Steps both until neither finds anything to do."""
-    while lib.handler_step(handler) + lib.writer_step(writer):
-        pass
 
 
 def test_one_message_becomes_one_record(tmp_path: Path) -> None:
@@ -173,9 +168,7 @@ def test_a_successor_takes_nothing_twice(tmp_path: Path) -> None:
             sent = 0
             for _ in range(30):
                 count = rng.randrange(1, 12)
-                session.send(
-                    *(p.message(b"%06d" % (sent + n), b"K\x01" + b"v" * rng.randrange(900)) for n in range(count))
-                )
+                session.send(*(p.message(b"%06d" % (sent + n), b"K\x01" + b"v" * rng.randrange(900)) for n in range(count)))
                 sent += count
                 if rng.random() < 0.7:
                     lib.handler_step(handler)

@@ -6,9 +6,10 @@ import errno
 import random
 from pathlib import Path
 
+import pipeline as p
+from pipeline import run
+
 from orbitmq.native._core import ffi, lib
-from tests.native import pipeline as p
-from tests.native.test_handler import run
 
 
 def test_a_record_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_flush_moves_only_the_flushed_position(tmp_path: Path) -> None:
 
 
 def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path) -> None:
-    """Method: the file to be synced is gone. The position stays, the error stands, and later durable sends are refused."""
+    """Method: the file to be synced is gone. The position stays, the error stands, later durable sends are refused."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         flush = lib.flush_open(tree.tree(3))
