@@ -144,9 +144,7 @@ class StoreLayout:
         """
         unknown = sorted(set(options) - set(StoreSettings.__dataclass_fields__))
         if unknown:
-            raise errors.SettingError(
-                f"cannot set {unknown[0]}: no such setting", name=unknown[0], value=options[unknown[0]]
-            )
+            raise errors.SettingError(f"cannot set {unknown[0]}: no such setting", name=unknown[0], value=options[unknown[0]])
         return StoreSettings(**{**self.sizes(), **options})
 
     def sizes(self) -> dict[str, int]:

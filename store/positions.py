@@ -3,8 +3,8 @@
     0     magic "orbitpos"   8   u32 layout version          the rest of the first 512 bytes is zero
     512   slot 0             1024   slot 1                   4096 bytes in all, big-endian
 
-    slot: u64 version   u64 flushed position   u64 wrote position at a clean stop   u32 1 after a clean stop
-          16 bytes boot id   u32 CRC-32 of the slot's bytes before it
+    slot: u64 version   u64 flushed position   u64 wrote position at a clean stop   u64 newest store ms known
+          u32 1 after a clean stop   16 bytes boot id   u32 CRC-32 of the slot's bytes before it
 
 The writer fills the older slot and lets the CRC make it count: a process that dies half way leaves the other slot,
 which is older and still true, because positions only grow. A slot lies within one sector, so a power cut leaves it old
@@ -30,7 +30,7 @@ MAGIC = b"orbitpos"
 VERSION = 1
 SLOTS = (512, 1024)
 _HEADER = struct.Struct(">8sI")
-_SLOT = struct.Struct(">QQQI16s")
+_SLOT = struct.Struct(">QQQQI16s")
 _CRC = struct.Struct(">I")
 
 
@@ -41,10 +41,12 @@ def boot_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the file says. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0."""
+    """What the file says. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0. store_ms:
+    no record below flushed has a later store timestamp."""
 
     flushed: int
     wrote: int
+    store_ms: int
     clean: bool
     boot: bytes
 
@@ -79,13 +81,13 @@ class Positions:
         self._version = newest[0] if newest else 0
         self._boot = boot_id()
 
-    def record(self, flushed: int) -> None:
+    def record(self, flushed: int, store_ms: int) -> None:
         """Says that the log is on disk below `flushed`, and that a broker runs. Costs no system call."""
-        self._write(Recorded(flushed, 0, False, self._boot))
+        self._write(Recorded(flushed, 0, store_ms, False, self._boot))
 
-    def record_stop(self, wrote: int) -> None:
+    def record_stop(self, wrote: int, store_ms: int) -> None:
         """Says that the log ends at `wrote` and that all of it is on disk, index and queues too. Durable on return."""
-        self._write(Recorded(wrote, wrote, True, self._boot))
+        self._write(Recorded(wrote, wrote, store_ms, True, self._boot))
         self._map.flush()
 
     def sync(self) -> None:
@@ -97,7 +99,7 @@ class Positions:
 
     def _write(self, what: Recorded) -> None:
         self._version += 1
-        body = _SLOT.pack(self._version, what.flushed, what.wrote, what.clean, what.boot)
+        body = _SLOT.pack(self._version, what.flushed, what.wrote, what.store_ms, what.clean, what.boot)
         at = SLOTS[self._version % 2]
         self._map[at : at + len(body) + _CRC.size] = body + _CRC.pack(zlib.crc32(body))
 
@@ -108,11 +110,11 @@ def _newest(content: bytes) -> tuple[int, Recorded] | None:
     newest: tuple[int, Recorded] | None = None
     for at in SLOTS:
         body = content[at : at + _SLOT.size]
-        version, flushed, wrote, clean, boot = _SLOT.unpack(body)
+        version, flushed, wrote, store_ms, clean, boot = _SLOT.unpack(body)
         if (
             version
             and _CRC.unpack_from(content, at + _SLOT.size)[0] == zlib.crc32(body)
             and (not newest or version > newest[0])
         ):
-            newest = version, Recorded(flushed, wrote, bool(clean), boot)
+            newest = version, Recorded(flushed, wrote, store_ms, bool(clean), boot)
     return newest

@@ -43,9 +43,7 @@ def test_an_existing_file_is_left_alone(layout: StoreLayout) -> None:
     assert mapped_file.allocate(layout, 0, SIZE).read_bytes() == b"x" * SIZE
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"), [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, StoreFailed)]
-)
+@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, StoreFailed)])
 def test_no_room(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]) -> None:
     def fail(descriptor: int, offset: int, length: int) -> None:
         os.pwrite(descriptor, b"half", 0)

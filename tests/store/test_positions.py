@@ -31,22 +31,22 @@ def test_nothing_is_known_at_first(layout: StoreLayout) -> None:
 def test_the_newest_is_read_also_after_opening_again(layout: StoreLayout) -> None:
     for flushed in (5, 9):
         writer = Positions(layout)
-        writer.record(flushed - 1)
-        writer.record(flushed)
+        writer.record(flushed - 1, 70)
+        writer.record(flushed, 77)
         writer.close()
-        assert positions.load(layout) == positions.Recorded(flushed, 0, False, boot_id())
+        assert positions.load(layout) == positions.Recorded(flushed, 0, 77, False, boot_id())
     writer = Positions(layout)
-    writer.record_stop(12)
-    assert positions.load(layout) == positions.Recorded(12, 12, True, boot_id())
+    writer.record_stop(12, 78)
+    assert positions.load(layout) == positions.Recorded(12, 12, 78, True, boot_id())
 
 
 def test_a_torn_slot_leaves_the_older_one(layout: StoreLayout) -> None:
     writer = Positions(layout)
-    writer.record(7)
-    writer.record(8)
+    writer.record(7, 1)
+    writer.record(8, 1)
     writer.close()
     whole = layout.positions.read_bytes()
-    for at in range(512, 512 + 48):  # version 2 lies in slot 0
+    for at in range(512, 512 + 56):  # version 2 lies in slot 0
         layout.positions.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         found = positions.load(layout)
         assert found is not None and found.flushed == 7
@@ -59,6 +59,6 @@ def test_a_file_of_no_use_is_made_anew(layout: StoreLayout, content: bytes) -> N
     layout.positions.write_bytes(content)
     assert positions.load(layout) is None
     writer = Positions(layout)
-    writer.record(3)
+    writer.record(3, 1)
     found = positions.load(layout)
     assert found is not None and found.flushed == 3

@@ -1,0 +1,41 @@
+"""The headers of a store's IndexFiles, as far as recovery needs them. docs/formats/indexfile.md draws one."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from orbitmq.store.layout import StoreLayout
+
+_HEADER = struct.Struct(">qqqqii")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHeader:
+    """One file. Offsets are those of the first and the last record that it indexes."""
+
+    path: Path
+    begin_ms: int
+    end_ms: int
+    begin_offset: int
+    end_offset: int
+    next_entry: int
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is known to be in it: it was just made, or its header is not on disk."""
+        return self.next_entry <= 1 or self.end_ms <= 0
+
+
+def load(layout: StoreLayout) -> list[IndexHeader]:
+    """Headers of all files, oldest first; files too short for one look empty."""
+    headers: list[IndexHeader] = []
+    if not layout.index.is_dir():
+        return headers
+    for path in sorted(path for path in layout.index.iterdir() if path.name.isdigit()):
+        with path.open("rb") as file:
+            content = file.read(_HEADER.size).ljust(_HEADER.size, b"\0")
+        begin_ms, end_ms, begin_offset, end_offset, _, next_entry = _HEADER.unpack(content)
+        headers.append(IndexHeader(path, begin_ms, end_ms, begin_offset, end_offset, next_entry))
+    return headers

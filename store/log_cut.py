@@ -1,0 +1,99 @@
+"""Takes what follows the end of the log out of it: kept under orbitmq/cut/, zeroed in place, and the zeros synced.
+
+It has to be done before anything is appended. Behind a torn record there may lie whole ones, of the same or of an
+earlier life; once new records fill the gap before them, they would count as part of the log again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from orbitmq.store import atomic_file, sparse
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery_report import Cut
+
+# Of one file's tail at most this much is kept: more cannot be one crash's leftover, and the disk may be nearly full.
+KEEP_MAX = 64 << 20
+# Files that RocketMQ, and the flush service, keep ready behind the one that is written.
+SPARE_FILES = 2
+
+
+def cut_after(layout: StoreLayout, file_size: int, starts: list[int], end: int, why: str) -> tuple[list[int], list[Cut]]:
+    """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut."""
+    cuts: list[Cut] = []
+    kept = [start for start in starts if start <= end]
+    tail = [start for start in kept if start + file_size > end]
+    if tail:
+        cut = _cut_tail(layout, tail[0], file_size, end, why)
+        if cut is not None:
+            cuts.append(cut)
+    spare = 0
+    surplus: list[tuple[int, int]] = []  # start, and how much of it is not zero
+    for start in starts[len(kept) :]:
+        garbage = _last_nonzero(layout.log_file(start), 0)
+        if not garbage and not surplus and spare < SPARE_FILES:
+            kept.append(start)
+            spare += 1
+        else:
+            surplus.append((start, garbage))
+    # Newest first, each durably: a crash on the way must not leave a gap, which would look like a lost file.
+    for start, garbage in reversed(surplus):
+        path = layout.log_file(start)
+        if garbage:
+            moved = _free_name(layout, start)
+            path.rename(moved)
+            atomic_file.sync_folder(layout.cut)
+            cuts.append(Cut(start, garbage, "it lies behind the end of the log", str(moved)))
+        else:
+            path.unlink()
+        atomic_file.sync_folder(layout.commitlog)
+    return kept, cuts
+
+
+def find_tail(layout: StoreLayout, file_size: int, starts: list[int], end: int) -> int:
+    """Bytes from `end` to the last one that is not zero, in the file that holds `end`; changes nothing."""
+    for start in starts:
+        if start <= end < start + file_size:
+            return max(0, _last_nonzero(layout.log_file(start), end - start) - (end - start))
+    return 0
+
+
+def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: str) -> Cut | None:
+    path = layout.log_file(start)
+    at = end - start
+    last = _last_nonzero(path, at)
+    if last <= at:
+        return None
+    size = last - at
+    saved: Path | None = None
+    with path.open("r+b", buffering=0) as file:
+        if size <= KEEP_MAX:
+            saved = _free_name(layout, end)
+            with saved.open("xb", buffering=0) as copy:
+                for offset, chunk in sparse.nonzero_chunks(file.fileno(), at, last):
+                    os.pwrite(copy.fileno(), chunk, offset - at)
+                copy.truncate(size)
+                os.fsync(copy.fileno())
+            # The copy is durable, under its name, before the original goes.
+            atomic_file.sync_folder(layout.cut)
+        else:
+            why += f"; more than {KEEP_MAX >> 20} MiB"
+        sparse.zero(file.fileno(), at, last)
+    return Cut(end, size, why, str(saved) if saved else None)
+
+
+def _free_name(layout: StoreLayout, offset: int) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    path = layout.cut / f"{offset:020d}-{stamp}"
+    number = 1
+    while path.exists():
+        number += 1
+        path = layout.cut / f"{offset:020d}-{stamp}.{number}"
+    return path
+
+
+def _last_nonzero(path: Path, start: int) -> int:
+    with path.open("rb", buffering=0) as file:
+        return sparse.last_nonzero(file.fileno(), start)

@@ -1,0 +1,51 @@
+"""What recovery does with the ConsumeQueues: measures all of them, and takes out what points past the end of the log."""
+
+from __future__ import annotations
+
+from orbitmq.store import sparse
+from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Extent, queues
+from orbitmq.store.layout import StoreLayout
+
+QueueKey = tuple[str, int]
+
+
+def measure(layout: StoreLayout, file_units: int, log_begin: int) -> dict[QueueKey, Extent]:
+    """What each queue holds of a log that begins at `log_begin`. Raises: StoreSettings: a file of another length."""
+    return {
+        (topic, queue): ConsumeQueue(layout.root, topic, queue, file_units).extent(log_begin)
+        for topic, queue in queues(layout.root)
+    }
+
+
+def cut(
+    layout: StoreLayout,
+    file_units: int,
+    measured: dict[QueueKey, Extent],
+    log_begin: int,
+    log_end: int,
+    *,
+    holes: bool,
+) -> dict[QueueKey, Extent]:
+    """Removes, durably, units that reach past `log_end`; returns the new extents of the queues that were changed.
+
+    holes: queues may have lost units in their midst; then what lies behind the first one missing goes too. It would count
+    again as soon as the hole is filled, and might point past the end.
+    """
+    changed = {}
+    for key, extent in measured.items():
+        queue = ConsumeQueue(layout.root, *key, file_units)
+        if extent.physical_end > log_end or (holes and _has_more(queue, extent)):
+            changed[key] = queue.truncate(log_end, log_begin)
+    return changed
+
+
+def _has_more(queue: ConsumeQueue, extent: Extent) -> bool:
+    """True when something that is not zero lies behind the queue's end."""
+    for first in reversed(queue.files()):
+        if first + queue.file_units <= extent.max_offset:
+            return False
+        with queue.path(first).open("rb", buffering=0) as file:
+            at = max(0, extent.max_offset - first) * UNIT_SIZE
+            if sparse.last_nonzero(file.fileno(), at) > at:
+                return True
+    return False

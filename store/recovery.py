@@ -1,0 +1,333 @@
+"""Opens a store: finds out how its last life ended, where its log ends, and makes everything else agree with that.
+
+The order matters, because recovery may itself be killed at any point and then starts again:
+
+    1  the log is scanned                   nothing is changed
+    2  `abort` is made                      from here on the store does not look cleanly stopped
+    3  what lies behind its end is cut      kept first, then zeroed and synced
+    4  queues and index lose what points past the end
+    5  the log is synced, and its end recorded as flushed
+    6  group offsets past the end of their queues are lowered
+
+Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
+flushed position, the other steps are left out and the store opens for reading only. docs/recovery.md has the whole
+story.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orbitmq.errors import CorruptRecord
+from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.consume_queue import Extent
+from orbitmq.store.index_headers import IndexHeader
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.log_cut import cut_after, find_tail
+from orbitmq.store.log_scan import LogScan, scan_log
+from orbitmq.store.positions import Positions, Recorded
+from orbitmq.store.queue_recovery import QueueKey
+from orbitmq.store.record import Fault, Record, parse
+from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, RecoveryReport
+from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, ending
+from orbitmq.store.reput_commit import reput_position
+from orbitmq.store.settings import StoreSettings
+
+Progress = Callable[[str], None]
+
+
+def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *, read_only: bool = False) -> RecoveryReport:
+    """Makes the store ready to be opened. The caller holds its lock and has called layout.open.
+
+    progress: gets a line now and then while this takes long. read_only: look, and change nothing.
+    Raises:
+        CorruptRecord: a log file is missing; has .offset.
+        StoreSettings: files of another size, or foreign ones.
+        StoreFailed: something cannot be read.
+        OSError: something cannot be written.
+    """
+    return _Recovery(layout, settings, progress, read_only).run()
+
+
+@dataclass(slots=True)
+class _Recovery:
+    """One run; the fields below `read_only` are filled from top to bottom."""
+
+    layout: StoreLayout
+    settings: StoreSettings
+    progress: Progress
+    read_only: bool
+    began: float = field(default_factory=time.monotonic)
+    starts: list[int] = field(default_factory=list)
+    recorded: Recorded | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    reput: int | None = None
+    queues: dict[QueueKey, Extent] = field(default_factory=dict)
+    index: list[IndexHeader] = field(default_factory=list)
+    damage: Damage | None = None
+    cuts: list[Cut] = field(default_factory=list)
+
+    @property
+    def file_size(self) -> int:
+        return self.settings.log_file_size
+
+    @property
+    def begin(self) -> int:
+        return self.starts[0] if self.starts else 0
+
+    @property
+    def allocated(self) -> int:
+        return self.starts[-1] + self.file_size if self.starts else 0
+
+    def run(self) -> RecoveryReport:
+        how = self._look()
+        if how is Ending.EMPTY:
+            return self._open_empty()
+        plan = PLANS[how]
+        # Index files that are not believed count as gone already where anchors are computed.
+        doubtful = [] if plan.trust_index else self._doubtful_index()
+        whole_index = [header for header in self.index if header not in doubtful]
+        reput = self._oldest(plan.reput, whole_index)
+        # Keys may have to be indexed again from far back; that needs no scan, the queues' ends do not depend on it.
+        queued = tuple(anchor for anchor in plan.reput if anchor is not Anchor.INDEX)
+        scan = self._scan(self._oldest(plan.scan + queued, whole_index))
+        floor = self.recorded.flushed if self.recorded else 0
+        if scan.end < floor:
+            return self._open_damaged(how, scan, reput)
+        if not self.read_only:
+            abort.create(self.layout)
+        self._cut(scan)
+        # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
+        beyond = [header for header in whole_index if not header.empty and header.end_offset >= scan.end]
+        beyond_reput = self.reput is not None and self.reput > scan.end
+        if beyond or beyond_reput:
+            whole_index = [] if beyond_reput else [header for header in whole_index if header not in beyond]
+            reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
+        removed = [header for header in self.index if header not in whole_index]
+        self._remove_index(removed, keep_commit=how in (Ending.STOPPED, Ending.KILLED) and not removed)
+        self._cut_queues(scan.end, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
+        store_ms = self._last_store_ms(scan)
+        self._record(scan.end, floor, store_ms)
+        return self._report(how, scan, min(reput, scan.end), store_ms, removed)
+
+    def _look(self) -> Ending:
+        """Reads every sign, and changes nothing."""
+        layout = self.layout
+        if not self.read_only:
+            mapped_file.clear_leftovers(layout)
+        self.starts = mapped_file.list_starts(layout, self.file_size)
+        self.recorded = positions.load(layout)
+        self.checkpoint = Checkpoint.load(layout)
+        self.reput = reput_position(layout)
+        self.index = index_headers.load(layout)
+        self.queues = queue_recovery.measure(layout, self.settings.queue_file_units, self.begin)
+        mark = Mark.NONE
+        if self.recorded is not None:
+            same = self.recorded.boot == positions.boot_id()
+            mark = Mark.CLEAN if self.recorded.clean else Mark.SAME_BOOT if same else Mark.OTHER_BOOT
+        return ending((abort.exists(layout), mark, self.reput is not None), bool(self.starts))
+
+    def _oldest(self, anchors: tuple[Anchor, ...], index: list[IndexHeader]) -> int:
+        return min(self._anchor(anchor, index) for anchor in anchors)
+
+    def _anchor(self, anchor: Anchor, index: list[IndexHeader]) -> int:
+        """The physical offset of an anchor, brought into the log that there is. A commit of reput's that is not known
+        leaves it to the others; anything else that is not known is the beginning."""
+        known: dict[Anchor, Callable[[], int]] = {
+            Anchor.BEGIN: lambda: self.begin,
+            Anchor.THIRD_LAST: lambda: self.starts[-3:][0],
+            Anchor.CHECKPOINT: self._checkpoint_file,
+            Anchor.FLUSHED: lambda: self.recorded.flushed if self.recorded else self.begin,
+            Anchor.WROTE: lambda: self.recorded.wrote if self.recorded else self.begin,
+            Anchor.REPUT: lambda: self.allocated if self.reput is None else self.reput,
+            Anchor.QUEUES: lambda: max((queue.physical_end for queue in self.queues.values()), default=self.begin),
+            Anchor.INDEX: lambda: self._behind_index(index),
+        }
+        return min(max(known[anchor](), self.begin), self.allocated)
+
+    def _checkpoint_file(self) -> int:
+        """Start of the newest file whose first record was stored before everything that may not be on disk."""
+        for start in reversed(self.starts):
+            first = self._record_at(start)
+            if first is not None and 0 < first.store_ms <= self.checkpoint.threshold_ms:
+                return start
+        return self.begin
+
+    def _behind_index(self, index: list[IndexHeader]) -> int:
+        """Behind the last record that the newest of these files indexes."""
+        if not index or not self.begin <= index[-1].end_offset < self.allocated:
+            return self.begin
+        last = self._record_at(index[-1].end_offset)
+        return self.begin if last is None else last.physical_offset + last.size
+
+    def _record_at(self, offset: int) -> Record | None:
+        start = offset - offset % self.file_size
+        with self.layout.log_file(start).open("rb") as file:
+            file.seek(offset - start)
+            found = parse(file.read(self.settings.message_max + (64 << 10)))
+        return found if isinstance(found, Record) and found.physical_offset == offset else None
+
+    def _doubtful_index(self) -> list[IndexHeader]:
+        return [header for header in self.index if header.empty or header.end_ms > self.checkpoint.index_ms]
+
+    def _scan(self, start: int) -> LogScan:
+        """Scans from `start`; again from the beginning of its file if nothing good is there, as an anchor may be
+        wrong.
+        """
+        shown = time.monotonic()
+
+        def show(offset: int) -> None:
+            nonlocal shown
+            if time.monotonic() - shown > 0.5:
+                shown = time.monotonic()
+                self.progress(f"read the log up to {offset:,} of at most {self.allocated:,} bytes")
+
+        found = scan_log(self.layout, self.file_size, start, show)
+        floor = self.recorded.flushed if self.recorded else 0
+        suspect = found.fault.damage or found.end < floor
+        if suspect and found.records == 0 and start % self.file_size:
+            found = scan_log(self.layout, self.file_size, start - start % self.file_size, show)
+        return found
+
+    def _cut(self, scan: LogScan) -> None:
+        why = f"the record there {scan.fault.text}" if scan.fault.damage else "something lies behind the end of the log"
+        if self.read_only:
+            size = find_tail(self.layout, self.file_size, self.starts, scan.end)
+            self.cuts = [Cut(scan.end, size, f"{why}; the store is open for reading only", None)] if size else []
+            return
+        self.starts, self.cuts = cut_after(self.layout, self.file_size, self.starts, scan.end, why)
+
+    def _remove_index(self, removed: list[IndexHeader], *, keep_commit: bool) -> None:
+        if self.read_only:
+            return
+        for header in removed:
+            header.path.unlink()
+        if removed:
+            atomic_file.sync_folder(self.layout.index)
+        # reput rolls the index back to its commit; where the index is not the one it knew, there is nothing to roll
+        # back.
+        if not keep_commit and self.layout.reput.exists():
+            self.layout.reput.unlink()
+            atomic_file.sync_folder(self.layout.own)
+
+    def _cut_queues(self, end: int, *, holes: bool) -> None:
+        if not self.read_only:
+            units = self.settings.queue_file_units
+            self.queues |= queue_recovery.cut(self.layout, units, self.queues, self.begin, end, holes=holes)
+
+    def _last_store_ms(self, scan: LogScan) -> int:
+        recorded = self.recorded.store_ms if self.recorded else 0
+        return max(scan.last_ms, recorded, self.checkpoint.physic_ms)
+
+    def _record(self, end: int, floor: int, store_ms: int) -> None:
+        """Makes the log durable up to its end, and says so."""
+        if self.read_only:
+            return
+        for start in self.starts:
+            if start < end and start + self.file_size > floor:
+                descriptor = os.open(self.layout.log_file(start), os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    os.fdatasync(descriptor)
+                finally:
+                    os.close(descriptor)
+        record = Positions(self.layout)
+        record.record(end, store_ms)
+        record.sync()
+        record.close()
+
+    def _report(self, how: Ending, scan: LogScan, reput: int, store_ms: int, removed: list[IndexHeader]) -> RecoveryReport:
+        queues = self._queue_states(scan)
+        lowered = self._lower_offsets(
+            {(state.topic, state.queue): state.next_offset for state in queues}, 0 if how is Ending.EMPTY else None
+        )
+        return RecoveryReport(
+            ending=how,
+            begin=self.begin,
+            end=scan.end,
+            flushed=scan.end if self.damage is None else min(scan.end, self.damage.offset),
+            reput=reput,
+            allocated=self.allocated,
+            last_store_ms=store_ms,
+            scanned_from=scan.start,
+            records=scan.records,
+            queues=queues,
+            missing_topics=self._missing_topics(queues),
+            cuts=tuple(self.cuts),
+            lowered=lowered,
+            removed_index_files=tuple(header.path.name for header in removed),
+            damage=self.damage,
+            read_only=self.read_only,
+            took_ms=int((time.monotonic() - self.began) * 1000),
+        )
+
+    def _queue_states(self, scan: LogScan) -> tuple[QueueState, ...]:
+        states = []
+        for key in sorted(self.queues.keys() | scan.next_offsets.keys()):
+            held = self.queues.get(key, Extent(0, 0, 0))
+            following = max(held.max_offset, scan.next_offsets.get(key, 0))
+            states.append(QueueState(*key, held.min_offset, held.max_offset, following, held.physical_end))
+        return tuple(states)
+
+    def _missing_topics(self, queues: tuple[QueueState, ...]) -> tuple[tuple[str, int], ...]:
+        known, _ = config.load_topics(self.layout)
+        missing: dict[str, int] = {}
+        for state in queues:
+            if state.topic not in known:
+                missing[state.topic] = max(missing.get(state.topic, 0), state.queue + 1)
+        return tuple(sorted(missing.items()))
+
+    def _lower_offsets(self, ends: dict[QueueKey, int], unknown: int | None) -> tuple[Lowered, ...]:
+        """Group offsets that point past the end of their queue: the messages that they counted are gone, and others
+        will take their numbers. unknown: the end of queues that are not in `ends`; None: leave those alone."""
+        offsets = config.load_offsets(self.layout)
+        lowered = []
+        for (topic, group), queues in offsets.items():
+            for queue, offset in queues.items():
+                end = ends.get((topic, queue), unknown)
+                if end is not None and offset > end:
+                    lowered.append(Lowered(topic, group, queue, offset, end))
+                    queues[queue] = end
+        if lowered and not self.read_only:
+            config.store_offsets(self.layout, offsets)
+        return tuple(lowered)
+
+    def _open_empty(self) -> RecoveryReport:
+        """No log file. Queues and index without a log are kept aside: their offsets mean nothing to the log that begins
+        now.
+
+        Raises: CorruptRecord: there was a log.
+        """
+        if self.recorded is not None and self.recorded.flushed > 0:
+            raise CorruptRecord(
+                f"cannot open the store {self.layout.root}: its log, {self.recorded.flushed:,} bytes, is gone",
+                hint="put commitlog back from a backup, or begin in another folder",
+                offset=0,
+                path=str(self.layout.commitlog),
+            )
+        cuts = []
+        if not self.read_only:
+            abort.create(self.layout)
+            stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+            for folder in (self.layout.consumequeue, self.layout.index):
+                if any(folder.iterdir()):
+                    kept = self.layout.cut / f"{folder.name}-{stamp}-{os.getpid()}"
+                    folder.rename(kept)
+                    cuts.append(Cut(0, 0, f"there is no log for {folder.name}", str(kept)))
+            if cuts:
+                self.layout.make_folders()
+            self.layout.reput.unlink(missing_ok=True)
+            self._record(0, 0, 0)
+        self.queues, self.cuts = {}, cuts
+        nothing = LogScan(0, 0, Fault.END, 0, 0, 0, {})
+        return self._report(Ending.EMPTY, nothing, 0, self._last_store_ms(nothing), [])
+
+    def _open_damaged(self, how: Ending, scan: LogScan, reput: int) -> RecoveryReport:
+        """The log ends before what was on disk: nothing is touched, so that it can be repaired."""
+        start = scan.end - scan.end % self.file_size
+        self.damage = Damage(scan.end, scan.fault.text, str(self.layout.log_file(start)))
+        self.read_only = True
+        return self._report(how, scan, min(reput, scan.end), self._last_store_ms(scan), [])

@@ -1,0 +1,408 @@
+"""Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees
+with it.
+
+Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then each
+decision is looked at alone. Recovery is interrupted at each of its changes and started again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from log_builder import FILE_SIZE, LogBuilder
+from queue_builder import UNITS, index_queues, write_index, write_units
+
+from orbitmq.errors import CorruptRecord
+from orbitmq.store import abort, config, mapped_file, positions, recovery
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.config import DataVersion, TopicConfig
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.positions import Positions
+from orbitmq.store.record import encode
+from orbitmq.store.recovery import recover
+from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery_table import ENDINGS, PLANS, Ending, Mark, Signs, ending
+from orbitmq.store.settings import StoreSettings
+
+SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=UNITS, index_slots=10, index_entries=20)
+ALL_SIGNS: list[Signs] = list(itertools.product((False, True), Mark, (False, True)))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogBuilder:
+    layout = StoreLayout.at(tmp_path / "store")
+    layout.open(SETTINGS)
+    return LogBuilder(layout)
+
+
+@pytest.fixture
+def set_reput(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    return lambda position: monkeypatch.setattr(recovery, "reput_position", lambda layout: position)
+
+
+def run(layout: StoreLayout, *, read_only: bool = False) -> RecoveryReport:
+    return recover(layout, SETTINGS, lambda line: None, read_only=read_only)
+
+
+def set_signs(log: LogBuilder, signs: Signs, flushed: int, wrote: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_abort, mark, _ = signs
+    if has_abort:
+        abort.create(log.layout)
+    if mark is not Mark.NONE:
+        boot = positions.boot_id()
+        if mark is Mark.OTHER_BOOT:
+            monkeypatch.setattr(positions, "boot_id", lambda: b"0123456789abcdef")
+        record = Positions(log.layout)
+        if mark is Mark.CLEAN:
+            record.record_stop(wrote, 1)
+        else:
+            record.record(flushed, 1)
+        record.close()
+        monkeypatch.setattr(positions, "boot_id", lambda: boot)
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def no_tail(log: LogBuilder) -> None:
+    """Nothing behind the end."""
+
+
+def torn_record(log: LogBuilder) -> None:
+    """The writer died while it copied."""
+    log.spoil(log.end, encode("T", b"x" * 500, physical_offset=log.end, store_ms=5)[:300])
+
+
+def stale_records(log: LogBuilder) -> None:
+    """A hole where a page did not reach the disk, and whole records behind it, which fit their places."""
+    log.spoil(log.end + 4096, encode("T", b"old", physical_offset=log.end + 4096, store_ms=5))
+
+
+def garbage_file(log: LogBuilder) -> None:
+    """The next file holds something, the one after it is fresh."""
+    start = log.end - log.end % FILE_SIZE + FILE_SIZE
+    log.spoil(start, encode("T", b"old", physical_offset=start, store_ms=5))
+    mapped_file.allocate(log.layout, start + FILE_SIZE, FILE_SIZE)
+
+
+def spare_files(log: LogBuilder) -> None:
+    """More fresh files than anybody keeps ready."""
+    start = log.end - log.end % FILE_SIZE
+    for number in range(1, 5):
+        mapped_file.allocate(log.layout, start + number * FILE_SIZE, FILE_SIZE)
+
+
+TAILS = (no_tail, torn_record, stale_records, garbage_file, spare_files)
+
+
+def test_the_tables_are_complete() -> None:
+    assert set(ENDINGS) == set(ALL_SIGNS)
+    assert set(PLANS) == set(Ending) - {Ending.EMPTY}
+    for signs in ALL_SIGNS:
+        assert ending(signs, has_log=False) is Ending.EMPTY
+
+
+@pytest.mark.parametrize("tail", TAILS, ids=lambda tail: tail.__name__)
+@pytest.mark.parametrize("signs", ALL_SIGNS, ids=lambda signs: f"{signs[0]}-{signs[1].name}-{signs[2]}")
+def test_every_ending_with_every_tail(
+    log: LogBuilder,
+    signs: Signs,
+    tail: Callable[[LogBuilder], None],
+    monkeypatch: pytest.MonkeyPatch,
+    set_reput: Callable[[int | None], None],
+) -> None:
+    """Whatever the signs say, the end is behind the last good record, only zeros follow, and what is on disk is
+    recorded.
+    """
+    log.fill(3 * FILE_SIZE + 9000)
+    middle = log.written[-20].offset
+    index_queues(log, log.written[:-20])
+    set_reput(middle if signs[2] else None)
+    set_signs(log, signs, middle, log.end, monkeypatch)
+    tail(log)
+    report = run(log.layout)
+    assert report.ending is ENDINGS[signs]
+    assert (report.begin, report.end, report.flushed) == (0, log.end, log.end)
+    assert not report.read_only and report.damage is None
+    assert report.reput <= middle and any(report.reput == record.offset for record in log.written)
+    assert {(state.topic, state.queue): state.next_offset for state in report.queues} == dict(log.next_offsets)
+    assert (len(report.cuts) == 1) == (tail in (torn_record, stale_records, garbage_file))
+    starts = mapped_file.list_starts(log.layout, FILE_SIZE)
+    assert starts == list(range(0, report.allocated, FILE_SIZE)) and report.allocated - report.end < 3 * FILE_SIZE
+    rest = b"".join(log.layout.log_file(start).read_bytes() for start in starts)[report.end :]
+    assert not rest.strip(b"\0")
+    for cut in report.cuts:
+        assert cut.path is not None and Path(cut.path).read_bytes().strip(b"\0")
+    recorded = positions.load(log.layout)
+    assert recorded is not None and (recorded.flushed, recorded.clean) == (log.end, False)
+    assert abort.exists(log.layout)
+    # What it left is what it finds.
+    again = run(log.layout)
+    assert (again.end, again.cuts, again.queues) == (report.end, (), report.queues)
+    assert again.lines()
+
+
+@pytest.mark.parametrize("signs", [signs for signs in ALL_SIGNS if signs[1] is not Mark.NONE], ids=str)
+@pytest.mark.parametrize("spoilt", [b"\x01", None])
+def test_what_was_on_disk_is_never_cut(
+    log: LogBuilder,
+    signs: Signs,
+    spoilt: bytes | None,
+    monkeypatch: pytest.MonkeyPatch,
+    set_reput: Callable[[int | None], None],
+) -> None:
+    """A spoilt byte, or zeros, below the flushed position: the store opens for reading only and not a byte of it
+    changes.
+    """
+    log.fill(2 * FILE_SIZE)
+    bad = log.written[-5]
+    log.spoil(bad.offset + 90 if spoilt else bad.offset, spoilt or bytes(bad.size))
+    index_queues(log)
+    set_reput(log.written[-30].offset)
+    monkeypatch.setattr(recovery, "reput_position", lambda layout: log.written[-30].offset if signs[2] else None)
+    set_signs(log, signs, log.end, log.written[-30].offset, monkeypatch)
+    if signs[1] is Mark.CLEAN:
+        # A clean mark whose end lies beyond the damage.
+        record = Positions(log.layout)
+        record.record_stop(log.end, 1)
+        record.close()
+    before = snapshot(log.layout.root)
+    report = run(log.layout)
+    if ENDINGS[signs] is Ending.STOPPED:
+        assert report.damage is None or report.damage.offset == bad.offset
+    assert report.read_only and report.damage is not None
+    assert report.damage.offset == bad.offset == report.end
+    assert report.reput <= bad.offset
+    assert snapshot(log.layout.root) == before
+    assert any("damaged" in line for line in report.lines())
+
+
+def test_a_file_that_is_gone_below_the_flushed_position(log: LogBuilder) -> None:
+    log.fill(2 * FILE_SIZE + 100)
+    record = Positions(log.layout)
+    record.record(log.end, 1)
+    log.layout.log_file(2 * FILE_SIZE).unlink()
+    report = run(log.layout)
+    assert report.read_only and report.damage is not None and report.damage.offset == 2 * FILE_SIZE
+
+
+def test_a_log_that_is_gone(log: LogBuilder) -> None:
+    log.append()
+    Positions(log.layout).record(log.end, 1)
+    log.layout.log_file(0).unlink()
+    with pytest.raises(CorruptRecord):
+        run(log.layout)
+
+
+def test_an_empty_store(log: LogBuilder) -> None:
+    for _ in range(2):
+        report = run(log.layout)
+        assert report.ending is Ending.EMPTY
+        assert (report.begin, report.end, report.reput, report.allocated, report.queues) == (0, 0, 0, 0, ())
+    assert abort.exists(log.layout)
+
+
+def test_queues_without_a_log_are_set_aside(log: LogBuilder) -> None:
+    log.fill(2000)
+    index_queues(log)
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[-1])
+    log.layout.log_file(0).unlink()
+    config.store_offsets(log.layout, {("T", "g"): {0: 5}})
+    report = run(log.layout)
+    assert len(report.cuts) == 2 and all(cut.path and any(Path(cut.path).iterdir()) for cut in report.cuts)
+    assert not list(log.layout.consumequeue.iterdir()) and not list(log.layout.index.iterdir())
+    assert config.load_offsets(log.layout) == {("T", "g"): {0: 0}}
+
+
+def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
+    """No orbitmq/ folder: the third file from the end is where reading starts, the queues say where indexing goes
+    on.
+    """
+    log.fill(5 * FILE_SIZE)
+    index_queues(log)
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[-1])
+    report = run(log.layout)
+    assert report.ending is Ending.OTHER_STOPPED
+    assert report.scanned_from == 3 * FILE_SIZE
+    assert (report.end, report.reput, report.removed_index_files) == (log.end, log.end, ())
+    assert report.last_store_ms == log.written[-1].store_ms
+
+
+def test_a_store_in_which_rocketmq_died(log: LogBuilder) -> None:
+    log.fill(5 * FILE_SIZE)
+    index_queues(log)
+    abort.create(log.layout)
+    starts = range(0, log.end, FILE_SIZE)
+    firsts = [next(record for record in log.written if record.offset >= start) for start in starts]
+    Checkpoint(firsts[3].store_ms + 3000, firsts[4].store_ms + 3000, 0).store(log.layout)
+    report = run(log.layout)
+    assert report.ending is Ending.OTHER_DIED
+    assert report.scanned_from == 3 * FILE_SIZE
+    assert (report.end, report.reput) == (log.end, 0)
+
+
+def test_index_files_that_the_checkpoint_vouches_for_stay(log: LogBuilder) -> None:
+    """After a power cut the others go, and indexing starts behind the last record of those that stay."""
+    log.fill(5 * FILE_SIZE)
+    index_queues(log)
+    abort.create(log.layout)
+    third = len(log.written) // 3
+    first, second = log.written[:third], log.written[third : 2 * third]
+    write_index(log.layout, "20240101000000000", first[0], first[-1])
+    write_index(log.layout, "20240101000000001", second[0], second[-1])
+    (log.layout.index / "20240101000000002").write_bytes(bytes(1000))
+    last_ms = log.written[-1].store_ms
+    Checkpoint(last_ms + 9000, last_ms + 9000, first[-1].store_ms).store(log.layout)
+    log.layout.reput.write_bytes(b"stale")
+    report = run(log.layout)
+    assert report.removed_index_files == ("20240101000000001", "20240101000000002")
+    assert report.reput == second[0].offset
+    assert report.scanned_from >= 4 * FILE_SIZE
+    assert not log.layout.reput.exists()
+
+
+def test_an_index_that_reaches_past_the_end_goes(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+    log.fill(FILE_SIZE)
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[9])
+    write_index(log.layout, "20240101000000001", log.written[10], log.written[-1])
+    index_queues(log)
+    bad = log.written[-3]
+    log.spoil(bad.offset + 90, b"\x01")
+    report = run(log.layout)
+    assert report.end == bad.offset
+    assert report.removed_index_files == ("20240101000000001",)
+    assert report.reput == log.written[10].offset
+
+
+def test_queues_and_groups_follow_the_cut(log: LogBuilder) -> None:
+    """Units, whole files of units, and group offsets beyond the end go; offsets of unknown queues stay."""
+    log.fill(FILE_SIZE // 2, queues=2)
+    index_queues(log)
+    bad = log.written[-2 * UNITS - 5]
+    log.spoil(bad.offset + 90, b"\x01")
+    config.store_offsets(log.layout, {("T", "g"): {0: 10**6, 1: 1, 7: 99}, ("other", "g"): {0: 5}})
+    config.store_topics(log.layout, {"U": TopicConfig("U")}, DataVersion())
+    report = run(log.layout)
+    kept = [record for record in log.written if record.offset < bad.offset]
+    for state in report.queues:
+        newest = [record for record in kept if record.queue == state.queue][-1]
+        assert (state.max_offset, state.next_offset) == (newest.queue_offset + 1,) * 2
+        assert state.physical_end == newest.offset + newest.size
+        assert (state.min_offset, state.topic) == (0, "T")
+        files = sorted(log.layout.queue_folder("T", state.queue).iterdir())
+        units = b"".join(path.read_bytes() for path in files)
+        assert not units[state.max_offset * 20 :].strip(b"\0") and len(files) == -(-state.max_offset // UNITS)
+    zero_end = report.queues[0].next_offset
+    assert config.load_offsets(log.layout) == {("T", "g"): {0: zero_end, 1: 1, 7: 99}, ("other", "g"): {0: 5}}
+    assert [(one.queue, one.before, one.after) for one in report.lowered] == [(0, 10**6, zero_end)]
+    assert report.missing_topics == (("T", 2),)
+
+
+def test_units_behind_a_hole_go_after_a_power_cut(log: LogBuilder) -> None:
+    """Unit 5 did not reach the disk, unit 6 did and points past the end: once unit 5 is written again it must not
+    count.
+    """
+    log.fill(6 * 1000)
+    abort.create(log.layout)
+    folder = log.layout.queue_folder("T", 0)
+    write_units(folder, {number: (number * 10, 10, 0) for number in range(5)} | {6: (10**9, 10, 0)})
+    run(log.layout)
+    assert not (folder / f"{0:020d}").read_bytes()[5 * 20 :].strip(b"\0")
+
+
+def test_old_messages_that_were_removed(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+    """The log begins later than its queues: their min is the first unit that the log still holds."""
+    log.fill(3 * FILE_SIZE, queues=1)
+    index_queues(log)
+    log.layout.log_file(0).unlink()
+    report = run(log.layout)
+    first = next(record for record in log.written if record.offset >= FILE_SIZE)
+    assert report.begin == FILE_SIZE
+    assert report.queues[0].min_offset == first.queue_offset
+
+
+def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+    log.fill(FILE_SIZE + 5000)
+    abort.create(log.layout)
+    Positions(log.layout).record(log.written[-3].offset + 7, 1)
+    set_reput(log.end)
+    report = run(log.layout)
+    assert (report.end, report.scanned_from) == (log.end, FILE_SIZE)
+
+
+def test_looking_changes_nothing(log: LogBuilder) -> None:
+    log.fill(FILE_SIZE)
+    torn_record(log)
+    before = snapshot(log.layout.root)
+    report = run(log.layout, read_only=True)
+    assert report.end == log.end and report.cuts[0].path is None and report.read_only
+    assert snapshot(log.layout.root) == before
+
+
+def test_too_much_to_keep(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.store.log_cut.KEEP_MAX", 1000)
+    log.fill(5000)
+    stale_records(log)
+    report = run(log.layout)
+    assert [(cut.path, cut.offset) for cut in report.cuts] == [(None, log.end)]
+    assert not log.read(log.end, FILE_SIZE - log.end).strip(b"\0")
+
+
+def test_interrupted_at_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dies at its n-th change, for every n; the next run ends as an uninterrupted one does."""
+
+    class Died(BaseException):
+        pass
+
+    def compose(name: str) -> LogBuilder:
+        layout = StoreLayout.at(tmp_path / name)
+        layout.open(SETTINGS)
+        log = LogBuilder(layout)
+        log.fill(FILE_SIZE + 3000, queues=2)
+        index_queues(log)
+        write_index(layout, "20240101000000000", log.written[0], log.written[-1])
+        config.store_offsets(layout, {("T", "g"): {0: 10**6}})
+        abort.create(layout)
+        Positions(layout).record(log.written[10].offset, 1)
+        log.spoil(log.written[-UNITS * 3].offset + 90, b"\x01")
+        log.spoil(2 * FILE_SIZE, b"garbage")
+        return log
+
+    def outcome(log: LogBuilder, report: RecoveryReport) -> tuple[object, ...]:
+        files = snapshot(log.layout.root)
+        kept = {name: files[name] for name in files if name.startswith(("commitlog", "consumequeue", "index"))}
+        return report.begin, report.end, report.reput, report.queues, kept, files["config/consumerOffset.json"]
+
+    expected = outcome(whole := compose("whole"), run(whole.layout))
+    deaths = 0
+    for number in itertools.count():
+        log = compose(f"dies-{number}")
+        left = number
+
+        def dying(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*given: object, **named: object) -> object:
+                nonlocal left
+                if left == 0:
+                    raise Died
+                left -= 1
+                return real(*given, **named)
+
+            return call
+
+        with monkeypatch.context() as patched:
+            for name in ("pwrite", "fsync", "fdatasync", "unlink", "rename"):
+                patched.setattr(os, name, dying(getattr(os, name)))
+            for name in ("unlink", "rename", "touch"):
+                patched.setattr(Path, name, dying(getattr(Path, name)))
+            try:
+                run(log.layout)
+                break
+            except Died:
+                deaths += 1
+        assert outcome(log, run(log.layout)) == expected, f"after death {number}"
+    assert deaths > 20
