@@ -1,7 +1,7 @@
-"""What a producer or consumer needs of the connection beneath it: a session, and where the broker's segments are mapped.
+"""What a producer or consumer needs of the connection beneath it: a session, and where the broker's segments lie.
 
-A session belongs to one process and one life of the broker tree. When the tree dies, or the process forks, its owner asks the
-opener for another one; addresses may all differ then, which is why they travel with the session.
+A session belongs to one process and one life of the broker tree. When the tree dies, or the process forks, its owner
+asks the opener for another one; addresses may all differ then, which is why they travel with the session.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SessionHandle:
-    """A mapped session and the segments it works with. Whoever holds the handle keeps all of these mapped until `close`.
+    """A mapped session and the segments it works with; all of them stay mapped until `close`.
 
-    Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, which becomes readable when the tree has died;
-    -1 when nobody watches. `close` gives the session back and unmaps it; calling it again, or after the tree's death, or in a
-    forked child, must be harmless. No thread may use the addresses after it.
+    Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the tree has died;
+    -1 when nobody watches. `close` gives the session back and unmaps it; calling it again, or after the tree's
+    death, or in a forked child, must be harmless. No thread may use the addresses after it.
     """
 
     address: int

@@ -185,14 +185,13 @@ static enum sender_result look(const struct sender *sender, const struct awaited
     if (sender_completed(sender) >= awaited->target)
         return SENDER_OK;
     /* relaxed: ring_claim looks again with acquire before it uses the room */
-    if (awaited->kind == AWAIT_ROOM &&
+    if (awaited->kind == AWAIT_ROOM && awaited->head != SENDER_NO_HEAD &&
         atomic_load_explicit(&sender->parts.sq->head.position, memory_order_relaxed) != awaited->head)
         return SENDER_OK;
     return SENDER_TIMEOUT; /* not yet */
 }
 
-/* Sleeps until look() has an answer. An announcement is never taken back, since another thread of this process may sleep on the
- * same bell and count on it; what that costs is one needless system call of the ringer's. */
+/* Sleeps until look() has an answer. */
 static enum sender_result sleep_for(struct sender *sender, const struct awaited *awaited, struct bell *bell, uint64_t timeout_ns)
 {
     const uint64_t start = clock_ns();
@@ -201,13 +200,11 @@ static enum sender_result sleep_for(struct sender *sender, const struct awaited 
         const uint32_t ticket = bell_announce(bell);
         /* After the look at alive: what a dying tree did last is still seen. */
         const enum sender_result result = look(sender, awaited);
-        if (result != SENDER_TIMEOUT)
-            return result;
-        if (!alive)
-            return SENDER_GONE;
         const uint64_t passed = clock_ns() - start;
-        if (passed >= timeout_ns)
-            return SENDER_TIMEOUT;
+        if (result != SENDER_TIMEOUT || !alive || passed >= timeout_ns) {
+            bell_cancel(bell, ticket);
+            return result == SENDER_TIMEOUT && !alive ? SENDER_GONE : result;
+        }
         uint64_t limit = timeout_ns - passed;
         if (limit > BELL_LIMIT_NS)
             limit = BELL_LIMIT_NS;

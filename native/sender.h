@@ -38,6 +38,7 @@ enum sender_result {
 };
 
 #define SENDER_FRAME_BYTES 16384u /* a frame of many messages is closed and published about here */
+#define SENDER_NO_HEAD UINT64_MAX
 #define SENDER_SPIN_NS 60000u     /* how long a wait for a verdict spins first, where there are two processors */
 
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
@@ -74,7 +75,7 @@ enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_
 enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint64_t timeout_ns);
 
 /* Waits until completed >= sequence or the handler has taken frames since the ring's head was at `head` (sq.head_seen when the
- * frame did not fit): a sender that was told RING_FULL or WINDOW_FULL tries again after either. */
+ * frame did not fit; SENDER_NO_HEAD: never mind): a sender that was told RING_FULL or WINDOW_FULL tries again after it. */
 enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, uint64_t head, uint64_t timeout_ns);
 
 /* The verdict of a completed message that is not settled yet, copied out. */

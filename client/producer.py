@@ -1,0 +1,137 @@
+"""The producer: sends messages through a session's shared memory and waits for their receipts.
+
+What is called once a message (send, send_async, send_oneway, send_batch) is C: native/fast_producer.c. This class gives
+it its sessions and its results.
+
+A producer may be shared by threads. After fork the child's first send opens a session of its own; after the death of
+the broker tree the first send to its successor does. Messages that were in flight at a death end in PerhapsStored, one
+each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from orbitmq.client.receipt import Durability, Receipt, Receipts
+from orbitmq.client.session import SessionOpener
+from orbitmq.client.waiter import Waiter, awaiting, waiter_of
+from orbitmq.errors import SettingError, TimedOut
+from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+
+WINDOW_MAX = 65536
+MESSAGE_MAX = 4 << 20
+MESSAGE_MIN = 1024
+SQ_CAPACITY_MAX = 64 << 20
+SQ_CAPACITY_MIN = 256 << 10
+SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
+
+
+def ring_capacity(message_max: int) -> int:
+    """Submission ring for messages of at most this size, bytes: a power of two."""
+    wanted = min(max(SQ_MESSAGES * message_max, SQ_CAPACITY_MIN), SQ_CAPACITY_MAX)
+    return 1 << (wanted - 1).bit_length()
+
+
+def _impossible(setting: str, value: object, why: str) -> SettingError:
+    return SettingError(f"could not make a producer with {setting} {value!r}: {why}", setting=setting, value=value)
+
+
+class Producer(ProducerBase):
+    """Made by `Client.producer()`, which documents the settings."""
+
+    def __init__(
+        self,
+        opener: SessionOpener,
+        *,
+        window: int = 8192,
+        message_max: int = 256 * 1024,
+        on_full: Literal["wait", "error"] = "wait",
+        timeout: float = 30.0,
+        durability: Durability = "appended",
+    ) -> None:
+        """
+        Args:
+            window: messages in flight at most; rounded up to a power of two.
+            message_max: largest record, bytes: body, properties, topic and about 111 bytes around them.
+            on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
+            timeout: seconds that a send waits, for room and then for its receipt, unless it says otherwise.
+            durability: what a receipt waits for, unless a send says otherwise.
+
+        Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full: no session could be opened.
+        """
+        if not 1 <= window <= WINDOW_MAX:
+            raise _impossible("window", window, f"it must be 1 to {WINDOW_MAX} messages")
+        if not MESSAGE_MIN <= message_max <= MESSAGE_MAX:
+            raise _impossible("message_max", message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
+        if on_full not in ("wait", "error"):
+            raise _impossible("on_full", on_full, "it is 'wait' or 'error'")
+        if durability not in ("appended", "flushed"):
+            raise _impossible("durability", durability, "it is 'appended' or 'flushed'")
+        if not timeout >= 0:
+            raise _impossible("timeout", timeout, "it must be a number of seconds from 0")
+        super().__init__(on_full == "wait", durability == "flushed", timeout)
+        self._opener = opener
+        self._timeout = timeout
+        self._window = 1 << (window - 1).bit_length()
+        self._message_max = message_max
+        self._host = b""
+        self._waiter: Waiter | None = None
+        self._reopen()
+
+    # What C calls.
+
+    def _reopen(self) -> None:
+        handle = self._opener.open_session(
+            window=self._window, sq_capacity=ring_capacity(self._message_max), message_max=self._message_max
+        )
+        self._attach(handle)
+        self._host = self._store_host or self._host
+
+    def _receipt(  # noqa: PLR0917 - C passes them by position
+        self, topic: str, queue: int, offset: int, physical_offset: int, size: int, flushed: bool
+    ) -> Receipt:
+        return Receipt(topic, queue, offset, physical_offset, size, "flushed" if flushed else "appended", self._host)
+
+    def _receipts(self, batch: PendingBatch) -> Receipts:
+        return Receipts(batch)
+
+    def _awaiting(self, pending: Pending | PendingBatch) -> Generator[Any, None, Any]:
+        if self._waiter is None or self._waiter.pid != os.getpid():
+            self._waiter = waiter_of(self)
+        return awaiting(self._waiter, pending)
+
+    # What users call.
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until no message of this producer is in flight: each has its verdict, and its Pending knows it.
+
+        Raises: TimedOut: `in_flight` says how many are left.
+        """
+        limit = self._timeout if timeout is None else timeout
+        if not self._settle(limit):
+            left = self.in_flight
+            raise TimedOut(f"could not settle {left} messages within {limit} s", in_flight=left, timeout=limit)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for the messages in flight, then gives the session back. Closing again does nothing.
+
+        Raises: TimedOut: some were still in flight; the producer is closed all the same, and those end in
+            PerhapsStored.
+        """
+        if self.closed:
+            return
+        try:
+            self.flush(timeout)
+        finally:
+            self._retire()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

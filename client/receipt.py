@@ -1,0 +1,77 @@
+"""What a sender gets back: where the message stands in the log, and how safe it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, overload
+
+if TYPE_CHECKING:
+    from orbitmq.native._fast import PendingBatch
+
+Durability = Literal["appended", "flushed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One message in the log.
+
+    Attributes:
+        queue: number of the topic's queue.
+        offset: queue offset; dense, from 0.
+        physical_offset: byte of the CommitLog where the record begins.
+        size: of the record, bytes.
+        durability: the level reached when the receipt was made: "appended" (in the page cache: survives any process's
+            death) or "flushed" (on disk: survives the machine's).
+    """
+
+    topic: str
+    queue: int
+    offset: int
+    physical_offset: int
+    size: int
+    durability: Durability
+    store_host: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """RocketMQ's offset message id, 32 hex digits: store address, port, physical offset.
+
+        Source: apache/rocketmq MessageDecoder.createMessageId.
+        """
+        return (self.store_host + self.physical_offset.to_bytes(8, "big")).hex().upper()
+
+
+class Receipts(Sequence[Receipt]):
+    """The receipts of a batch, in the order of its bodies; each is made when it is asked for.
+
+    Asking for that of a message that was refused raises the reason. `raw` is the table behind it: 32 bytes a message
+    (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32 code, u32 detail; code 1 is "appended"), in native
+    byte order, for those who want all of them at once (`numpy.frombuffer`).
+    """
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: PendingBatch) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    @overload
+    def __getitem__(self, index: int) -> Receipt: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Receipt]: ...
+
+    def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
+        if isinstance(index, slice):
+            return [self._batch._receipt(i) for i in range(*index.indices(len(self)))]
+        return self._batch._receipt(index + len(self) if index < 0 else index)
+
+    @property
+    def raw(self) -> memoryview:
+        return memoryview(self._batch)
+
+    def __repr__(self) -> str:
+        return f"<Receipts of {len(self)} messages>"

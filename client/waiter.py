@@ -1,0 +1,124 @@
+"""Awaiting receipts: how an asyncio task sleeps until a message sent through shared memory has its verdict.
+
+First the task looks again each time the event loop comes round, for as long as a prompt broker needs: most receipts
+come within that, and no thread is involved. Then a thread waits in C for all of them, without the interpreter's lock,
+and hands what has come to the event loops in one call each. There are two such threads a producer, made when first
+needed: one waits for verdicts, the other, for those who asked, for the disk; each sleeps on another bell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+
+LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
+SLICE_S = 0.1  # longest wait before the thread looks at all it waits for again
+IDLE_S = 5.0  # an idle thread ends after this
+
+
+@dataclass(frozen=True, slots=True)
+class Sleeper:
+    """A task that waits. Its future carries no result: the task asks the pending itself."""
+
+    pending: Pending | PendingBatch
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[None]
+
+
+class Waiter:
+    """One stage of waiting. `onward` is the stage for those who wait for more."""
+
+    def __init__(self, producer: ProducerBase, *, disk: bool, onward: Waiter | None) -> None:
+        self.pid = os.getpid()
+        self._producer = weakref.ref(producer)
+        self._disk = disk
+        self._onward = onward
+        self._changed = threading.Condition()
+        self._sleepers: list[Sleeper] = []
+        self._thread: threading.Thread | None = None
+
+    def add(self, sleeper: Sleeper) -> None:
+        """Wakes the sleeper when it is time; may be called from any thread."""
+        with self._changed:
+            self._sleepers.append(sleeper)
+            if self._thread is None:
+                name = "orbitmq-disk" if self._disk else "orbitmq-verdicts"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+            elif len(self._sleepers) == 1:
+                self._changed.notify()
+
+    def _waits(self, sleeper: Sleeper) -> bool:
+        if sleeper.future.cancelled():
+            return False
+        return sleeper.pending._flush_end != 0 if self._disk else not sleeper.pending._answered
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._sleepers and not self._changed.wait_for(lambda: self._sleepers, IDLE_S):
+                    self._thread = None
+                    return
+            producer = self._producer()
+            # Taken before the look at the sleepers: a verdict that comes between the two ends the wait at once.
+            settled = producer._settled if producer else 0
+            self._wake_ready()
+            with self._changed:
+                sleepers = list(self._sleepers)
+            if producer and sleepers:
+                end = min((sleeper.pending._flush_end for sleeper in sleepers), default=0) if self._disk else 0
+                if end or not self._disk:
+                    producer._wait(settled, end, SLICE_S)
+
+    def _wake_ready(self) -> None:
+        with self._changed:
+            sleepers, self._sleepers = self._sleepers, []
+        waiting: list[Sleeper] = []
+        ready: list[Sleeper] = []
+        for sleeper in sleepers:
+            (waiting if self._waits(sleeper) else ready).append(sleeper)
+        with self._changed:
+            self._sleepers[:0] = waiting
+        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for sleeper in ready:
+            if self._onward and self._onward._waits(sleeper):
+                self._onward.add(sleeper)
+            else:
+                by_loop.setdefault(sleeper.loop, []).append(sleeper.future)
+        for loop, futures in by_loop.items():
+            with suppress(RuntimeError):  # the loop was closed; nobody waits there any more
+                loop.call_soon_threadsafe(_finish, futures)
+
+
+def _finish(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+def waiter_of(producer: ProducerBase) -> Waiter:
+    """A waiter for this producer's verdicts, and behind it one for the disk."""
+    return Waiter(producer, disk=False, onward=Waiter(producer, disk=True, onward=None))
+
+
+def awaiting(waiter: Waiter, pending: Pending | PendingBatch) -> Generator[Any, None, Any]:
+    """What `await pending` runs: ends with the result."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LOOK_S
+    while not pending.done():
+        if loop.time() < deadline:
+            yield
+        else:
+            future: asyncio.Future[None] = loop.create_future()
+            waiter.add(Sleeper(pending, loop, future))
+            yield from future
+    return pending.result(0)

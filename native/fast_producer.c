@@ -1,0 +1,591 @@
+/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from
+ * it, which adds _reopen (a fresh session), _receipt, _receipts (results) and _awaiting (asyncio): what is not called once
+ * a message stays in Python.
+ */
+#include "fast_producer.h"
+
+#include "tree.h"
+#include <string.h>
+#include <time.h>
+
+#define LOOK_MS 100u          /* how often a sender looks whether the tree lives */
+#define HELD_SPIN_NS 25000u   /* spin under the interpreter's lock: another thread would keep us out for 5 ms */
+#define SLICE_NS BELL_LIMIT_NS /* longest wait without a look at what other threads of ours did, such as close() */
+
+static PyTypeObject *producer_type;
+
+uint64_t deadline_after(uint64_t timeout_ns)
+{
+    const uint64_t now = clock_ns();
+    return timeout_ns > FOREVER - now ? FOREVER : now + timeout_ns;
+}
+
+uint64_t born_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void producer_lock(struct link *link)
+{
+    for (;;) {
+        switch (block_acquire(&link->sender.session->lock, 0)) {
+        case LOCK_STOLEN:
+            sender_void(&link->sender);
+            return;
+        case LOCK_TAKEN:
+            return;
+        default:
+            break; /* a signal: its handler waits for the end of this call anyway */
+        }
+    }
+}
+
+void producer_unlock(struct link *link) { block_release(&link->sender.session->lock); }
+
+/* ---- the session ---- */
+
+static void forget_topics(Producer *self)
+{
+    for (uint32_t i = 0; i < TOPIC_CACHE; i++)
+        Py_CLEAR(self->topics[i].name);
+    PyMem_Free(self->next_queue);
+    self->next_queue = NULL;
+}
+
+uint64_t producer_flushed(const Producer *self)
+{
+    /* acquire: as in sender.c */
+    return self->link ? atomic_load_explicit(&self->link->sender.control->flushed.value, memory_order_acquire) : 0;
+}
+
+uint32_t producer_flush_error(const Producer *self)
+{
+    /* relaxed: it only ends a wait */
+    return self->link ? atomic_load_explicit(&self->link->sender.control->flushed.error, memory_order_relaxed) : 0;
+}
+
+void producer_retire(Producer *self, uint32_t code)
+{
+    struct link *link = self->link;
+    if (!link)
+        return;
+    if (code == VERDICT_FORKED)
+        link->users = 1; /* the parent's waiting threads do not exist here */
+    else
+        link_harvest(link);
+    self->flushed_before = producer_flushed(self);
+    self->link = NULL;
+    link_lose(link, code);
+    self->failed += link->failed;
+    forget_topics(self);
+    link_release(link);
+}
+
+/* Takes a session: _attach(handle). */
+static PyObject *producer_attach(Producer *self, PyObject *handle)
+{
+    struct link *link = link_open(handle);
+    if (!link)
+        return NULL;
+    if (self->closed || (self->link && self->link->forks == fast_forks())) {
+        link_release(link); /* another thread was faster */
+        Py_RETURN_NONE;
+    }
+    uint32_t *turns = PyMem_Calloc(link->sender.topics->topic_capacity, sizeof *turns);
+    if (!turns) {
+        link_release(link);
+        return PyErr_NoMemory();
+    }
+    producer_retire(self, VERDICT_FORKED);
+    self->link = link;
+    self->next_queue = turns;
+    self->life++;
+    self->looked_ms = 0;
+    Py_RETURN_NONE;
+}
+
+bool producer_look(Producer *self)
+{
+    struct link *link = self->link;
+    if (link && link->forks != fast_forks())
+        producer_retire(self, VERDICT_FORKED); /* the session is our parent's */
+    else if (link)
+        link_harvest(link);
+    return self->link != NULL;
+}
+
+static int open_session(Producer *self)
+{
+    if (self->closed) {
+        fast_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+        return -1;
+    }
+    PyObject *result = PyObject_CallMethod((PyObject *)self, "_reopen", NULL);
+    if (!result)
+        return -1;
+    Py_DECREF(result);
+    if (self->link)
+        return 0;
+    fast_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+    return -1;
+}
+
+int producer_ready(Producer *self, uint64_t now_ms)
+{
+    struct link *link = self->link;
+    if (link && link->forks != fast_forks())
+        producer_retire(self, VERDICT_FORKED);
+    else if (link && now_ms - self->looked_ms > LOOK_MS) { /* also when the clock was set back */
+        self->looked_ms = now_ms;
+        if (!sender_alive(&link->sender))
+            producer_retire(self, VERDICT_LOST);
+    }
+    return self->link ? 0 : open_session(self);
+}
+
+uint32_t producer_topic(Producer *self, PyObject *name)
+{
+    struct topic_memo *memo = &self->topics[((uintptr_t)name >> 4) % TOPIC_CACHE];
+    if (memo->name == name)
+        return memo->index;
+    if (!PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "topic must be str, not %R", (PyObject *)Py_TYPE(name));
+        return TOPIC_NONE;
+    }
+    Py_ssize_t length;
+    const uint8_t *text = (const uint8_t *)PyUnicode_AsUTF8AndSize(name, &length);
+    if (!text)
+        return TOPIC_NONE;
+    const uint32_t size = length > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+    uint32_t at, index = TOPIC_NONE;
+    switch (topic_name_check(text, size, &at)) {
+    case TOPIC_NAME_GOOD:
+        index = topics_find(self->link->sender.topics, text, size);
+        if (index == TOPIC_NONE)
+            verdict_unknown_topic(name);
+        break;
+    case TOPIC_NAME_EMPTY:
+        fast_raise("TopicNameError", NULL, Py_BuildValue("{s:O}", "topic", name), "could not use an empty topic name");
+        break;
+    case TOPIC_NAME_LONG:
+        fast_raise("TopicNameError", NULL, Py_BuildValue("{s:O,s:n,s:I}", "topic", name, "size", length, "limit", TOPIC_NAME_MAX),
+                   "could not use a topic name of %zd bytes: the limit is %u", length, TOPIC_NAME_MAX);
+        break;
+    case TOPIC_NAME_CHARACTER:
+        fast_raise("TopicNameError", "use letters, digits and % | _ -", Py_BuildValue("{s:O,s:I}", "topic", name, "at", at),
+                   "could not use topic name %R: the character at byte %u is not allowed", name, at);
+        break;
+    }
+    if (index == TOPIC_NONE)
+        return TOPIC_NONE;
+    Py_INCREF(name);
+    Py_XDECREF(memo->name);
+    *memo = (struct topic_memo){.name = name, .index = index};
+    return index;
+}
+
+/* ---- waits: the only places that give up the interpreter's lock ---- */
+
+enum wait_for { WAIT_VERDICT, WAIT_FLUSHED, WAIT_ROOM };
+
+static enum producer_wait wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head, uint64_t deadline_ns)
+{
+    struct link *link = self->link;
+    const uint64_t now = clock_ns();
+    uint64_t limit_ns = deadline_ns > now ? deadline_ns - now : 0;
+    const bool last = limit_ns <= SLICE_NS;
+    if (!last)
+        limit_ns = SLICE_NS;
+    enum sender_result result = SENDER_TIMEOUT;
+    link->users++;
+    Py_BEGIN_ALLOW_THREADS
+    switch (what) {
+    case WAIT_VERDICT:
+        result = sender_wait(&link->sender, target, limit_ns);
+        break;
+    case WAIT_FLUSHED:
+        result = sender_wait_flushed(&link->sender, target, limit_ns);
+        break;
+    case WAIT_ROOM:
+        result = sender_wait_room(&link->sender, target, head, limit_ns);
+        break;
+    }
+    Py_END_ALLOW_THREADS
+    if (result == SENDER_GONE && self->link == link)
+        producer_retire(self, VERDICT_LOST);
+    link_release(link);
+    switch (result) {
+    case SENDER_STOPPED:
+        return PRODUCER_STOPPED;
+    case SENDER_TIMEOUT:
+        return last ? PRODUCER_TIMEOUT : PRODUCER_AGAIN;
+    case SENDER_SIGNAL:
+        return PyErr_CheckSignals() < 0 ? PRODUCER_ERROR : PRODUCER_AGAIN;
+    default:
+        return PRODUCER_AGAIN;
+    }
+}
+
+enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns)
+{
+    if (sender_spin(&self->link->sender, sequence, HELD_SPIN_NS))
+        return PRODUCER_AGAIN;
+    return wait_unlocked(self, WAIT_VERDICT, sequence, 0, deadline_ns);
+}
+
+enum producer_wait producer_wait_flushed(Producer *self, uint64_t end, uint64_t deadline_ns)
+{
+    return wait_unlocked(self, WAIT_FLUSHED, end, 0, deadline_ns);
+}
+
+/* Waits for room for `wanted` messages, or a quarter of those in flight: enough that a waker's 5 us are shared by many, little
+ * enough that the broker does not run dry meanwhile. */
+static enum producer_wait wait_room(Producer *self, enum sender_result why, uint32_t wanted, uint64_t deadline_ns)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint64_t quarter = (sender->submitted - sender->settled + 3) / 4;
+    uint64_t count = wanted < quarter ? wanted : quarter;
+    if (count == 0)
+        count = 1; /* nothing in flight: only the ring's head can move */
+    return wait_unlocked(self, WAIT_ROOM, sender->settled + count,
+                         why == SENDER_RING_FULL ? sender->sq.head_seen : SENDER_NO_HEAD, deadline_ns);
+}
+
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
+                       uint64_t *deadline_ns)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint32_t window = sender->shape.window;
+    const uint64_t sq_capacity = sender->shape.sq_capacity;
+    link_harvest(self->link);
+    if (why == SENDER_WINDOW_FULL && sender->submitted - sender->settled < window)
+        return 0;
+    if (why == SENDER_TOO_LARGE) {
+        fast_raise("MessageTooLarge", "raise message_max= of producer()",
+                   Py_BuildValue("{s:O,s:K}", "topic", topic, "limit", (unsigned long long)sq_capacity / 2),
+                   "could not send to topic %R: the message passes half of the submission ring", topic);
+        return -1;
+    }
+    const char *limit = why == SENDER_WINDOW_FULL ? "window" : "ring";
+    if (!wait) {
+        fast_raise("Full", "raise window= of producer(), or use on_full='wait'",
+                   Py_BuildValue("{s:O,s:s,s:K}", "topic", topic, "limit", limit, "size",
+                                 why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity),
+                   why == SENDER_WINDOW_FULL ? "could not send to topic %R: the window of %llu messages in flight is full"
+                                             : "could not send to topic %R: the submission ring of %llu bytes is full",
+                   topic, why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity);
+        return -1;
+    }
+    if (*deadline_ns == 0)
+        *deadline_ns = deadline_after(timeout_ns);
+    switch (wait_room(self, why, wanted, *deadline_ns)) {
+    case PRODUCER_ERROR:
+        return -1;
+    case PRODUCER_TIMEOUT:
+        verdict_timeout(topic, timeout_ns, why == SENDER_WINDOW_FULL ? "could not get room in the window for a message to"
+                                                                     : "could not get room in the ring for a message to");
+        return -1;
+    default:
+        producer_look(self);
+        return 0;
+    }
+}
+
+/* ---- one message ---- */
+
+/* One attempt to put the letter into the ring. */
+static enum sender_result post_once(Producer *self, const struct letter *letter, uint32_t topic, uint32_t queue, uint64_t born_ms)
+{
+    struct link *link = self->link;
+    struct sender *sender = &link->sender;
+    const struct send_message message = {
+        .body_size = letter->body_size,
+        .properties_size = letter_properties_size(letter),
+        .queue_id = queue,
+        .flag = letter->flag,
+    };
+    const uint32_t stride = (uint32_t)send_message_stride(message.properties_size, message.body_size);
+    producer_lock(link);
+    const enum sender_result result = sender_open(sender, topic, letter->durable ? SEND_FLUSH : 0, born_ms, stride);
+    if (result == SENDER_OK) {
+        uint8_t *at = letter_properties(letter, sender_add(sender, &message));
+        memcpy(at, letter->body, letter->body_size);
+        sender_close(sender);
+    }
+    producer_unlock(link);
+    return result;
+}
+
+/* Sends the letter, waiting for room if the producer waits. pending NULL: one-way. */
+static int post(Producer *self, struct letter *letter, Pending *pending)
+{
+    uint64_t deadline_ns = 0;
+    for (;;) {
+        const uint64_t born_ms = born_now();
+        if (producer_ready(self, born_ms) < 0)
+            return -1;
+        const uint32_t topic = producer_topic(self, letter->topic);
+        if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)
+            return -1;
+        struct link *link = self->link;
+        uint32_t queue;
+        if (letter->queue >= 0 || letter->queue_key) {
+            if (letter_queue(self, topic, letter->topic, letter->queue, letter->queue_key, &queue) < 0)
+                return -1;
+        } else {
+            queue = self->next_queue[topic];
+        }
+        const struct sender *sender = &link->sender;
+        /* Verdicts are taken out early enough that the window seldom looks full, and seldom enough that the line that the
+         * writer raises `completed` in does not travel for every message. */
+        if (sender->submitted - sender->settled >= sender->shape.window / 2 && (sender->submitted & 63) == 0)
+            link_harvest(link);
+        const enum sender_result result = post_once(self, letter, topic, queue, born_ms);
+        if (result == SENDER_OK) {
+            /* relaxed: the number of queues only grows */
+            const uint32_t queues = atomic_load_explicit(&sender->topics->topic[topic].queues, memory_order_relaxed);
+            if (letter->queue < 0 && !letter->queue_key)
+                self->next_queue[topic] = queue + 1 < queues ? queue + 1 : 0;
+            const uint64_t run = link_push(link, pending ? RUN_PENDING : RUN_ONEWAY, pending, 0, 1);
+            if (pending) {
+                pending->posted = true;
+                pending->sequence = sender->submitted;
+                pending->run = run;
+                pending->life = self->life;
+            }
+            return 0;
+        }
+        if (producer_make_room(self, result, letter->topic, 1 + sender->shape.window / 8, self->wait_when_full,
+                               letter->timeout_ns, &deadline_ns) < 0)
+            return -1;
+    }
+}
+
+static Pending *send_letter(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+{
+    struct letter letter;
+    if (letter_parse(self, &letter, args, count, names) < 0)
+        return NULL;
+    Pending *pending = pending_new(self, letter.topic, letter.durable);
+    if (pending && post(self, &letter, pending) < 0)
+        Py_CLEAR(pending);
+    *timeout_ns = letter.timeout_ns;
+    letter_clear(&letter);
+    return pending;
+}
+
+static PyObject *producer_send_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t timeout_ns;
+    return (PyObject *)send_letter(self, args, count, names, &timeout_ns);
+}
+
+static PyObject *producer_send(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t timeout_ns;
+    Pending *pending = send_letter(self, args, count, names, &timeout_ns);
+    if (!pending)
+        return NULL;
+    PyObject *receipt = pending_wait(pending, timeout_ns);
+    Py_DECREF(pending);
+    return receipt;
+}
+
+static PyObject *producer_send_oneway(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    struct letter letter;
+    if (letter_parse(self, &letter, args, count, names) < 0)
+        return NULL;
+    const int result = post(self, &letter, NULL);
+    letter_clear(&letter);
+    if (result < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- all messages ---- */
+
+/* _settle(timeout) -> bool: waits until no message is in flight. */
+static PyObject *producer_settle(Producer *self, PyObject *timeout)
+{
+    uint64_t timeout_ns = FOREVER;
+    if (parse_timeout(timeout, &timeout_ns) < 0)
+        return NULL;
+    const uint64_t deadline_ns = deadline_after(timeout_ns);
+    const uint64_t life = self->life;
+    const uint64_t target = self->link ? self->link->sender.submitted : 0;
+    while (producer_look(self) && self->life == life && self->link->sender.settled < target) {
+        switch (producer_wait_verdict(self, target, deadline_ns)) {
+        case PRODUCER_ERROR:
+            return NULL;
+        case PRODUCER_TIMEOUT:
+            Py_RETURN_FALSE;
+        default:
+            break;
+        }
+    }
+    Py_RETURN_TRUE;
+}
+
+/* _wait(settled, end, timeout): until a message after `settled` has its verdict (end 0), or the disk has reached `end`; or the
+ * tree is gone, or the time is over. False when there is no session to wait on. */
+static PyObject *producer_wait(Producer *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "_wait takes settled, end and timeout");
+    const unsigned long long settled = PyLong_AsUnsignedLongLong(args[0]);
+    const unsigned long long end = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(args[1]);
+    uint64_t timeout_ns = FOREVER;
+    if (PyErr_Occurred() || parse_timeout(args[2], &timeout_ns) < 0)
+        return NULL;
+    if (!producer_look(self))
+        Py_RETURN_FALSE;
+    const uint64_t deadline_ns = deadline_after(timeout_ns);
+    if (end ? wait_unlocked(self, WAIT_FLUSHED, end, 0, deadline_ns) == PRODUCER_ERROR
+            : settled < self->link->sender.submitted &&
+                  wait_unlocked(self, WAIT_VERDICT, settled + 1, 0, deadline_ns) == PRODUCER_ERROR)
+        return NULL;
+    producer_look(self);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *producer_settled(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(producer_look(self) ? self->link->sender.settled : 0);
+}
+
+/* _retire(): ends the session and all further use; what is in flight is perhaps stored. */
+static PyObject *producer_close(Producer *self, PyObject *unused)
+{
+    (void)unused;
+    self->closed = true;
+    producer_retire(self, self->link && self->link->forks != fast_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    Py_RETURN_NONE;
+}
+
+static PyObject *producer_in_flight(Producer *self, void *unused)
+{
+    (void)unused;
+    if (!producer_look(self))
+        return PyLong_FromLong(0);
+    return PyLong_FromUnsignedLongLong(self->link->sender.submitted - self->link->sender.settled);
+}
+
+static PyObject *producer_failed(Producer *self, void *unused)
+{
+    (void)unused;
+    producer_look(self);
+    return PyLong_FromUnsignedLongLong(self->failed + (self->link ? self->link->failed : 0));
+}
+
+static PyObject *producer_is_closed(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(self->closed);
+}
+
+static PyObject *producer_host(Producer *self, void *unused)
+{
+    (void)unused;
+    if (!self->link)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((const char *)self->link->sender.control->settings.store_host, 8);
+}
+
+/* ---- the type ---- */
+
+static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
+{
+    int wait, durable;
+    double timeout;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "ppd", &wait, &durable, &timeout))
+        return -1;
+    self->wait_when_full = wait;
+    self->durable = durable;
+    self->timeout_ns = timeout < 9e9 ? (uint64_t)(timeout * 1e9) : FOREVER;
+    return 0;
+}
+
+static int producer_traverse(Producer *self, visitproc visit, void *arg)
+{
+    Py_VISIT((PyObject *)Py_TYPE((PyObject *)self));
+    if (self->link)
+        Py_VISIT(self->link->handle);
+    return 0;
+}
+
+static int producer_clear(Producer *self)
+{
+    producer_retire(self, self->link && self->link->forks != fast_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    forget_topics(self);
+    return 0;
+}
+
+static void producer_dealloc(Producer *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    producer_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF((PyObject *)type);
+}
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+#define SEND_ARGUMENTS \
+    "(topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, timeout=None)"
+#define BATCH_ARGUMENTS \
+    "(topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, timeout=None)"
+
+static PyMethodDef producer_methods[] = {
+    {"send", FAST(producer_send), METH_FASTCALL | METH_KEYWORDS, "send" SEND_ARGUMENTS " -> Receipt"},
+    {"send_async", FAST(producer_send_async), METH_FASTCALL | METH_KEYWORDS, "send_async" SEND_ARGUMENTS " -> Pending"},
+    {"send_oneway", FAST(producer_send_oneway), METH_FASTCALL | METH_KEYWORDS, "send_oneway" SEND_ARGUMENTS},
+    {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, "send_batch" BATCH_ARGUMENTS " -> Receipts"},
+    {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS,
+     "send_batch_async" BATCH_ARGUMENTS " -> PendingBatch"},
+    {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
+    {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
+    {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
+    {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
+    {"_wait", FAST(producer_wait), METH_FASTCALL, "waits for news"},
+    {"_retire", (PyCFunction)producer_close, METH_NOARGS, "ends the session and refuses all further sends"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef producer_getset[] = {
+    {"in_flight", (getter)producer_in_flight, NULL, "messages sent and not yet answered", NULL},
+    {"failed", (getter)producer_failed, NULL, "messages that nobody waits for and that were not stored", NULL},
+    {"closed", (getter)producer_is_closed, NULL, "whether close() was called", NULL},
+    {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
+    {"_store_host", (getter)producer_host, NULL, "address and port in message ids, 8 bytes; None without a session", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot producer_slots[] = {
+    {Py_tp_doc, (void *)"What of a producer is called once a message."},
+    {Py_tp_init, (void *)producer_init},
+    {Py_tp_traverse, (void *)producer_traverse},
+    {Py_tp_clear, (void *)producer_clear},
+    {Py_tp_dealloc, (void *)producer_dealloc},
+    {Py_tp_methods, producer_methods},
+    {Py_tp_getset, producer_getset},
+    {0, NULL},
+};
+
+static PyType_Spec producer_spec = {
+    .name = "orbitmq.native._fast.ProducerBase",
+    .basicsize = sizeof(Producer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = producer_slots,
+};
+
+int fast_add_producer(PyObject *module)
+{
+    if (letters_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
+        return -1;
+    return (producer_type = fast_add_type(module, &producer_spec)) ? 0 : -1;
+}

@@ -1,0 +1,258 @@
+/* The producer's C types and what their files share.
+ *
+ *   fast_producer.c  the type ProducerBase: its session, sends of one message
+ *   fast_letter.c    what one call wants sent: its arguments, checked, and its properties string
+ *   fast_link.c      one session, the runs of messages in flight on it, and their verdicts
+ *   fast_pending.c   the type Pending: one message's verdict to come
+ *   fast_batch.c     the type PendingBatch: many messages of one call
+ *   fast_verdict.c   verdicts as receipts and as exceptions
+ *
+ * Everything here runs under the interpreter's lock, which is given up only around the waits in link_wait_*; no frame is
+ * open then, and no Python code runs while one is. The session's own lock is taken around each frame all the same, since it
+ * is what makes a session whole again after a thread's death.
+ */
+#ifndef ORBITMQ_FAST_PRODUCER_H
+#define ORBITMQ_FAST_PRODUCER_H
+
+#include "fast.h"
+#include "properties.h"
+#include "record.h"
+#include "sender.h"
+
+#define FOREVER UINT64_MAX
+#define PROPERTIES_ROOM RECORD_PROPERTIES_MAX /* what a message's own properties may take, last separator included, bytes */
+
+/* Beside enum verdict, in completions of our own: nobody will answer. */
+enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001 };
+
+typedef struct producer Producer;
+typedef struct pending Pending;
+typedef struct batch Batch;
+
+/* ---- fast_link.c ---- */
+
+/* Messages with consecutive sequences whose verdicts go to one place. The owner is not counted: it takes itself out of its
+ * runs when it goes, and its messages are one-way from then on. So a producer and its pendings form no cycle. */
+struct run {
+    enum run_kind { RUN_ONEWAY, RUN_PENDING, RUN_BATCH } kind;
+    uint32_t count;
+    uint32_t index; /* RUN_BATCH: of the first message in its batch */
+    void *owner;    /* Pending or Batch */
+};
+
+struct link {
+    struct sender sender;
+    PyObject *handle;   /* the SessionHandle that keeps everything mapped */
+    unsigned forks;     /* fast_forks() when it was attached */
+    uint32_t users;     /* the producer, and every thread that waits without the interpreter's lock */
+    struct run *runs;   /* window of them: each stands for at least one message in flight */
+    uint64_t run_head;  /* oldest run; run & (window - 1) */
+    uint64_t run_tail;
+    uint64_t failed;    /* one-way messages that were not appended */
+};
+
+struct link *link_open(PyObject *handle);
+void link_release(struct link *link);
+
+/* Notes that the `count` messages just published belong to owner; returns the run's number. */
+uint64_t link_push(struct link *link, enum run_kind kind, void *owner, uint32_t index, uint32_t count);
+
+/* Hands out the verdicts that have come. */
+void link_harvest(struct link *link);
+
+/* Gives every message in flight `code` instead of a verdict. */
+void link_lose(struct link *link, uint32_t code);
+
+void link_disown(struct link *link, void *owner);
+
+/* ---- fast_producer.c ---- */
+
+#define TOPIC_CACHE 16u
+
+struct topic_memo {
+    PyObject *name; /* the very str object that was given, or NULL */
+    uint32_t index;
+};
+
+struct producer {
+    PyObject_HEAD
+    struct link *link;       /* NULL: no session now */
+    uint64_t life;           /* raised with each session: which one a pending belongs to */
+    uint64_t looked_ms;      /* when the tree's life was last looked at */
+    uint64_t flushed_before; /* flushed position at the end of the previous life */
+    uint64_t failed;         /* of former links */
+    uint64_t timeout_ns;
+    uint32_t *next_queue;    /* by topic index: whose turn it is */
+    bool wait_when_full;
+    bool durable;
+    bool closed;
+    struct topic_memo topics[TOPIC_CACHE];
+};
+
+/* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed or what opening one raised. */
+int producer_ready(Producer *self, uint64_t now_ms);
+
+/* Takes the verdicts that have come; false when there is no session (any more). */
+bool producer_look(Producer *self);
+
+/* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
+uint32_t producer_topic(Producer *self, PyObject *name);
+
+/* The session is over: its messages in flight get `code`. */
+void producer_retire(Producer *self, uint32_t code);
+
+/* What a wait came to. PRODUCER_AGAIN: look again, whatever the reason. */
+enum producer_wait { PRODUCER_ERROR = -1, PRODUCER_AGAIN = 0, PRODUCER_TIMEOUT = 1, PRODUCER_STOPPED = 2 };
+enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns);
+enum producer_wait producer_wait_flushed(Producer *self, uint64_t end, uint64_t deadline_ns);
+
+/* After a frame did not fit: 0 when it is worth another try, -1 with Full, TimedOut or a signal's exception. */
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
+                       uint64_t *deadline_ns);
+
+uint64_t producer_flushed(const Producer *self);
+uint32_t producer_flush_error(const Producer *self);
+uint64_t deadline_after(uint64_t timeout_ns);
+uint64_t born_now(void);
+
+/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and forgets it. */
+void producer_lock(struct link *link);
+void producer_unlock(struct link *link);
+
+/* ---- fast_letter.c ---- */
+
+struct letter {
+    PyObject *topic;      /* borrowed */
+    const uint8_t *body;
+    const char *tags;     /* NULL: none */
+    const char *keys;     /* NULL: none */
+    PyObject *joined;     /* owns keys when there are several */
+    PyObject *extra;      /* bytes: the other properties, encoded; or NULL */
+    PyObject *queue_key;  /* borrowed, or NULL */
+    Py_buffer view;       /* of a body that is neither bytes nor str */
+    uint32_t body_size;
+    uint32_t tags_size;
+    uint32_t keys_size;
+    uint32_t flag;
+    int64_t queue;        /* -1: not given */
+    bool viewed;
+    bool durable;
+    uint64_t timeout_ns;
+};
+
+int letters_init(void); /* once, at import */
+
+/* Arguments of send, send_async and send_oneway. letter_clear is needed after success only. */
+int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
+void letter_clear(struct letter *letter);
+
+uint32_t letter_properties_size(const struct letter *letter);
+uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
+
+/* Arguments that batches share: each 0, or -1 with an exception. */
+int parse_tags(PyObject *value, const char **tags, uint32_t *size);
+int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
+int parse_durability(PyObject *value, bool *durable);
+int parse_timeout(PyObject *value, uint64_t *timeout_ns);
+int parse_queue(PyObject *value, int64_t *queue);
+
+/* The argument of result(timeout=None). */
+int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
+
+/* Which keyword this is, in the order of enum argument, or -1 with TypeError. */
+enum argument { ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, ARG_PROPERTIES, ARG_FLAG, ARGUMENTS };
+int parse_name(PyObject *name, int most);
+
+/* TAGS and KEYS as they stand in the properties string. */
+uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys);
+uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
+
+/* What body and properties of a message to this topic may take together, bytes. */
+uint64_t letter_room(const Producer *self, uint32_t topic);
+
+/* Whether a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
+int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
+
+/* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
+int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
+
+/* ---- fast_pending.c ---- */
+
+struct pending {
+    PyObject_HEAD
+    Producer *producer;
+    PyObject *topic;
+    uint64_t sequence;
+    uint64_t run;
+    uint64_t life;
+    struct completion verdict; /* code VERDICT_NONE: still in flight */
+    bool posted;
+    bool durable;
+};
+
+/* An appended record's way to the disk, for a sender that wants it there. */
+struct on_disk {
+    Producer *producer;
+    PyObject *topic;
+    uint64_t life; /* of the session that it was sent through */
+    uint64_t end;  /* in the log */
+};
+
+/* The flushed position as far as a message of that life may count on it. */
+uint64_t disk_flushed(const struct on_disk *wish);
+
+/* True while waiting for the disk makes sense. */
+bool disk_open(const struct on_disk *wish);
+
+/* Waits: 0 and `verdict` changed if it will never be there, or -1 with an exception. */
+int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict);
+
+int pending_init(PyObject *module);
+Pending *pending_new(Producer *producer, PyObject *topic, bool durable);
+PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
+
+/* ---- fast_batch.c ---- */
+
+struct batch {
+    PyObject_HEAD
+    Producer *producer;
+    PyObject *topic;
+    PyObject *bodies;   /* tuple of bytes; NULL once all are sent, like keys and tags */
+    PyObject *keys;     /* tuple of str or None, or NULL */
+    PyObject *tags;     /* str for all, a tuple of str or None, or NULL */
+    PyObject *queue_key;
+    struct completion *verdicts;
+    uint64_t life;      /* of the session that its first message went into */
+    uint64_t sequence;  /* of the newest message sent */
+    uint64_t end;       /* of the last appended record */
+    uint64_t flushed;   /* the flushed position when the result was taken */
+    uint64_t bytes;     /* of the messages still to be sent, as strides */
+    uint32_t count;     /* messages; lowered to sent when sending stopped half way */
+    uint32_t sent;
+    uint32_t answered;
+    uint32_t failed;
+    uint32_t first_failed;
+    int64_t wanted_queue;
+    uint32_t queue;     /* whose run it is */
+    uint32_t queue_left; /* messages that still go there */
+    uint32_t longer;    /* runs to come that take one more than count / queues */
+    uint32_t queues;    /* of the topic, when the batch was made */
+    bool durable;
+};
+
+int batch_init(PyObject *module);
+void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count);
+void batch_lose(Batch *batch, uint32_t code);
+PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_send_batch_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_push(Producer *self, PyObject *batch);
+
+/* ---- fast_verdict.c ---- */
+
+/* A receipt of the producer's making, or NULL with the exception that the code stands for. */
+PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
+PyObject *verdict_unknown_topic(PyObject *topic);
+PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
+
+#endif

@@ -1,0 +1,84 @@
+/* Verdicts as their receivers see them: a receipt, or the exception that the code stands for. */
+#include "fast_producer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what)
+{
+    PyObject *seconds = PyFloat_FromDouble((double)timeout_ns / 1e9);
+    if (seconds)
+        fast_raise("TimedOut", "raise timeout=", Py_BuildValue("{s:O,s:O}", "topic", topic, "timeout", seconds),
+                   "%s %R within %S s", what, topic, seconds);
+    Py_XDECREF(seconds);
+    return NULL;
+}
+
+PyObject *verdict_unknown_topic(PyObject *topic)
+{
+    const char *name = PyUnicode_AsUTF8AndSize(topic, NULL);
+    char hint[TOPIC_NAME_MAX + 64];
+    if (!name)
+        return NULL;
+    snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", name);
+    return fast_raise("UnknownTopic", hint, Py_BuildValue("{s:O}", "topic", topic),
+                      "could not send to topic %R: there is no such topic", topic);
+}
+
+static PyObject *store_error(const char *kind, PyObject *topic, uint32_t number, const char *hint, const char *what)
+{
+    return fast_raise(kind, hint, Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", number),
+                      "could not store the message to %R: %s (%s)", topic, what, strerror((int)number));
+}
+
+static PyObject *rejected(PyObject *topic, const struct completion *verdict)
+{
+    switch (verdict->code) {
+    case VERDICT_UNKNOWN_TOPIC:
+        return verdict_unknown_topic(topic);
+    case VERDICT_NO_PERMISSION:
+        return fast_raise("NoPermission", NULL, Py_BuildValue("{s:O}", "topic", topic),
+                          "could not send to topic %R: it may not be written", topic);
+    case VERDICT_UNKNOWN_QUEUE:
+        return fast_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
+                          Py_BuildValue("{s:O,s:I,s:I}", "topic", topic, "queue", verdict->queue_id, "queues", verdict->detail),
+                          "could not send to queue %u of topic %R: it has %u queues", verdict->queue_id, topic, verdict->detail);
+    case VERDICT_BODY_TOO_LARGE:
+        return fast_raise("MessageTooLarge", "raise message_max of the broker",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
+                          "could not send to topic %R: the record passes the broker's limit of %u bytes", topic, verdict->detail);
+    case VERDICT_PROPERTIES_TOO_LARGE:
+        return fast_raise("PropertiesTooLarge", "send fewer keys or properties, or put them into the body",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
+                          "could not send to topic %R: the properties pass the limit of %u bytes", topic, verdict->detail);
+    case VERDICT_STORE_FULL:
+        return store_error("StoreFull", topic, verdict->detail, "free space on the store's disk",
+                           "the next file of the log could not be made");
+    case VERDICT_STORE_FAILED:
+        return store_error("StoreFailed", topic, verdict->detail, "look after the disk, then restart the broker",
+                           "the log takes no more");
+    case VERDICT_READ_ONLY:
+        return fast_raise("NoPermission", "repair the store, then restart the broker", Py_BuildValue("{s:O}", "topic", topic),
+                          "could not send to topic %R: the store was opened read-only", topic);
+    case VERDICT_LOST:
+        return fast_raise("PerhapsStored", "look for it by its key before sending it again",
+                          Py_BuildValue("{s:O}", "topic", topic),
+                          "could not learn what became of a message to %R: the broker stopped with it in flight", topic);
+    case VERDICT_FORKED:
+        return fast_raise("Closed", NULL, Py_BuildValue("{s:O}", "topic", topic),
+                          "could not wait for a message to %R: it was sent by the process that this one was forked from", topic);
+    default:
+        return fast_raise("ProtocolError", NULL, Py_BuildValue("{s:O,s:I}", "topic", topic, "code", verdict->code),
+                          "could not read the verdict on a message to %R: code %u is unknown", topic, verdict->code);
+    }
+}
+
+PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed)
+{
+    if (verdict->code != VERDICT_APPENDED)
+        return rejected(topic, verdict);
+    const uint64_t end = verdict->physical_offset + verdict->size;
+    return PyObject_CallMethod((PyObject *)producer, "_receipt", "OIKKIO", topic, verdict->queue_id,
+                               (unsigned long long)verdict->queue_offset, (unsigned long long)verdict->physical_offset,
+                               verdict->size, flushed >= end ? Py_True : Py_False);
+}
