@@ -1,7 +1,24 @@
 /* Properties strings, and the Java hash. Both read bytes that anybody may have sent: nothing is trusted but the sizes. */
 #include "properties.h"
+#include "bytes.h" /* the word tricks below want little-endian words */
 
 #include <string.h>
+
+/* Index of the first byte below 3 (a separator, or a 0) from `from` on, or size. Eight bytes at a time: subtracting 3 borrows
+ * from exactly those, and the lowest mark is never a borrow's. */
+static uint32_t next_mark(const uint8_t *at, uint32_t from, uint32_t size)
+{
+    for (; size - from >= 8; from += 8) {
+        uint64_t word;
+        memcpy(&word, at + from, 8);
+        uint64_t marks = (word - 0x0303030303030303u) & ~word & 0x8080808080808080u;
+        if (marks)
+            return from + (uint32_t)__builtin_ctzll(marks) / 8;
+    }
+    while (from < size && at[from] > PROPERTY_END)
+        from++;
+    return from;
+}
 
 bool properties_next(const uint8_t *properties, uint32_t size, uint32_t *position, struct slice *name, struct slice *value)
 {
@@ -9,8 +26,8 @@ bool properties_next(const uint8_t *properties, uint32_t size, uint32_t *positio
         const uint8_t *segment = properties + *position;
         uint32_t left = size - *position;
         uint32_t split = UINT32_MAX; /* of the segment's first PROPERTY_NAME_END */
-        uint32_t end = 0;
-        for (; end < left && segment[end] != PROPERTY_END; end++)
+        uint32_t end = next_mark(segment, 0, left);
+        for (; end < left && segment[end] != PROPERTY_END; end = next_mark(segment, end + 1, left))
             if (segment[end] == PROPERTY_NAME_END && split == UINT32_MAX)
                 split = end;
         *position += end < left ? end + 1 : end;
