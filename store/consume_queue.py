@@ -124,11 +124,13 @@ class ConsumeQueue:
         """Drops every unit whose record ends beyond `log_end` and all that follow it; what remains.
 
         The rest of the last file is zeroed, later files go, and all of it is synced: a stale unit would come back.
-        Files go newest first, so that a crash in between leaves a queue without a hole.
+        Files go newest first, so that a crash in between leaves a queue without a hole. The oldest one stays even when
+        nothing in it does: where it begins is what tells that earlier offsets were used.
         """
         extent = self.extent(log_min, log_end, whole=True)
-        for first in reversed(self.files()):
-            if first >= extent.max_offset or extent.physical_end == 0:
+        firsts = self.files()
+        for first in reversed(firsts):
+            if first >= extent.max_offset and first != firsts[0]:
                 self.path(first).unlink()
             elif first + self.file_units > extent.max_offset:
                 self._zero_from(first, extent.max_offset - first)
