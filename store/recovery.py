@@ -172,7 +172,16 @@ class _Recovery:
         return found if isinstance(found, Record) and found.physical_offset == offset else None
 
     def _doubtful_index(self) -> list[IndexHeader]:
-        return [header for header in self.index if header.empty or header.end_ms > self.checkpoint.index_ms]
+        """Index files that may be torn. The newest always may, whatever its header says, unless it is full: slots that were
+        written after the last sync can name entries that the header does not count."""
+        whole = self.settings.index_entries
+        return [
+            header
+            for header in self.index
+            if header.empty
+            or header.end_ms > self.checkpoint.index_ms
+            or (header is self.index[-1] and header.next_entry < whole)
+        ]
 
     def _scan(self, start: int) -> LogScan:
         """Scans from `start`; again from the beginning of its file if nothing good is there, as an anchor may be
