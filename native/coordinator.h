@@ -17,4 +17,9 @@ void session_call_handler(struct control *control, struct wake *wake, uint32_t s
 /* Makes the notifier read every session's interests again: after sessions came or went. */
 void session_call_notifier(struct wake *wake, uint32_t slot);
 
+/* How far a lane is published and how far freed. What a session put into its lane before its end has been answered, and no
+ * process will touch the session's entry again for it, once `freed` has passed what `published` was then. */
+uint64_t lane_published(const struct lane *lane);
+uint64_t lane_freed(const struct lane *lane);
+
 #endif

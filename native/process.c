@@ -33,9 +33,9 @@ static bool argument_area(char **start, char **end)
     return true;
 }
 
-void process_name(const char *name)
+void process_name(const char *brief, const char *name)
 {
-    prctl(PR_SET_NAME, (unsigned long)(uintptr_t)name, 0, 0, 0);
+    prctl(PR_SET_NAME, (unsigned long)(uintptr_t)brief, 0, 0, 0);
     char *start, *end;
     if (!argument_area(&start, &end))
         return;

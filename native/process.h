@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Shows name in `ps` in both of its columns: the thread's name (cut to 15 bytes), and the command line, by overwriting the
- * argument area that the kernel reads (cut to its length; the area is found through /proc/self/stat). */
-void process_name(const char *name);
+/* Names this process in both columns of `ps`: the thread's name is `brief` (cut to 15 bytes), and the command line `name`, by
+ * overwriting the argument area that the kernel reads (cut to its length; found through /proc/self/stat). */
+void process_name(const char *brief, const char *name);
 
 /* Arms the parent-death signal SIGKILL, then looks whether the parent still is `parent`: it may have died between the fork and
  * the arming, and then nobody would ever send it. False: the caller must exit. */

@@ -74,6 +74,9 @@ uint64_t session_size(const struct session_shape *shape);
 void session_init(void *memory, const struct session_shape *shape, uint64_t generation);
 void session_parts(struct session *session, const struct session_shape *shape, struct session_parts *parts);
 
+/* Messages with a verdict in their slots. */
+uint64_t session_completed(const struct session *session);
+
 /* Frames in the submission ring; native byte order. A frame's record type is SQ_SEND. */
 enum { SQ_SEND = 1 };
 enum {

@@ -1,4 +1,5 @@
 #include "supervisor.h"
+#include "tree.h"
 
 #include <string.h>
 
@@ -25,4 +26,16 @@ void supervisor_state(struct control *control, uint32_t actor, uint32_t pid, uin
     atomic_store_explicit(&page->pid, pid, memory_order_relaxed);
     atomic_store_explicit(&page->error, error, memory_order_relaxed);
     atomic_store_explicit(&page->state, state, memory_order_relaxed);
+}
+
+uint32_t supervisor_error(const struct control *control, uint32_t actor)
+{
+    assert(actor < ACTORS_MAX);
+    return atomic_load_explicit(&control->actors[actor].error, memory_order_relaxed);
+}
+
+void supervisor_beat(struct control *control, uint32_t actor)
+{
+    assert(actor < ACTORS_MAX);
+    atomic_store_explicit(&control->actors[actor].heartbeat_ms, clock_ms(), memory_order_relaxed);
 }

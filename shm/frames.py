@@ -1,8 +1,8 @@
 """Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map; descriptors ride beside the first byte.
 
-    question   {"op": name, "id": n, ...}
-    answer     {"id": n, "ok": value}
-               {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
+question   {"op": name, "id": n, ...}
+answer     {"id": n, "ok": value}
+           {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
 """
 
 from __future__ import annotations

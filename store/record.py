@@ -208,9 +208,11 @@ def encode(
 def pack_properties(properties: Mapping[str, str]) -> bytes:
     """The properties string: name 0x01 value, joined by 0x02, none at the end.
 
-    Raises: PropertyError: an empty name or value, or a separator in one; carries .name.
+    Raises: PropertyError: an empty name or value, a separator in one, or the CRC property's name; carries .name.
     """
     for name, value in properties.items():
+        if name == CRC_PROPERTY:
+            raise PropertyError(f"could not store property {name!r}: every record has its own of that name", name=name)
         if not name or not value or any(separator in name + value for separator in "\1\2"):
             why = "names and values are not empty and hold no byte 0x01 or 0x02"
             raise PropertyError(f"could not store property {name!r} = {value!r}: {why}", name=name)

@@ -1,2 +1,2 @@
-void process_name(const char *name);
+void process_name(const char *brief, const char *name);
 bool process_tie(int parent);

@@ -1,0 +1,128 @@
+"""An actor: one job, a bounded step, and the loop around it that every process of the tree runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import BrokerError
+from orbitmq.native._core import lib
+
+RUN_MS = 1000  # how long a loop in C may stay away from Python's signals and orders
+
+# native/run.h
+RUN_TIME = 0
+RUN_SIGNAL = 1
+RUN_FAILED = 2
+RUN_NEED = 3
+
+# native/counters.h, enum actor_state
+STATE_RUNNING = 3
+STATE_STOPPING = 4
+STATE_STOPPED = 5
+STATE_FAILED = 6
+
+
+class ActorFailed(BrokerError):
+    """An actor's loop in C gave up; `actor` and `errno` say which and why."""
+
+
+class Actor(ABC):
+    """One process of the tree. Made in its own process; the supervisor never holds one."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    @abstractmethod
+    def run(self, limit_ms: int) -> None:
+        """Works and sleeps for at most limit_ms, or until a signal comes. Raises what the actor cannot survive."""
+
+    @abstractmethod
+    def step(self) -> int:
+        """One bounded step; returns how much it did, 0 when there is nothing left to do."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives back what the actor holds. The log and the tables stay as they are."""
+
+    def drain(self) -> None:
+        """Works off what is left when the tree stops; whoever feeds this actor has stopped already."""
+        while self.step():
+            pass
+
+
+class CoreActor(Actor):
+    """An actor whose loop is one call into C: <kind>_run and <kind>_step over a handle."""
+
+    kind: str
+
+    def __init__(self, tree: Tree, page: int, *arguments: int) -> None:
+        super().__init__(tree)
+        self.page = page
+        self.core: Any = tree.attach(page)
+        self._run: Callable[[Any, int], int] = getattr(lib, f"{self.kind}_run")
+        self._step: Callable[..., int] = getattr(lib, f"{self.kind}_step")
+        self.handle: Any = getattr(lib, f"{self.kind}_open")(self.core, *arguments)
+        if not self.handle:
+            number = tree.open_errno()
+            raise ActorFailed(
+                f"cannot open the {self.kind}: {os.strerror(number)}",
+                actor=self.kind,
+                errno=number,
+                path=str(tree.settings.layout.root),
+            )
+
+    def run(self, limit_ms: int) -> None:
+        result = self._run(self.handle, limit_ms)
+        if result == RUN_NEED:
+            self.need()
+        elif result == RUN_FAILED:
+            self.fail()
+
+    def need(self) -> None:
+        """What the loop in C asks Python for. Raises: ActorFailed: this actor's loop has no such wish."""
+        raise ActorFailed(f"the {self.kind} asks for what nobody can give", actor=self.kind, errno=0)
+
+    def fail(self) -> None:
+        """Raises: ActorFailed: always, with the errno that the loop left in its page."""
+        number = self.tree.page_error(self.page)
+        raise ActorFailed(f"the {self.kind} failed: {os.strerror(number)}", actor=self.kind, errno=number)
+
+    def step(self) -> int:
+        return self._step(self.handle)
+
+    def close(self) -> None:
+        getattr(lib, f"{self.kind}_close")(self.handle)
+        lib.tree_detach(self.core)
+
+
+class Stopping:
+    """Becomes true with the supervisor's SIGTERM. Ctrl-C in a terminal reaches the whole group; only the supervisor heeds it."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __bool__(self) -> bool:
+        return self._asked
+
+    def _ask(self, number: int, frame: object) -> None:
+        self._asked = True
+
+
+def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None]) -> None:
+    """An actor's life from its birth to its clean end."""
+    tree = actor.tree
+    tree.set_state(page, STATE_RUNNING)
+    running()
+    while not stopping:
+        actor.run(RUN_MS)
+    tree.set_state(page, STATE_STOPPING)
+    actor.drain()
+    actor.close()
+    tree.set_state(page, STATE_STOPPED)

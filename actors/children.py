@@ -1,0 +1,107 @@
+"""Child processes of the supervisor: forking one, and the record of one that is watched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from orbitmq.actors.spec import ChildSpec
+from orbitmq.errors import OrbitError
+from orbitmq.native._core import lib
+
+# The supervisor's loop wakes on these; a child must not run the supervisor's Python handlers for them before it has its own.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class Child:
+    """An actor's slot in the tree: its spec, and its present life, if any."""
+
+    spec: ChildSpec
+    pid: int = 0
+    pidfd: int = -1
+    epoch: int = 0
+    running: bool = False
+    reason: str = ""
+    failure: OrbitError | None = None
+    ended_well: bool = False
+    deaths: deque[float] = field(default_factory=deque)
+
+    @property
+    def alive(self) -> bool:
+        return self.pidfd >= 0
+
+    def too_many(self, now: float, restarts: int, period_s: float) -> bool:
+        """Notes a death at `now`, seconds; True when it is one too many within the period."""
+        self.deaths.append(now)
+        while self.deaths and self.deaths[0] <= now - period_s:
+            self.deaths.popleft()
+        return len(self.deaths) > restarts
+
+    def reaped(self) -> str:
+        """Collects the dead process; returns how it ended, in words."""
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.pidfd)
+        self.pid, self.pidfd, self.running = 0, -1, False
+        code = os.waitstatus_to_exitcode(status)
+        self.ended_well = code == 0
+        if code >= 0:
+            return f"exit code {code}"
+        with suppress(ValueError):
+            return signal.Signals(-code).name
+        return f"signal {-code}"
+
+
+def child_process(main: Callable[[], int], keep: Iterable[int]) -> int:
+    """Forks; the child runs main and exits with its result, holding no descriptor but the standard ones and `keep`.
+
+    To be called from the supervisor's only thread: a fork beside threads may copy a lock that nobody will ever release.
+    """
+    parent = os.getpid()
+    # Else a signal between the fork and the reset would reach the supervisor's wake-up descriptor from the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _child(main, parent, set(keep))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    return pid
+
+
+def _child(main: Callable[[], int], parent: int, keep: set[int]) -> None:
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        if not lib.process_tie(parent):
+            os._exit(1)
+        _close_others(keep)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        code = main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        with suppress(BaseException):
+            traceback.print_exc()
+            sys.stderr.flush()
+    finally:
+        # Never back into the supervisor's frames: its clean-up belongs to it alone.
+        os._exit(code)
+
+
+def _close_others(keep: set[int]) -> None:
+    """Closes what came over by the fork alone. The supervisor keeps sessions for the coordinator; an actor that held copies
+    would keep them alive after their end."""
+    for entry in os.listdir("/proc/self/fd"):
+        descriptor = int(entry)
+        if descriptor > 2 and descriptor not in keep:
+            with suppress(OSError):
+                os.close(descriptor)

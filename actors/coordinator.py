@@ -1,0 +1,190 @@
+"""The coordinator: answers the control socket, owns topics, sessions and groups. Plain Python; no message passes through it.
+
+Its death costs nobody more than a wait: the supervisor holds the socket and the sessions' descriptors, tables and epochs are in shared
+memory, groups and topics in files.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from orbitmq.actors.actor import Actor
+from orbitmq.actors.descriptor_store import DescriptorKeeper
+from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.operations import Operations
+from orbitmq.actors.peer import Peer
+from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.actors.spec import PAGE_COORDINATOR
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
+from orbitmq.native._core import lib
+from orbitmq.shm.frames import error_map, pack
+from orbitmq.store import config
+
+# A handler has no way to call Python, so closing sessions are looked at again after this.
+SETTLE_S = 0.002
+
+
+class Coordinator(Actor):
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        assert tree.listener is not None and tree.keeper is not None
+        self._core = tree.attach(PAGE_COORDINATOR)
+        self._selector = selectors.DefaultSelector()
+        self._wake_on_signals()
+        self.topics = TopicRegistry(tree.settings.layout, tree.topics)
+        self.offsets = Offsets(tree.settings.layout)
+        self.groups = GroupRegistry(tree, self.topics, self.offsets)
+        self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
+        self.groups.sessions = self.sessions
+        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets)
+        self.topics.load()
+        self.offsets.load(self.topics)
+        self.groups.load()
+        ending = self.sessions.restore()
+        self.groups.resume()
+        for session in ending:
+            self.sessions.close(session)
+        self._settling = False
+        # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
+        self._pending: tuple[config.Offsets, int] | None = None
+        self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
+        self._selector.register(tree.listener, selectors.EVENT_READ, self._accept)
+
+    def run(self, limit_ms: int) -> None:
+        lib.tree_beat(self._core)
+        timeout = SETTLE_S if self._settling else limit_ms / 1000
+        self._serve(timeout)
+        self._settling = self.sessions.settle()
+        self._persist()
+
+    def step(self) -> int:
+        """Questions that have come already."""
+        return self._serve(0)
+
+    def drain(self) -> None:
+        """Nobody is answered any more; commits made until now are kept for the supervisor, who writes them after the last flush."""
+        self.groups.collect()
+        self.offsets.leave()
+
+    def close(self) -> None:
+        self._selector.close()
+        lib.tree_detach(self._core)
+
+    # ---- the loop
+
+    def _serve(self, timeout: float) -> int:
+        ready = self._selector.select(timeout)
+        for key, events in ready:
+            if isinstance(key.data, Peer):
+                self._serve_peer(key.data, events)
+            else:
+                key.data()
+        return len(ready)
+
+    def _accept(self) -> None:
+        assert self.tree.listener is not None
+        try:
+            sock, _ = self.tree.listener.accept()
+        except BlockingIOError:
+            return
+        sock.setblocking(False)
+        try:
+            peer = Peer(sock)
+        except OrbitError as error:
+            # Whatever it is going to ask, this is the answer.
+            sock.send(pack({"id": 0, **error_map(error)}))
+            sock.close()
+            return
+        self._selector.register(sock, selectors.EVENT_READ, peer)
+
+    def _serve_peer(self, peer: Peer, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                peer.flush()
+            if events & selectors.EVENT_READ:
+                questions = peer.receive()
+                if questions is None:
+                    self._drop(peer)
+                    return
+                for question in questions:
+                    self._answer(peer, question)
+        except OrbitError as error:
+            # A peer that breaks the protocol loses its connection, and nobody else notices.
+            print(f"orbitmq: process {peer.pid}: {error}", file=sys.stderr, flush=True)
+            self._drop(peer)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.waits_to_send else 0)
+        self._selector.modify(peer.socket, wanted, peer)
+
+    def _answer(self, peer: Peer, question: dict[str, Any]) -> None:
+        number = question.get("id", 0)
+        try:
+            value, descriptors = self.operations.perform(peer, question)
+        except Exception as error:
+            if not isinstance(error, OrbitError):
+                sys.excepthook(type(error), error, error.__traceback__)
+            peer.answer({"id": number, **error_map(error)})
+        else:
+            peer.answer({"id": number, "ok": value}, descriptors)
+
+    def _drop(self, peer: Peer) -> None:
+        """The end of a connection ends no session: the client may come back, and a fork may hold the socket open."""
+        self._selector.unregister(peer.socket)
+        peer.close()
+
+    # ---- clients' deaths
+
+    def _watch(self, pid: int, pidfd: int) -> None:
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._client_died(pid, pidfd))
+
+    def _forget(self, pid: int) -> None:
+        for key in list(self._selector.get_map().values()):
+            if key.fd == self.sessions.pidfd(pid):
+                self._selector.unregister(key.fileobj)
+
+    def _client_died(self, pid: int, pidfd: int) -> None:
+        # Readable for ever: once is enough.
+        self._selector.unregister(pidfd)
+        self.sessions.client_died(pid)
+        self._settling = True
+
+    def _session_ended(self, session: Session) -> None:
+        if session.consumes:
+            self.groups.leave(session)
+        self._settling = True
+
+    # ---- offsets
+
+    def _persist(self) -> None:
+        """Takes a snapshot now and then, and writes it once the log that it may speak of is on disk."""
+        if self._pending is not None:
+            offsets, wrote = self._pending
+            if self.tree.positions().flushed >= wrote:
+                self.offsets.store(offsets)
+                self._pending = None
+        elif time.monotonic() >= self._persist_at:
+            self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
+            self.groups.collect()
+            if self.offsets.changed:
+                self.offsets.changed = False
+                # The offsets first, the position after them: everything they point at lies below it.
+                snapshot = self.offsets.snapshot()
+                self._pending = (snapshot, int(self.tree.positions().wrote))
+
+    def _wake_on_signals(self) -> None:
+        """A signal ends the selector's wait at once; without this it would only be noted until the wait is over."""
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        self._signal_pair = (reader, writer)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self._selector.register(reader, selectors.EVENT_READ, lambda: os.read(reader.fileno(), 4096))

@@ -1,0 +1,100 @@
+"""The descriptor store: keeps the coordinator's descriptors in the supervisor, so that they outlive a coordinator.
+
+A session is a memfd without a name; the broker's actors open it as /proc/<supervisor>/fd/<descriptor>, and its client's death
+is watched through a pidfd. Were they the coordinator's alone, its death would end every session. So each is handed over a
+socket pair (SOCK_SEQPACKET, one message a datagram, msgpack) under a key, and a new coordinator takes them all out again.
+
+    question   ["put", key]  + descriptors      answer  ["put", key, descriptor numbers here]
+               ["drop", key]                            ["drop", key]
+               ["list"]                                 ["item", key, numbers] + descriptors, ..., ["end"]
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+
+import msgpack
+
+MESSAGE_MAX = 4096
+DESCRIPTORS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One key's descriptors: their numbers in the supervisor, and this process's own copies."""
+
+    key: str
+    numbers: tuple[int, ...]
+    descriptors: tuple[int, ...] = ()
+
+
+class DescriptorStore:
+    """The supervisor's half. It looks at no descriptor, it only keeps them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, ...]] = {}
+
+    def serve(self, line: socket.socket) -> bool:
+        """Answers one question; False when the other end is gone."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(line, MESSAGE_MAX, DESCRIPTORS_MAX)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        question = msgpack.unpackb(data)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        try:
+            self._answer(line, question, tuple(descriptors))
+        except (BrokenPipeError, ConnectionError):
+            return False
+        return True
+
+    def _answer(self, line: socket.socket, question: list[str], descriptors: tuple[int, ...]) -> None:
+        match question:
+            case ["put", key]:
+                self._drop(key)
+                self._kept[key] = descriptors
+                line.send(msgpack.packb(["put", key, list(descriptors)]))
+            case ["drop", key]:
+                self._drop(key)
+                line.send(msgpack.packb(["drop", key]))
+            case _:
+                for key, numbers in self._kept.items():
+                    socket.send_fds(line, [msgpack.packb(["item", key, list(numbers)])], list(numbers))
+                line.send(msgpack.packb(["end"]))
+
+    def _drop(self, key: str) -> None:
+        for descriptor in self._kept.pop(key, ()):
+            os.close(descriptor)
+
+
+class DescriptorKeeper:
+    """The coordinator's half: blocking questions, answered at once by the supervisor's loop."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def put(self, key: str, descriptors: tuple[int, ...]) -> Kept:
+        socket.send_fds(self._line, [msgpack.packb(["put", key])], list(descriptors))
+        answer = msgpack.unpackb(self._line.recv(MESSAGE_MAX))
+        return Kept(key, tuple(answer[2]))
+
+    def drop(self, key: str) -> None:
+        self._line.send(msgpack.packb(["drop", key]))
+        self._line.recv(MESSAGE_MAX)
+
+    def items(self) -> list[Kept]:
+        """Everything kept; the caller owns the descriptors that come with it."""
+        self._line.send(msgpack.packb(["list"]))
+        found: list[Kept] = []
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self._line, MESSAGE_MAX, DESCRIPTORS_MAX)
+            match msgpack.unpackb(data):
+                case ["item", key, numbers]:
+                    found.append(Kept(key, tuple(numbers), tuple(descriptors)))
+                case _:
+                    return found

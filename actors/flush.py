@@ -1,0 +1,80 @@
+"""The flush service: the log's fdatasync (native/flush.h), its next file, and beside it, in a second thread, the slow duties.
+
+Those are: every few seconds sync what changed of the ConsumeQueues and the index, then write the checkpoint. They would hold up who
+waits for the log, and C gives the interpreter up while it syncs, so a thread is enough.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.queue_sync import QueueSync
+from orbitmq.actors.spec import PAGE_FLUSH
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
+from orbitmq.native._core import lib
+from orbitmq.store.mapped_file import allocate
+from orbitmq.store.positions import Positions
+
+DUTY_S = 5.0
+
+
+class Flush(CoreActor):
+    kind = "flush"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree, PAGE_FLUSH)
+        self._positions = None if tree.settings.read_only else Positions(tree.settings.layout)
+        self._sync = QueueSync(tree)
+        self._ended = threading.Event()
+        self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
+        if not tree.settings.read_only:
+            self._duty.start()
+
+    def run(self, limit_ms: int) -> None:
+        super().run(limit_ms)
+        if self._positions is not None:
+            self._record(self._positions)
+
+    def need(self) -> None:
+        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried again."""
+        seen = self.tree.positions()
+        start = int(seen.allocated)
+        size = self.tree.settings.files.log_file_size
+        try:
+            allocate(self.tree.settings.layout, start, size)
+        except OrbitError as error:
+            print(f"orbitmq: {error}", file=sys.stderr, flush=True)
+            lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or 28)
+        else:
+            lib.control_set_allocated(self.tree.control, start + size, 0)
+
+    def drain(self) -> None:
+        """Everybody else has stopped: what is written now is all, and what is synced here is what the next start finds."""
+        self._ended.set()
+        if self._duty.is_alive():
+            self._duty.join()
+        super().drain()
+        if self._positions is not None:
+            seen = self.tree.positions()
+            self._sync.run()
+            if seen.flushed == seen.wrote and seen.reput == seen.wrote:
+                self._positions.record_stop(int(seen.wrote), int(seen.wrote_ms))
+            else:
+                self._record(self._positions)
+                self._positions.sync()
+            self._positions.close()
+
+    def _record(self, positions: Positions) -> None:
+        seen = self.tree.positions()
+        positions.record(int(seen.flushed), int(seen.wrote_ms))
+
+    def _duties(self) -> None:
+        while not self._ended.wait(DUTY_S):
+            try:
+                self._sync.run()
+            except OSError as error:
+                # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
+                print(f"orbitmq: cannot sync the store's queues: {error}", file=sys.stderr, flush=True)

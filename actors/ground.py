@@ -1,0 +1,193 @@
+"""What a tree stands on: the store's lock, the control socket, the segments, the tables filled from the store. Taken in this
+order, left in reverse; whatever a dead tree left behind is removed on the way in."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from orbitmq import __version__
+from orbitmq.actors.offsets import keep_at_stop
+from orbitmq.actors.segments import Segments
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import SettingError, StoreLocked
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm import runtime
+from orbitmq.shm.segment import remove_leftovers, segment_prefix
+from orbitmq.store import abort, atomic_file
+from orbitmq.store.lock import StoreLock
+from orbitmq.store.recovery_report import RecoveryReport
+
+# A tree that was killed this moment holds its lock until the last of its actors is gone.
+LOCK_PATIENCE_S = 3.0
+
+
+@dataclass(slots=True)
+class Ground:
+    settings: TreeSettings
+    lock: StoreLock
+    listener: socket.socket
+    generation: int
+    _segments: Segments | None = None
+    _tree: Tree | None = None
+
+    @property
+    def tree(self) -> Tree:
+        assert self._tree is not None, "build comes first"
+        return self._tree
+
+    @classmethod
+    def take(cls, settings: TreeSettings) -> Ground:
+        """Takes the store and the name, and clears away what dead trees of either left.
+
+        Raises: StoreLocked, StoreSettings, StoreUnsupported, StoreVersion; SettingError: another broker runs under the name.
+        """
+        lock = _lock(settings)
+        try:
+            settings.layout.open(settings.files)
+            _remove_dead_tree(settings)
+            generation = secrets.randbits(31) | 1
+            atomic_file.replace(_tree_file(settings), json.dumps({"generation": generation}).encode())
+            listener = _take_name(settings)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(settings, lock, listener, generation)
+
+    def build(self, report: RecoveryReport) -> None:
+        """Makes the segments and fills them from what recovery found. Raises: StoreFull: /dev/shm has no room."""
+        if report.read_only:
+            self.settings = replace(self.settings, read_only=True)
+        settings = self.settings
+        self._segments = segments = Segments(settings, self.generation, _core_settings(settings))
+        tree = segments.tree(settings, os.getpid())
+        tree.listener = self.listener
+        self._tree = tree
+        size = settings.files.log_file_size
+        # Recovery made sure of the file in which the log goes on.
+        allocated = report.allocated if report.read_only else max(report.allocated, report.end - report.end % size + size)
+        lib.control_recovered(
+            tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
+        )
+        registry = TopicRegistry(settings.layout, tree.topics)
+        registry.load()
+        registry.seed(report)
+
+    def describe(self) -> dict[str, Any]:
+        """Makes the tree findable by name; returns what whoever started it is told."""
+        ticks = runtime.start_ticks(os.getpid())
+        assert ticks is not None
+        description = runtime.Description(
+            self.settings.name, os.getpid(), ticks, str(self.settings.layout.root), self.generation, __version__
+        )
+        runtime.write_description(description)
+        return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
+
+    def close_cleanly(self) -> None:
+        """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and indexed."""
+        seen = self.tree.positions()
+        if self.settings.read_only or not seen.wrote == seen.flushed == seen.reput:
+            return
+        keep_at_stop(self.settings.layout)
+        abort.remove(self.settings.layout)
+
+    def leave(self) -> None:
+        """Removes every name that others could find the tree by, and lets the store go."""
+        for path in (runtime.description_path(self.settings.name), runtime.socket_path(self.settings.name)):
+            with suppress(FileNotFoundError):
+                path.unlink()
+        self.listener.close()
+        if self._segments is not None:
+            self._segments.remove()
+        with suppress(FileNotFoundError):
+            _tree_file(self.settings).unlink()
+        self.lock.release()
+
+
+def _tree_file(settings: TreeSettings) -> Path:
+    """Which generation of segments belongs to this store; there while a tree runs, or has died."""
+    return settings.layout.own / "tree.json"
+
+
+def _lock(settings: TreeSettings) -> StoreLock:
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            return StoreLock.acquire(settings.layout, settings.name)
+        except StoreLocked as error:
+            holder = error.values.get("pid")
+            dead = holder is not None and runtime.start_ticks(holder) is None
+            if not dead or time.monotonic() > deadline:
+                raise
+            # The supervisor is dead and its actors are dying; there is nothing to wait on but the lock itself.
+            time.sleep(0.005)
+
+
+def _remove_dead_tree(settings: TreeSettings) -> None:
+    with suppress(FileNotFoundError, ValueError, KeyError):
+        generation = int(json.loads(_tree_file(settings).read_bytes())["generation"])
+        remove_leftovers(segment_prefix(generation))
+
+
+def _take_name(settings: TreeSettings) -> socket.socket:
+    """The bound control socket of the broker's name. Two that want one name meet at the folder's lock."""
+    folder = os.open(runtime.runtime_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        path = runtime.socket_path(settings.name)
+        before = runtime.read_description(settings.name)
+        if before is not None and runtime.lives(before):
+            raise SettingError(
+                f"cannot name this broker {settings.name!r}, one on the store {before.store} (process {before.pid}) has the name",
+                hint="choose another name, or stop that broker",
+                name="name",
+                value=settings.name,
+                pid=before.pid,
+                store=before.store,
+            )
+        with suppress(FileNotFoundError):
+            path.unlink()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(path))
+        listener.listen(256)
+        listener.setblocking(False)
+        # The name is taken from now on; generation 0 says that nobody can attach yet.
+        ticks = runtime.start_ticks(os.getpid())
+        assert ticks is not None
+        store = str(settings.layout.root)
+        runtime.write_description(runtime.Description(settings.name, os.getpid(), ticks, store, 0, __version__))
+        return listener
+    finally:
+        os.close(folder)
+
+
+def _core_settings(settings: TreeSettings) -> Any:
+    """struct settings of native/control.h."""
+    core = ffi.new("struct settings *")
+    files = settings.files
+    core.log_file_size = files.log_file_size
+    core.lane_capacity = settings.lane_capacity
+    core.queue_file_units = files.queue_file_units
+    core.index_slots = files.index_slots
+    core.index_entries = files.index_entries
+    core.lanes = settings.handlers
+    core.message_max = files.message_max
+    core.flush_interval_ms = files.flush_interval_ms
+    core.flush_every_batch = files.flush == "batch"
+    core.read_only = settings.read_only
+    core.spin_us = settings.spin_us
+    # RocketMQ writes the broker's address and port here; this broker lives on one machine.
+    core.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+    core.supervisor_pid = os.getpid()
+    core.store = os.fsencode(settings.layout.root)
+    return core

@@ -1,0 +1,14 @@
+"""The send handler: from the sessions of its lane into the lane (native/handler.h)."""
+
+from __future__ import annotations
+
+from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.spec import PAGE_HANDLER
+from orbitmq.actors.tree import Tree
+
+
+class Handler(CoreActor):
+    kind = "handler"
+
+    def __init__(self, tree: Tree, lane: int) -> None:
+        super().__init__(tree, PAGE_HANDLER + lane, lane)

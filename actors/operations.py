@@ -1,0 +1,164 @@
+"""The control socket's questions, one method each, and what answers them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import asdict
+from typing import Any
+
+from orbitmq import __version__
+from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.peer import Peer
+from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import BrokerError, ProtocolError
+
+Answer = tuple[Any, tuple[int, ...]]
+
+
+class Operations:
+    """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value, with
+    descriptors if it sends some. Raises what the client is to raise."""
+
+    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
+        self._tree = tree
+        self._topics = topics
+        self._sessions = sessions
+        self._groups = groups
+        self._offsets = offsets
+
+    def perform(self, peer: Peer, question: dict[str, Any]) -> Answer:
+        """Raises: ProtocolError: no such operation, or a field is missing; whatever the operation raises."""
+        name = question.get("op")
+        operation = _OPERATIONS.get(name) if isinstance(name, str) else None
+        if operation is None:
+            raise ProtocolError(
+                f"cannot do {name!r}, version {__version__} of the broker knows no such operation", operation=name
+            )
+        try:
+            answer = operation(self, peer, question)
+        except KeyError as error:
+            if isinstance(error, BrokerError) or hasattr(error, "hint"):
+                raise
+            raise ProtocolError(f"cannot do {name!r}, the field {error} is missing", operation=name) from None
+        return answer if isinstance(answer, tuple) else (answer, ())
+
+    def hello(self, peer: Peer, question: dict[str, Any]) -> Any:
+        if question.get("pid") != peer.pid:
+            raise BrokerError(
+                f"cannot serve a process that calls itself {question.get('pid')} and is {peer.pid} here",
+                hint="connect from the broker's pid namespace, and again after a fork",
+            )
+        settings = self._tree.settings
+        return {
+            "version": __version__,
+            "name": settings.name,
+            "generation": self._tree.generation,
+            "supervisor": self._tree.supervisor_pid,
+            "store": str(settings.layout.root),
+        }
+
+    def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
+        sizes = {name: question.get(name, 0) for name in ("window", "sq_capacity", "queue_capacity", "message_max")}
+        session = self._sessions.open(peer.pid, peer.pidfd, **sizes)
+        shape = session.shape
+        names = ("slot", "epoch", "window", "queue_capacity", "sq_capacity", "message_max", "pid")
+        return {name: int(getattr(shape, name)) for name in names}, (session.descriptor,)
+
+    def close_session(self, peer: Peer, question: dict[str, Any]) -> Any:
+        session = self._sessions.get(question["slot"], question["epoch"], peer.pid)
+        if session is not None:
+            self._sessions.close(session)
+        return None
+
+    def create_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
+        before = self._topics.find(question["name"]) if isinstance(question["name"], str) else None
+        topic = self._topics.create(question["name"], question["queues"], question.get("perm", PERM_READ_WRITE))
+        if before is not None and topic.queues > before.queues:
+            self._groups.topic_grew(topic.name)
+        return asdict(topic)
+
+    def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """reput's: the log holds a topic that the table does not."""
+        return asdict(self._topics.adopt(question["name"], question["queues"]))
+
+    def topics(self, peer: Peer, question: dict[str, Any]) -> Any:
+        return [asdict(topic) for topic in self._topics]
+
+    def join_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        session = self._session(peer, question)
+        return self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"))
+
+    def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
+        return self._groups.assignment(self._session(peer, question), question["group"])
+
+    def leave_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        self._groups.leave(self._session(peer, question), question["group"])
+        return None
+
+    def committed(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """[[topic, queue, offset], ...] of a group, commits of this moment included."""
+        self._groups.collect()
+        offsets = self._offsets.of_group(question["group"])
+        return [[topic, queue, offset] for (topic, queue), offset in sorted(offsets.items())]
+
+    def status(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Groups and sessions; everything else stands in shared memory."""
+        self._groups.collect()
+        return {"groups": self._group_list(), "sessions": [_session_map(session) for session in self._sessions]}
+
+    def stop(self, peer: Peer, question: dict[str, Any]) -> Any:
+        os.kill(self._tree.supervisor_pid, signal.SIGTERM)
+        return None
+
+    def _group_list(self) -> list[dict[str, Any]]:
+        known = {group.name: group for group in self._groups}
+        found = []
+        for name in sorted(known.keys() | set(self._offsets.groups())):
+            group = known.get(name)
+            members = [] if group is None else list(group.members.values())
+            queues = []
+            for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
+                topic: Topic | None = self._topics.find(topic_name)
+                if topic is None or queue >= topic.queues:
+                    continue
+                bounds = self._topics.bounds(topic.first_slot + queue)
+                queues.append([topic_name, queue, offset, max(0, bounds.maximum - max(offset, bounds.minimum))])
+            found.append(
+                {
+                    "name": name,
+                    "epoch": 0 if group is None else group.epoch,
+                    "members": [
+                        {
+                            "pid": member.pid,
+                            "slot": member.slot,
+                            "topics": list(member.topics),
+                            "queues": [list(queue) for queue in group.assigned.get(member.id, [])] if group else [],
+                        }
+                        for member in members
+                    ],
+                    "queues": queues,
+                }
+            )
+        return found
+
+    def _session(self, peer: Peer, question: dict[str, Any]) -> Session:
+        session = self._sessions.get(question["slot"], question["epoch"], peer.pid)
+        if session is None or not session.consumes:
+            raise BrokerError(
+                f"cannot use session {question['slot']} in epoch {question['epoch']}, it is not an open consumer session of "
+                f"process {peer.pid}"
+            )
+        return session
+
+
+def _session_map(session: Session) -> dict[str, Any]:
+    shape = session.shape
+    names = ("slot", "epoch", "pid", "window", "queue_capacity", "sq_capacity", "message_max")
+    return {name: int(getattr(shape, name)) for name in names} | {"closing": session.closing_since > 0}
+
+
+_OPERATIONS = {name: value for name, value in vars(Operations).items() if not name.startswith("_") and name != "perform"}

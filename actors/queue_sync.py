@@ -1,0 +1,69 @@
+"""Makes ConsumeQueues and IndexFiles durable, and the checkpoint after them: store timestamps below which everything is on disk. It
+only shortens the next recovery; the log is the truth."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.store.checkpoint import Checkpoint
+
+UNIT = 20
+
+
+class QueueSync:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._layout = tree.settings.layout
+        self._topics = TopicRegistry(tree.settings.layout, tree.topics)
+        self._file_size = UNIT * tree.settings.files.queue_file_units
+        self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
+        self._synced_reput = -1
+
+    def run(self) -> bool:
+        """Syncs once; False when reput has not moved since. Raises: OSError: nothing is claimed."""
+        # Two looks: the time of the first belongs to a position that the second has passed for certain.
+        newest_ms = int(self._tree.positions().reput_ms)
+        reput = int(self._tree.positions().reput)
+        if reput == self._synced_reput:
+            return False
+        for path in self._changed_files():
+            _sync(path)
+        before = Checkpoint.load(self._layout)
+        on_disk = int(self._tree.positions().flushed) >= reput
+        physic_ms = max(before.physic_ms, newest_ms) if on_disk else before.physic_ms
+        Checkpoint(physic_ms, max(before.logics_ms, newest_ms), max(before.index_ms, newest_ms)).store(self._layout)
+        self._synced_reput = reput
+        return True
+
+    def _changed_files(self) -> list[Path]:
+        changed: list[Path] = []
+        for topic in self._topics:
+            for queue in range(topic.queues):
+                slot = topic.first_slot + queue
+                maximum = self._topics.bounds(slot).maximum
+                before = self._synced.get(slot, 0)
+                if maximum == before:
+                    continue
+                self._synced[slot] = maximum
+                folder = self._layout.queue_folder(topic.name, queue)
+                first = before * UNIT // self._file_size * self._file_size
+                last = (maximum - 1) * UNIT // self._file_size * self._file_size
+                changed += [folder / f"{start:020d}" for start in range(first, last + 1, self._file_size)]
+        if self._layout.index.is_dir():
+            # Index files are few; the last two cover one that was filled meanwhile.
+            changed += sorted(self._layout.index.iterdir())[-2:]
+        return changed
+
+
+def _sync(path: Path) -> None:
+    # A file that retention has removed needs no syncing.
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)

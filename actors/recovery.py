@@ -1,0 +1,92 @@
+"""Runs the store's recovery in a process of its own, once, before any actor: a crash in it, or the memory that it took, stays
+with it. The report comes back through a pipe, with lines of progress before it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from orbitmq.actors.children import child_process
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.errors import BrokerBroken
+from orbitmq.store.mapped_file import allocate
+from orbitmq.store.recovery import recover
+from orbitmq.store.recovery_report import RecoveryReport
+
+_LENGTH = struct.Struct(">Q")
+
+
+def run_recovery(
+    settings: TreeSettings, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
+) -> RecoveryReport | None:
+    """The report; None when the tree was told to stop meanwhile. `wake` becomes readable when a signal has come.
+
+    Raises: what recovery raised; BrokerBroken: the process died.
+    """
+    reader, writer = os.pipe()
+    pid = child_process(lambda: _recover(settings, writer), keep={writer})
+    os.close(writer)
+    try:
+        return _receive(pid, reader, wake, stopping, progress)
+    finally:
+        os.close(reader)
+
+
+def _recover(settings: TreeSettings, writer: int) -> int:
+    def send(kind: str, value: Any) -> None:
+        content = pickle.dumps((kind, value))
+        frame = memoryview(_LENGTH.pack(len(content)) + content)
+        while frame:
+            frame = frame[os.write(writer, frame) :]
+
+    try:
+        report = recover(settings.layout, settings.files, lambda text: send("progress", text), read_only=settings.read_only)
+        # The first file is made here, where a full disk is still an answer to whoever starts the broker.
+        size = settings.files.log_file_size
+        if not report.read_only:
+            allocate(settings.layout, report.end - report.end % size, size)
+        send("report", report)
+    except Exception as error:
+        send("error", error)
+    return 0
+
+
+def _receive(
+    pid: int, reader: int, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
+) -> RecoveryReport | None:
+    content = bytearray()
+    while True:
+        while len(content) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(content)
+            end = _LENGTH.size + size
+            if len(content) < end:
+                break
+            kind, value = pickle.loads(content[_LENGTH.size : end])
+            del content[:end]
+            if kind == "progress":
+                progress(value)
+                continue
+            os.waitpid(pid, 0)
+            if kind == "error":
+                raise value
+            report: RecoveryReport = value
+            return report
+        ready, _, _ = select.select([reader, wake], [], [])
+        if wake in ready and stopping():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        if reader in ready:
+            piece = os.read(reader, 1 << 16)
+            if not piece:
+                _, status = os.waitpid(pid, 0)
+                raise BrokerBroken(
+                    f"cannot recover the store, the process that did died ({os.waitstatus_to_exitcode(status)})",
+                    hint="see what it wrote to the error output",
+                )
+            content += piece

@@ -1,0 +1,70 @@
+"""The tree's segments: which there are, how large, and what stands in them at first. Made and removed by the supervisor alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import StoreFull
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.segment import MOUNT, Segment, create_segment, segment_name, shared_memory_free
+
+
+class Segments:
+    """All segments of one generation, mapped into this process; a fork inherits the mappings.
+
+    Raises: StoreFull: /dev/shm has no room; whatever was made is removed again.
+    """
+
+    def __init__(self, settings: TreeSettings, generation: int, core_settings: Any) -> None:
+        self.generation = generation
+        self._made: list[Segment] = []
+        sizes = {
+            "ctl": ffi.sizeof("struct control"),
+            "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
+            "wak": ffi.sizeof("struct wake"),
+        }
+        lane_parts = [f"l{lane:02}" for lane in range(settings.handlers)]
+        sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
+        _check_room(sum(sizes.values()))
+        try:
+            memory = {part: self._make(part, size) for part, size in sizes.items()}
+        except BaseException:
+            self.remove()
+            raise
+        self.control = ffi.cast("struct control *", memory["ctl"])
+        self.topics = ffi.cast("struct topics *", memory["top"])
+        self.wake = ffi.cast("struct wake *", memory["wak"])
+        self.lanes = [ffi.cast("struct lane *", memory[part]) for part in lane_parts]
+        lib.control_init(self.control, core_settings, generation)
+        lib.topics_init(self.topics, settings.topic_capacity, settings.queue_capacity, generation)
+        lib.wake_init(self.wake, generation)
+        for lane in self.lanes:
+            lib.lane_init(lane, settings.lane_capacity, generation)
+
+    def tree(self, settings: TreeSettings, supervisor_pid: int) -> Tree:
+        return Tree(settings, self.generation, self.control, self.topics, self.wake, self.lanes, supervisor_pid)
+
+    def remove(self) -> None:
+        """Unlinks the names. The mappings stay until the process ends, because pointers into them are about."""
+        for segment in self._made:
+            segment.unlink()
+
+    def _make(self, part: str, size: int) -> Any:
+        segment = create_segment(segment_name(self.generation, part), size)
+        self._made.append(segment)
+        return segment.pointer
+
+
+def _check_room(need: int) -> None:
+    """The whole need at once: the first segments must not take what the last ones miss, and the error names what it takes."""
+    free = shared_memory_free()
+    if free < need:
+        raise StoreFull(
+            f"cannot make the broker's shared memory, it takes {need:,} bytes and {MOUNT} has {free:,} free",
+            hint=f"enlarge {MOUNT} (in a container: --shm-size), or lower handlers or lane_capacity",
+            mount=str(MOUNT),
+            need=need,
+            free=free,
+        )

@@ -1,0 +1,261 @@
+"""Sessions: memory that one client writes, made here, kept in the supervisor, watched by the death of its client.
+
+Life of a slot:  free -> ready -> closing -> drained -> settled -> free.
+A client's close or death makes it closing; its handler empties the submission ring and says drained; when the lane has passed
+what the session put into it, no process will write to its entry any more, and the slot may be used again under the next epoch.
+A session without a submission ring goes from closing to free at once: whoever still maps it learns from its epoch.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from orbitmq.actors.descriptor_store import DescriptorKeeper
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import Full, SettingError
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.memfd import create_memfd
+
+SESSIONS_MAX = 1024
+WINDOW_MAX = 65536
+QUEUES_MAX = 16384
+SQ_MIN = 4096
+SQ_MAX = 64 << 20
+# A handler that answers nothing for so long has another trouble; its successor starts with a fresh look at the table.
+DRAIN_PATIENCE_S = 30.0
+
+FREE, READY, CLOSING, DRAINED, FAULTY = range(5)
+
+
+@dataclass(slots=True)
+class Session:
+    """One session of one client process. `memory` is this process's mapping, `shape` the trusted copy."""
+
+    slot: int
+    epoch: int
+    pid: int
+    shape: Any
+    memory: mmap.mmap
+    pointer: Any
+    descriptor: int
+    closing_since: float = 0.0
+    settled_at: int | None = None  # lane position to wait for; None: not drained yet
+
+    @property
+    def consumes(self) -> bool:
+        return bool(self.shape.queue_capacity)
+
+    @property
+    def produces(self) -> bool:
+        return bool(self.shape.sq_capacity)
+
+    @property
+    def key(self) -> str:
+        return f"{self.slot}.{self.epoch}"
+
+    def offset_word(self, index: int) -> tuple[int, int]:
+        """(low 16 bits of the epoch, queue offset) of offset word `index`."""
+        word = lib.session_offset(self.pointer, self.shape, index)
+        return word >> 48, word & ((1 << 48) - 1)
+
+    def ring(self) -> None:
+        lib.session_ring(self.pointer)
+
+
+class Sessions:
+    """The session table's owner.
+
+    watch is called with the pidfd of each client process that gets its first session, forget when its last is gone; ended with
+    each session before its memory goes, so that offset words can still be read.
+    """
+
+    def __init__(
+        self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[int, int], None], forget: Callable[[int], None],
+        ended: Callable[[Session], None],
+    ) -> None:  # fmt: skip
+        self._tree = tree
+        self._keeper = keeper
+        self._watch = watch
+        self._forget = forget
+        self._ended = ended
+        self._sessions: dict[int, Session] = {}
+        self._closing: dict[int, Session] = {}
+        self._pidfds: dict[int, int] = {}
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def restore(self) -> list[Session]:
+        """Takes over what a predecessor had: every session that the supervisor still keeps. Returns those whose end had begun,
+        for the caller to close."""
+        ending = []
+        for kept in self._keeper.items():
+            slot, epoch = (int(part) for part in kept.key.split("."))
+            memfd, pidfd = kept.descriptors
+            shape = self._entry(slot)
+            state = lib.session_get_state(self._tree.control, slot)
+            if state == FREE or shape.epoch != epoch:
+                # It died between keeping and offering, or between freeing and dropping.
+                self._keeper.drop(kept.key)
+                os.close(memfd)
+                os.close(pidfd)
+                continue
+            session = self._map(shape, memfd)
+            self._sessions[slot] = session
+            if session.pid in self._pidfds:
+                os.close(pidfd)
+            else:
+                self._pidfds[session.pid] = pidfd
+                self._watch(session.pid, pidfd)
+            if state in (CLOSING, DRAINED):
+                ending.append(session)
+        return ending
+
+    def open(self, pid: int, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> Session:
+        """A fresh session for the client `pid`, which the caller's pidfd stands for.
+
+        Raises: SettingError: a size that cannot be; Full: no slot; StoreFull: no memory.
+        """
+        message_max = message_max or self._tree.settings.files.message_max
+        _check_sizes(window, sq_capacity, queue_capacity, message_max, self._tree.settings.files.message_max)
+        slot = self._free_slot(bool(sq_capacity))
+        shape = self._entry(slot)
+        # Never 0, and another one than any that somebody may still remember of this slot.
+        shape.epoch = shape.epoch % 0xFFFFFFFF + 1
+        shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
+        shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, pid
+        memfd = create_memfd(f"omq-session-{slot}", lib.session_size(shape))
+        try:
+            session = self._map(shape, memfd)
+        except BaseException:
+            os.close(memfd)
+            raise
+        lib.session_init(session.pointer, shape, self._tree.generation)
+        if pid not in self._pidfds:
+            self._pidfds[pid] = os.dup(pidfd)
+            self._watch(pid, self._pidfds[pid])
+        # Kept before offered: a session in the table can always be opened by every actor.
+        kept = self._keeper.put(session.key, (memfd, self._pidfds[pid]))
+        lib.session_open_entry(self._tree.control, kept.numbers[0], os.fstat(memfd).st_ino, shape)
+        self._sessions[slot] = session
+        return session
+
+    def get(self, slot: int, epoch: int, pid: int) -> Session | None:
+        """The client's own session, unless it is gone."""
+        session = self._sessions.get(slot)
+        mine = session is not None and session.epoch == epoch and session.pid == pid
+        return session if mine else None
+
+    def pidfd(self, pid: int) -> int:
+        """The pidfd that `watch` was called with; -1 for a process without sessions."""
+        return self._pidfds.get(pid, -1)
+
+    def mapped(self, slot: int, epoch: int) -> Session | None:
+        """The session while its words can be read, closing ones included."""
+        session = self._sessions.get(slot)
+        return session if session is not None and session.epoch == epoch else None
+
+    def close(self, session: Session) -> None:
+        """Begins the end of a session; calling it again changes nothing."""
+        if session.slot in self._closing:
+            return
+        session.closing_since = time.monotonic()
+        self._closing[session.slot] = session
+        self._ended(session)
+        state = lib.session_get_state(self._tree.control, session.slot)
+        if state == READY:
+            lib.session_set_state(self._tree.control, session.slot, CLOSING)
+        if session.consumes:
+            lib.session_call_notifier(self._tree.wake, session.slot)
+        if session.produces:
+            lib.session_call_handler(self._tree.control, self._tree.wake, session.slot)
+        self.settle()
+
+    def client_died(self, pid: int) -> None:
+        for session in [each for each in self._sessions.values() if each.pid == pid]:
+            self.close(session)
+
+    def settle(self) -> bool:
+        """Frees the closing sessions whose time has come; True while some are left."""
+        for session in list(self._closing.values()):
+            if self._is_settled(session):
+                self._free(session)
+        return bool(self._closing)
+
+    def _is_settled(self, session: Session) -> bool:
+        if not session.produces:
+            return True
+        lane = self._tree.lanes[session.slot % self._tree.settings.handlers]
+        if session.settled_at is None:
+            state = lib.session_get_state(self._tree.control, session.slot)
+            late = time.monotonic() - session.closing_since > DRAIN_PATIENCE_S
+            if state == CLOSING and not late:
+                return False
+            session.settled_at = lib.lane_published(lane)
+        return bool(lib.lane_freed(lane) >= session.settled_at)
+
+    def _free(self, session: Session) -> None:
+        lib.session_set_state(self._tree.control, session.slot, FREE)
+        self._keeper.drop(session.key)
+        del self._closing[session.slot]
+        del self._sessions[session.slot]
+        session.pointer = None
+        with suppress(BufferError):
+            session.memory.close()
+        os.close(session.descriptor)
+        if not any(each.pid == session.pid for each in self._sessions.values()):
+            self._forget(session.pid)
+            os.close(self._pidfds.pop(session.pid))
+
+    def _free_slot(self, produces: bool) -> int:
+        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers."""
+        lanes = self._tree.settings.handlers
+        busy = [0] * lanes
+        for session in self._sessions.values():
+            if session.produces == produces:
+                busy[session.slot % lanes] += 1
+        for lane in sorted(range(lanes), key=lambda at: (busy[at], at)):
+            for slot in range(lane, SESSIONS_MAX, lanes):
+                if slot not in self._sessions:
+                    return slot
+        raise Full(
+            f"cannot open a session, the table has {SESSIONS_MAX} slots and all are taken",
+            hint="close producers and consumers that are not needed, or share one among threads",
+            limit="sessions",
+        )
+
+    def _entry(self, slot: int) -> Any:
+        """A copy of the slot's shape."""
+        shape = ffi.new("struct session_shape *")
+        lib.session_get_entry(self._tree.control, slot, shape, ffi.new("int32_t *"), ffi.new("uint64_t *"))
+        return shape
+
+    def _map(self, shape: Any, memfd: int) -> Session:
+        memory = mmap.mmap(memfd, lib.session_size(shape))
+        pointer = ffi.cast("struct session *", ffi.from_buffer(memory, require_writable=True))
+        return Session(shape.slot, shape.epoch, shape.pid, shape, memory, pointer, memfd)
+
+
+def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int, limit: int) -> None:
+    def refuse(name: str, value: int, why: str) -> SettingError:
+        return SettingError(f"cannot open a session with {name} {value!r}: {why}", name=name, value=value)
+
+    for name, value, most in (("window", window, WINDOW_MAX), ("sq_capacity", sq_capacity, SQ_MAX)):
+        if not isinstance(value, int) or not 0 <= value <= most or value & (value - 1):
+            raise refuse(name, value, f"it is no power of two up to {most:,}")
+    if (sq_capacity == 0) != (window == 0):
+        raise refuse("sq_capacity", sq_capacity, f"it needs a window, and the other way round; window is {window}")
+    if sq_capacity and sq_capacity < SQ_MIN:
+        raise refuse("sq_capacity", sq_capacity, f"it is below {SQ_MIN:,}")
+    if not isinstance(queue_capacity, int) or not 0 <= queue_capacity <= QUEUES_MAX:
+        raise refuse("queue_capacity", queue_capacity, f"it lies outside 0 to {QUEUES_MAX:,}")
+    if not sq_capacity and not queue_capacity:
+        raise refuse("queue_capacity", queue_capacity, "a session has a submission ring, or queues")
+    if not isinstance(message_max, int) or not 1 <= message_max <= limit:
+        raise refuse("message_max", message_max, f"it lies outside 1 to {limit:,}, the broker's message_max")

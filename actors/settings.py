@@ -1,0 +1,101 @@
+"""The settings of a broker tree: what `orbitmq up` and orbitmq.Broker may be told, checked, with every default."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from orbitmq.errors import SettingError
+from orbitmq.shm.runtime import broker_name
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.settings import StoreSettings
+
+LANES_MAX = 16
+MIB = 1 << 20
+# What a lane adds to a message's image: the lane record, the ring's header, rounding.
+LANE_OVERHEAD = 128
+
+
+def _default_handlers() -> int:
+    return min(os.cpu_count() or 1, 4)
+
+
+def _default_spin_us() -> int:
+    # A spinning actor helps only where it takes no core from anybody: one for each actor, and some for the clients.
+    return 20 if (os.cpu_count() or 1) >= 16 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """One broker tree. Sizes in bytes.
+
+    layout, files: the store, and what its files are like (store/settings.py).
+    handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
+    spin_us: how long an idle actor spins before it sleeps.
+    restarts, restart_period_s: an actor that dies more often stops the tree.
+    start_grace_s, stop_grace_s: how long actors may take to start, and each to drain before it is killed.
+    owner: pid of the process whose death ends the tree; 0: nobody's.
+    """
+
+    layout: StoreLayout
+    files: StoreSettings
+    name: str = "default"
+    handlers: int = field(default_factory=_default_handlers)
+    lane_capacity: int = 8 * MIB
+    read_only: bool = False
+    spin_us: int = field(default_factory=_default_spin_us)
+    topic_capacity: int = 8192
+    queue_capacity: int = 65536
+    restarts: int = 30
+    restart_period_s: float = 10.0
+    start_grace_s: float = 60.0
+    stop_grace_s: float = 20.0
+    offsets_interval_s: float = 5.0
+    owner: int = 0
+
+
+_ALLOWED: dict[str, tuple[int, int]] = {
+    "handlers": (1, LANES_MAX),
+    "lane_capacity": (64 << 10, 1 << 30),
+    "spin_us": (0, 1000),
+    "topic_capacity": (16, 1 << 16),
+    "queue_capacity": (16, 65536),
+    "restarts": (0, 1_000_000),
+}
+
+
+def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
+    """Settings from plain values, as they come from a command line or a keyword list. Sizes that a store has already are
+    taken from it.
+
+    Raises: SettingError: one that does not exist, or a value that cannot be; has .name and .value. StoreVersion.
+    """
+    own = {each.name for each in fields(TreeSettings)} - {"layout", "files"}
+    of_files = {each.name for each in fields(StoreSettings)}
+    for name in options:
+        if name not in own | of_files:
+            raise _refused(name, options[name], "no such setting", f"settings are {', '.join(sorted(own | of_files))}")
+    layout = StoreLayout.at(store)
+    files = layout.settings(**{name: value for name, value in options.items() if name in of_files})
+    settings = TreeSettings(layout, files, **{name: value for name, value in options.items() if name in own})
+    broker_name(settings.name)
+    for name, (least, most) in _ALLOWED.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int) or not least <= value <= most:
+            raise _refused(name, value, f"it lies outside {least:,} to {most:,}")
+    for name in ("lane_capacity", "topic_capacity"):
+        value = getattr(settings, name)
+        if value & (value - 1):
+            raise _refused(name, value, "it is no power of two")
+    # A lane holds two of the largest records.
+    fitting = settings.lane_capacity // 2 - LANE_OVERHEAD
+    if files.message_max > fitting:
+        if "message_max" in options:
+            raise _refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
+        settings = replace(settings, files=replace(files, message_max=fitting))
+    return settings
+
+
+def _refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:
+    return SettingError(f"cannot set {name} to {value!r}: {why}", hint=hint, name=name, value=value)

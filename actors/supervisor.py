@@ -1,0 +1,333 @@
+"""The supervisor: a process of its own that starts the actors, watches them, restarts them, and stops them.
+
+    python -m orbitmq.actors.supervisor <settings, JSON> <descriptor>
+
+It touches no ring: it must outlive whatever corrupts one. All of its work is one poll loop in one thread, because it forks. What
+ends it ends the tree: every actor has a parent-death signal, and the kernel closes the lock of the store with the last of them.
+
+Lines of JSON go to the descriptor, which is closed when the tree runs or has failed to start:
+    {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from orbitmq.actors import ground
+from orbitmq.actors.actor import Stopping, live
+from orbitmq.actors.children import Child, child_process
+from orbitmq.actors.descriptor_store import DescriptorStore
+from orbitmq.actors.news import News
+from orbitmq.actors.recovery import run_recovery
+from orbitmq.actors.settings import TreeSettings, tree_settings
+from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
+from orbitmq.actors.tree import TREE_RUNNING, TREE_STOPPED, TREE_STOPPING, Tree
+from orbitmq.errors import BrokerBroken, OrbitError
+from orbitmq.native._core import lib
+from orbitmq.shm.frames import error_map
+
+BEAT_S = 1.0  # the longest wait between two heartbeats
+ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have come just before it went to sleep
+
+STATE_RUNNING = 3
+STATE_STOPPING = 4
+STATE_FAILED = 6
+
+
+class Supervisor:
+    """One tree, from its first fork to its last file.
+
+    Raises (from every method that starts something): what stands in the way, ready for whoever started the broker.
+    """
+
+    def __init__(self, settings: TreeSettings, ready: int) -> None:
+        self.settings = settings
+        self._ready = ready
+        self._selector = selectors.DefaultSelector()
+        self._stop_asked = False
+        self._broken: OrbitError | None = None
+        self._news = News()
+        self._keeper = DescriptorStore()
+        self._line: socket.socket | None = None
+        self._signal_pipe = self._catch_signals()
+        self._owner = self._watch_owner()
+        self._children = [Child(spec) for spec in child_specs(settings.handlers)]
+        self._ground: ground.Ground | None = None
+
+    def run(self) -> int:
+        """The tree's whole life; returns the exit code."""
+        self._show("supervisor")
+        _raise_descriptor_limit()
+        self._ground = prepared = ground.Ground.take(self.settings)
+        try:
+            report = run_recovery(self.settings, self._signal_pipe, self._stopping, self._progress)
+            if report is None:
+                return 0
+            for line in report.lines() if report.records or report.cuts or report.damage else ():
+                self._log(line)
+            prepared.build(report)
+            self._start_all(prepared.tree)
+            self._watch()
+            clean = self._stop_all(prepared.tree)
+            if clean and self._broken is None:
+                prepared.close_cleanly()
+        finally:
+            for child in self._children:
+                self._kill(child)
+            prepared.leave()
+        if self._broken is not None:
+            raise self._broken
+        return 0
+
+    # ---- starting
+
+    def _start_all(self, tree: Tree) -> None:
+        self._selector.register(self._signal_pipe, selectors.EVENT_READ, self._on_signal)
+        self._selector.register(self._news.reader, selectors.EVENT_READ, self._on_news)
+        if self._owner >= 0:
+            self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner_death)
+        lib.supervisor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
+        tree.set_state(PAGE_SUPERVISOR, STATE_RUNNING)
+        # What exists now is shared with every child for ever: the collector must not touch it, or pages would be copied.
+        gc.collect()
+        gc.freeze()
+        for child in self._children:
+            self._fork(child)
+        deadline = time.monotonic() + self.settings.start_grace_s
+        while not self._stopping() and not all(child.running for child in self._children):
+            if time.monotonic() > deadline:
+                late = ", ".join(child.spec.id for child in self._children if not child.running)
+                raise BrokerBroken(
+                    f"cannot start the broker, not running after {self.settings.start_grace_s:g} s: {late}",
+                    hint="raise start_grace_s",
+                )
+            self._poll(BEAT_S)
+        if self._broken is not None:
+            raise self._broken
+        if not self._stopping():
+            lib.control_set_tree_state(tree.control, TREE_RUNNING)
+            assert self._ground is not None
+            self._say({"ready": self._ground.describe()})
+            self._close_ready()
+
+    def _fork(self, child: Child) -> None:
+        assert self._ground is not None
+        tree, spec = self._ground.tree, child.spec
+        child.epoch = lib.supervisor_born(tree.control, spec.page, spec.id.encode())
+        keep = {self._ground.lock.descriptor, self._news.writer}
+        tree.keeper = None
+        if spec.serves:
+            self._line, tree.keeper = self._fresh_line()
+            assert tree.listener is not None
+            keep |= {tree.listener.fileno(), tree.keeper.fileno()}
+        child.pid = child_process(lambda: self._actor(spec, tree), keep)
+        child.pidfd = os.pidfd_open(child.pid)
+        self._selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._on_death(child))
+        if tree.keeper is not None:
+            tree.keeper.close()
+
+    def _actor(self, spec: ChildSpec, tree: Tree) -> int:
+        """In the child: an actor's whole life."""
+        stopping = Stopping()
+        self._show(spec.id)
+        try:
+            live(spec.start(tree), spec.page, stopping, self._news.tell_running)
+        except OrbitError as error:
+            tree.set_state(spec.page, STATE_FAILED, error.values.get("errno") or 0)
+            self._news.tell_failed(error)
+            print(f"orbitmq: {spec.id}: {error}", file=sys.stderr, flush=True)
+            return 1
+        return 0
+
+    def _fresh_line(self) -> tuple[socket.socket, socket.socket]:
+        """A new pair for a new coordinator; what its predecessor may have left unread goes with the old one."""
+        if self._line is not None:
+            self._selector.unregister(self._line)
+            self._line.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Answers fit the socket's buffer unless the coordinator has stopped reading; then it is given up, not waited for.
+        ours.settimeout(2.0)
+        self._selector.register(ours, selectors.EVENT_READ, self._on_line)
+        return ours, theirs
+
+    # ---- watching
+
+    def _watch(self) -> None:
+        while not self._stopping():
+            self._poll(BEAT_S)
+
+    def _poll(self, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            key.data()
+        if self._ground is not None:
+            lib.supervisor_beat(self._ground.tree.control, PAGE_SUPERVISOR)
+
+    def _stopping(self) -> bool:
+        return self._stop_asked or self._broken is not None
+
+    def _on_signal(self) -> None:
+        os.read(self._signal_pipe, 4096)
+
+    def _on_owner_death(self) -> None:
+        self._selector.unregister(self._owner)
+        self._log(f"process {self.settings.owner}, which started this broker, has ended; stopping")
+        self._stop_asked = True
+
+    def _on_line(self) -> None:
+        assert self._line is not None
+        if not self._keeper.serve(self._line):
+            self._selector.unregister(self._line)
+            self._line.close()
+            self._line = None
+
+    def _on_news(self) -> None:
+        for item in self._news.read():
+            for child in self._children:
+                if child.pid == item.pid:
+                    child.running = child.running or item.error is None
+                    child.reason = str(item.error) if item.error is not None else child.reason
+                    if item.error is not None:
+                        child.failure = item.error
+
+    def _on_death(self, child: Child) -> None:
+        assert self._ground is not None
+        self._on_news()
+        self._selector.unregister(child.pidfd)
+        pid, started = child.pid, child.running
+        how = child.reaped()
+        lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, STATE_FAILED, 0)
+        if self._stopping():
+            return
+        failure, child.failure = child.failure, None
+        if failure is not None and not started and self._ready >= 0:
+            # It cannot even start: whoever starts the broker gets the reason itself.
+            self._broken = failure
+            return
+        if child.too_many(time.monotonic(), self.settings.restarts, self.settings.restart_period_s):
+            why = f"{child.reason or how}"
+            self._broken = BrokerBroken(
+                f"the {child.spec.id} died {len(child.deaths)} times within {self.settings.restart_period_s:g} s, last: {why}",
+                hint="see the broker's error output; the next start recovers the store",
+                actor=child.spec.id,
+                reason=why,
+            )
+            self._log(f"{self._broken}; stopping")
+            return
+        self._fork(child)
+        self._log(f"{child.spec.id} (process {pid}) died, {how}; restarted as process {child.pid}, epoch {child.epoch}")
+
+    # ---- stopping
+
+    def _stop_all(self, tree: Tree) -> bool:
+        """Stops the actors in reverse order; True when each of them drained and ended by itself."""
+        lib.control_set_tree_state(tree.control, TREE_STOPPING)
+        tree.set_state(PAGE_SUPERVISOR, STATE_STOPPING)
+        clean = True
+        for child in reversed(self._children):
+            deadline = time.monotonic() + self.settings.stop_grace_s
+            while child.alive and time.monotonic() < deadline:
+                os.kill(child.pid, signal.SIGTERM)
+                self._poll(ASK_AGAIN_S)
+            if child.alive:
+                self._log(f"{child.spec.id} (process {child.pid}) did not stop within {self.settings.stop_grace_s:g} s; killed")
+                self._kill(child)
+                clean = False
+            clean = clean and child.ended_well
+        lib.control_set_tree_state(tree.control, TREE_STOPPED)
+        return clean
+
+    def _kill(self, child: Child) -> None:
+        if child.alive:
+            os.kill(child.pid, signal.SIGKILL)
+            with suppress(KeyError):
+                self._selector.unregister(child.pidfd)
+            child.reaped()
+
+    # ---- around it
+
+    def _catch_signals(self) -> int:
+        """SIGTERM, SIGINT and SIGHUP stop the tree; the pipe wakes the loop."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._ask_stop)
+        return reader
+
+    def _ask_stop(self, number: int, frame: object) -> None:
+        self._stop_asked = True
+
+    def _watch_owner(self) -> int:
+        if self.settings.owner == 0:
+            return -1
+        try:
+            return os.pidfd_open(self.settings.owner)
+        except ProcessLookupError:
+            self._stop_asked = True
+            return -1
+
+    def _show(self, role: str) -> None:
+        """This process's name in `ps`."""
+        lib.process_name(f"omq {role}".encode(), f"orbitmq[{self.settings.name}] {role}".encode())
+
+    def _progress(self, text: str) -> None:
+        self._say({"progress": text})
+
+    def _say(self, line: dict[str, Any]) -> None:
+        if self._ready >= 0:
+            try:
+                os.write(self._ready, json.dumps(line).encode() + b"\n")
+            except BrokenPipeError:
+                self._close_ready()
+
+    def _close_ready(self) -> None:
+        if self._ready >= 0:
+            os.close(self._ready)
+            self._ready = -1
+
+    def refuse(self, error: OrbitError) -> None:
+        """Tells whoever started the broker why it does not run."""
+        self._say(error_map(error))
+
+    def _log(self, text: str) -> None:
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        with suppress(OSError):
+            print(f"{now} orbitmq[{self.settings.name}]: {text}", file=sys.stderr, flush=True)
+
+
+def _raise_descriptor_limit() -> None:
+    """A session keeps two descriptors here; the usual soft limit of 1024 ends before the session table does."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+
+
+def main(arguments: list[str]) -> int:
+    content, ready = json.loads(arguments[0]), int(arguments[1])
+    # A pipe that nobody reads any more is an error of write here, not the end.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    supervisor: Supervisor | None = None
+    try:
+        settings = tree_settings(content.pop("store"), content)
+        supervisor = Supervisor(settings, ready)
+        return supervisor.run()
+    except OrbitError as error:
+        if supervisor is not None:
+            supervisor.refuse(error)
+        else:
+            os.write(ready, json.dumps(error_map(error)).encode() + b"\n")
+        print(f"orbitmq: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

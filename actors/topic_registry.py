@@ -1,0 +1,203 @@
+"""Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds them; the supervisor
+fills the table before anybody else lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orbitmq.errors import Full, SettingError, TopicExists, TopicNameError, UnknownTopic
+from orbitmq.native._core import ffi, lib
+from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery_report import RecoveryReport
+
+TOPIC_NONE = 0xFFFFFFFF
+PERM_READ_WRITE = 6
+NAME_MAX = 127
+# A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
+SPARE_SLOTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the table holds it; queue q has the queue slot first_slot + q."""
+
+    name: str
+    index: int
+    queues: int
+    perm: int
+    first_slot: int
+    slot_capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """Queue offsets [minimum, maximum) may be read."""
+
+    minimum: int
+    maximum: int
+
+
+class TopicRegistry:
+    def __init__(self, layout: StoreLayout, table: Any) -> None:
+        self._layout = layout
+        self._table = table
+        # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
+        self._configs: dict[str, TopicConfig] = {}
+        self._version = DataVersion()
+
+    def load(self) -> None:
+        """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died between
+        the two is finished by its successor."""
+        self._configs, self._version = load_topics(self._layout)
+        for name, config in self._configs.items():
+            queues = max(config.read_queues, config.write_queues, 1)
+            topic = self.find(name)
+            if topic is None:
+                self._add(name, queues, config.perm)
+            elif topic.queues < queues:
+                lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
+        missing = [topic for topic in self if topic.name not in self._configs]
+        for topic in missing:
+            self._describe(topic)
+        if missing:
+            self._store()
+
+    def seed(self, report: RecoveryReport) -> None:
+        """Gives queues their bounds as recovery found them, and the table the topics that only ConsumeQueues know."""
+        for name, queues in report.missing_topics:
+            self.adopt(name, queues)
+        for queue in report.queues:
+            topic = self.find(queue.topic)
+            if topic is None or queue.queue >= topic.queues:
+                topic = self.adopt(queue.topic, queue.queue + 1)
+            slot = topic.first_slot + queue.queue
+            lib.queue_recovered(self._table, slot, queue.min_offset, queue.max_offset, queue.physical_end)
+
+    def __iter__(self) -> Iterator[Topic]:
+        for index in range(lib.topics_capacity(self._table)):
+            seen = ffi.new("struct topic_seen *")
+            if lib.topic_see(self._table, index, seen):
+                yield _topic(index, seen)
+
+    def find(self, name: str) -> Topic | None:
+        encoded = name.encode()
+        index = lib.topics_find(self._table, encoded, len(encoded)) if 0 < len(encoded) <= NAME_MAX else TOPIC_NONE
+        return None if index == TOPIC_NONE else self._see(index)
+
+    def get(self, name: str) -> Topic:
+        """Raises: UnknownTopic: has .topic."""
+        topic = self.find(name)
+        if topic is None:
+            raise UnknownTopic(f"no topic {name!r} exists", hint=f"create it: orbitmq topic create {name}", topic=name)
+        return topic
+
+    def bounds(self, slot: int) -> QueueBounds:
+        seen = ffi.new("struct queue_seen *")
+        lib.queue_see(self._table, slot, seen)
+        return QueueBounds(seen.min_offset, seen.max_offset)
+
+    def create(self, name: str, queues: int, perm: int = PERM_READ_WRITE) -> Topic:
+        """A new topic, or the one that is there with the same settings, or that one with more queues.
+
+        Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
+        """
+        check_name(name)
+        if not isinstance(queues, int) or isinstance(queues, bool) or queues < 1:
+            raise SettingError(
+                f"cannot give the topic {name!r} {queues!r} queues, at least 1 is wanted", name="queues", value=queues
+            )
+        topic = self.find(name)
+        if topic is None:
+            topic = self._add(name, queues, perm)
+        elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
+            most = "" if topic.perm != perm or queues < topic.queues else f" and can grow to {topic.slot_capacity}"
+            raise TopicExists(
+                f"cannot create the topic {name!r} with {queues} queues and permission {perm}, "
+                f"it exists with {topic.queues} and {topic.perm}{most}",
+                hint="leave it as it is, or choose another name",
+                topic=name,
+                queues=topic.queues,
+                perm=topic.perm,
+            )
+        elif queues == topic.queues:
+            return topic
+        else:
+            lib.topic_set_queues(self._table, topic.index, queues)
+            topic = self._see(topic.index)
+        self._describe(topic)
+        self._store()
+        return topic
+
+    def adopt(self, name: str, queues: int) -> Topic:
+        """A topic that the log knows: made, or given the queues that the log shows. Raises: Full."""
+        topic = self.find(name)
+        if topic is None:
+            topic = self._add(name, queues, PERM_READ_WRITE)
+        elif topic.queues < queues <= topic.slot_capacity:
+            lib.topic_set_queues(self._table, topic.index, queues)
+            topic = self._see(topic.index)
+        elif queues > topic.slot_capacity:
+            raise Full(f"cannot give the topic {name!r} {queues} queues, it has room for {topic.slot_capacity}", limit="queues")
+        self._describe(topic)
+        self._store()
+        return topic
+
+    def _add(self, name: str, queues: int, perm: int) -> Topic:
+        encoded = name.encode()
+        index = ffi.new("uint32_t *")
+        for capacity in (max(2 * queues, SPARE_SLOTS), queues):
+            result = lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
+            if result in (0, 3):
+                return self._see(index[0])
+            if result == 1:
+                break
+        limit, setting = ("topics", "topic_capacity") if result == 1 else ("queues", "queue_capacity")
+        raise Full(
+            f"cannot add the topic {name!r} with {queues} queues, the table of {limit} is full",
+            hint=f"raise {setting} and restart the broker",
+            limit=limit,
+            topic=name,
+        )
+
+    def _see(self, index: int) -> Topic:
+        seen = ffi.new("struct topic_seen *")
+        assert lib.topic_see(self._table, index, seen)
+        return _topic(index, seen)
+
+    def _describe(self, topic: Topic) -> None:
+        config = self._configs.get(topic.name) or TopicConfig(topic.name)
+        self._configs[topic.name] = replace(config, perm=topic.perm, read_queues=topic.queues, write_queues=topic.queues)
+
+    def _store(self) -> None:
+        self._version = self._version.next()
+        store_topics(self._layout, self._configs, self._version)
+
+
+def check_name(name: str) -> None:
+    """Raises: TopicNameError: has .topic, and .at, the index of the forbidden byte, or .limit."""
+    encoded = name.encode() if isinstance(name, str) else b""
+    at = ffi.new("uint32_t *")
+    fault = lib.topic_name_check(encoded, len(encoded), at)
+    if fault == 1:
+        raise TopicNameError("cannot name a topic '', a name has at least 1 byte", topic=name)
+    if fault == 2:
+        text = f"cannot name a topic {name[:32]!r}..., it has {len(encoded)} bytes and the limit is {NAME_MAX}"
+        raise TopicNameError(text, topic=name, limit=NAME_MAX)
+    if fault:
+        character = encoded[: at[0]].decode(errors="ignore")
+        bad = name[len(character)]
+        raise TopicNameError(
+            f"cannot name a topic {name!r}, {bad!r} is not allowed in it",
+            hint="use letters, digits, and any of % | _ -",
+            topic=name,
+            at=at[0],
+            character=bad,
+        )
+
+
+def _topic(index: int, seen: Any) -> Topic:
+    name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
+    return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity)

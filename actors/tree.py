@@ -1,0 +1,65 @@
+"""A process's hold on the tree's shared segments: made by the supervisor, inherited over fork by every actor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.native._core import ffi, lib
+
+# native/control.h, enum tree_state
+TREE_STARTING = 1
+TREE_RUNNING = 2
+TREE_STOPPING = 3
+TREE_STOPPED = 4
+
+
+@dataclass(slots=True)
+class Tree:
+    """Pointers into this process's mappings, and the two sockets that the coordinator serves.
+
+    listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
+    keeper: this life's end of the line to the supervisor's descriptor store.
+    """
+
+    settings: TreeSettings
+    generation: int
+    control: Any
+    topics: Any
+    wake: Any
+    lanes: list[Any]
+    supervisor_pid: int
+    listener: socket.socket | None = None
+    keeper: socket.socket | None = None
+    _lane_array: Any = field(default=None, repr=False)
+
+    def attach(self, page: int) -> Any:
+        """This process's struct tree. Raises: MemoryError."""
+        self._lane_array = ffi.new("void *[]", self.lanes)
+        core = lib.tree_attach(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
+        if core == ffi.NULL:
+            raise MemoryError("struct tree")
+        return core
+
+    def positions(self) -> Any:
+        """A fresh struct positions_seen."""
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(self.control, seen)
+        return seen
+
+    def set_state(self, page: int, state: int, error: int = 0) -> None:
+        """What this process says of itself in its page."""
+        lib.supervisor_state(self.control, page, os.getpid(), state, error)
+
+    def page_error(self, page: int) -> int:
+        """The errno that a loop in C left in its page."""
+        return int(lib.supervisor_error(self.control, page))
+
+    @staticmethod
+    def open_errno() -> int:
+        """errno of the C call just before."""
+        return ffi.errno or errno.ENOMEM

@@ -1,0 +1,31 @@
+"""The CommitLog writer (native/writer.h): takes over from its predecessor or from recovery, then appends."""
+
+from __future__ import annotations
+
+from orbitmq.actors.actor import RUN_FAILED, RUN_NEED, CoreActor
+from orbitmq.actors.spec import PAGE_WRITER
+from orbitmq.actors.tree import Tree
+from orbitmq.native._core import lib
+
+
+class Writer(CoreActor):
+    kind = "writer"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree, PAGE_WRITER)
+        self._owns_log = False
+
+    def run(self, limit_ms: int) -> None:
+        if self._owns_log:
+            super().run(limit_ms)
+            return
+        # Until reput has caught up with the predecessor's log nobody knows the queues' next offsets; it may take longer
+        # than one call, so orders are looked at in between.
+        result = lib.writer_take_over(self.handle, limit_ms)
+        if result == RUN_FAILED:
+            self.fail()
+        self._owns_log = result == RUN_NEED
+
+    def step(self) -> int:
+        # A writer that was stopped before it had taken over leaves everything to the next one.
+        return super().step() if self._owns_log else 0

@@ -1,0 +1,79 @@
+"""A process's mappings of one life of a broker tree: the control block and the topic table read-only, the wake words writable."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+from typing import Any
+
+from orbitmq.errors import BrokerStopped, TimedOut
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm import runtime
+from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
+
+
+class Attachment:
+    """Everything a client maps of a tree. Whoever uses an address or pointer keeps the attachment.
+
+    Raises: BrokerStopped: the tree ended meanwhile; BrokerNotRunning, ProtocolError: its segments are gone, or of another version.
+    """
+
+    def __init__(self, description: runtime.Description) -> None:
+        self.description = description
+        self.pid = os.getpid()
+        try:
+            self.supervisor_fd = os.pidfd_open(description.pid)
+        except ProcessLookupError:
+            self.supervisor_fd = -1
+            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name) from None
+        # The pidfd first, the start time after it: else both could belong to different processes under one number.
+        if not runtime.lives(description):
+            os.close(self.supervisor_fd)
+            self.supervisor_fd = -1
+            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name)
+        generation = description.generation
+        self._control = attach_segment(segment_name(generation, "ctl"), SegmentKind.CONTROL)
+        self._topics = attach_segment(segment_name(generation, "top"), SegmentKind.TOPICS)
+        self._wake = attach_segment(segment_name(generation, "wak"), SegmentKind.WAKE, writable=True)
+        self.control: Any = ffi.cast("struct control *", self._control.pointer)
+        self.topics: Any = ffi.cast("struct topics *", self._topics.pointer)
+        self.wake: Any = ffi.cast("struct wake *", self._wake.pointer)
+        self.control_address = self._control.address
+        self.topics_address = self._topics.address
+        self.wake_address = self._wake.address
+
+    @property
+    def generation(self) -> int:
+        return self.description.generation
+
+    @property
+    def store(self) -> str:
+        """Root of the store."""
+        return self.description.store
+
+    def alive(self) -> bool:
+        """True while the supervisor runs and has not been told to stop."""
+        if self.supervisor_fd < 0 or lib.control_tree_state(self.control) >= 3:
+            return False
+        poll = select.poll()
+        poll.register(self.supervisor_fd, select.POLLIN)
+        return not poll.poll(0)
+
+    def wait_ended(self, timeout: float) -> None:
+        """Waits, seconds, until the supervisor has ended. Raises: TimedOut."""
+        poll = select.poll()
+        poll.register(self.supervisor_fd, select.POLLIN)
+        if not poll.poll(timeout * 1000):
+            name = self.description.name
+            raise TimedOut(f"the broker {name!r} did not stop within {timeout:g} s", hint="raise the timeout", broker=name)
+
+    def settings(self) -> Any:
+        """struct settings, read-only."""
+        return lib.control_settings(self.control)
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "supervisor_fd", -1)
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.close(descriptor)

@@ -1,0 +1,139 @@
+"""The client of a running broker: topics and status, and the maker of producers and consumers."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from orbitmq.client.connection import Connection
+from orbitmq.client.status import Status, read_status
+from orbitmq.client.topic_table import TopicInfo, TopicTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orbitmq.client.consumer import Consumer
+    from orbitmq.client.producer import Producer
+
+
+class Client:
+    """A connection to the broker `name`. Usable from several threads; a forked child connects anew by itself, and so does
+    everybody after the death of the coordinator.
+
+    Args:
+        name: the broker's; None: $ORBITMQ_BROKER, else "default".
+        timeout: seconds that a question to the broker may wait for its answer, connecting included.
+
+    Raises: BrokerNotRunning: none answers under the name; SettingError: no name.
+    """
+
+    def __init__(self, name: str | None = None, *, timeout: float = 5.0) -> None:
+        self._connection = Connection(name, timeout)
+        self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+        # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
+        self._connection.ask("hello", pid=os.getpid())
+
+    @property
+    def name(self) -> str:
+        return self._connection.name
+
+    @property
+    def connection(self) -> Connection:
+        """What producers and consumers stand on."""
+        return self._connection
+
+    def create_topic(self, name: str, queues: int = 8) -> TopicInfo:
+        """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its room.
+
+        Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no room.
+        """
+        made = self._connection.ask("create_topic", name=name, queues=queues)
+        return TopicInfo(made["name"], made["queues"], made["perm"])
+
+    def topics(self) -> list[TopicInfo]:
+        """All topics, by name."""
+        return [entry.info for entry in TopicTable(self._connection.attachment)]
+
+    def status(self) -> Status:
+        """The whole tree: actors, positions, topics, groups with their lag, sessions."""
+        return read_status(self._connection.attachment, self._connection.ask)
+
+    def stop_broker(self) -> None:
+        """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""
+        attachment = self._connection.attachment
+        self._connection.ask("stop")
+        attachment.wait_ended(self._connection.timeout)
+
+    def producer(
+        self,
+        *,
+        window: int = 8192,
+        message_max: int = 256 * 1024,
+        on_full: Literal["wait", "error"] = "wait",
+        timeout: float = 30.0,
+        durability: Literal["appended", "flushed"] = "appended",
+    ) -> Producer:
+        """A producer with a session of its own; several threads may share it.
+
+        Args:
+            window: messages in flight at most.
+            message_max: largest record, bytes; sizes the session's ring.
+            on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
+            timeout: seconds that a send waits unless it says otherwise.
+            durability: what a receipt waits for unless a send says otherwise.
+
+        Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
+        """
+        from orbitmq.client.producer import Producer
+
+        made = Producer(
+            self._connection, window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability
+        )
+        self._made.add(made)
+        return made
+
+    def consumer(
+        self,
+        group: str | None = None,
+        topics: Sequence[str] = (),
+        *,
+        tags: str | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+        batch: int = 1000,
+    ) -> Consumer:
+        """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored offsets.
+
+        Args:
+            tags: only messages with these: "a || b"; None: all.
+            start: where a group begins in a queue that it has not consumed of.
+            batch: messages fetched at once by iteration and poll.
+
+        Raises: UnknownTopic, GroupNameError, SettingError; BrokerNotRunning; Full: no session could be opened.
+        """
+        from orbitmq.client.consumer import Consumer
+
+        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch)
+        self._made.add(made)
+        return made
+
+    def close(self) -> None:
+        """Closes the producers and consumers made from this client, then the connection. Calling it again changes nothing."""
+        for made in list(self._made):
+            made.close()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def connect(name: str | None = None, *, timeout: float = 5.0) -> Client:
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"); see Client.
+
+    Raises: BrokerNotRunning: none answers under the name.
+    """
+    return Client(name, timeout=timeout)

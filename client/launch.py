@@ -1,0 +1,79 @@
+"""Starting a broker tree as a program of its own, and hearing from it whether it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from orbitmq.errors import BrokerBroken
+from orbitmq.shm.frames import error_raised
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A tree that runs. process is its supervisor, a child of this process."""
+
+    process: subprocess.Popen[bytes]
+    name: str
+    generation: int
+    store: str
+
+
+def start_tree(
+    store: str,
+    options: dict[str, Any],
+    *,
+    errors_to: int | IO[Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Started:
+    """Starts the supervisor and waits until every actor runs.
+
+    Args:
+        store: root of the store; made when it is missing.
+        options: settings of actors/settings.py, by name.
+        errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
+        progress: called with lines about the recovery.
+
+    Raises: what the supervisor met: SettingError, StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported,
+        CorruptRecord ...; BrokerBroken: it died without a word.
+    """
+    reader, writer = os.pipe()
+    arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps({"store": store, **options}), str(writer)]
+    try:
+        # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
+        process = subprocess.Popen(
+            arguments, pass_fds=(writer,), start_new_session=True, stdin=subprocess.DEVNULL, stderr=errors_to
+        )
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    try:
+        with os.fdopen(reader, "rb") as lines:
+            for line in lines:
+                content = json.loads(line)
+                if "ready" in content:
+                    ready = content["ready"]
+                    return Started(process, ready["name"], ready["generation"], ready["store"])
+                if "error" in content:
+                    process.wait()
+                    raise error_raised(content)
+                if progress is not None:
+                    progress(content["progress"])
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    code = process.wait()
+    raise BrokerBroken(
+        f"cannot start the broker on {store}, its supervisor ended with code {code}",
+        hint="see its error output",
+        store=store,
+        code=code,
+    )

@@ -1,0 +1,192 @@
+"""What a running tree looks like: everything that `orbitmq status` shows, as records. Positions and counters are fresh words read
+while the tree runs, not a consistent whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from orbitmq.client.attachment import Attachment
+from orbitmq.client.topic_table import TopicTable
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.counters import ActorPage
+
+ACTORS_MAX = 32
+TREE_STATES = {1: "starting", 2: "running", 3: "stopping", 4: "stopped"}
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ActorStatus:
+    """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of it.
+
+    heartbeat_age_ms: since it last looked up from its work. quantiles: of its histogram (writer: messages a batch; flush:
+    microseconds a sync), by quantile; empty when nothing was recorded.
+    """
+
+    name: str
+    state: str
+    pid: int
+    epoch: int
+    error: int
+    heartbeat_age_ms: int
+    counters: dict[str, int]
+    quantiles: dict[float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Physical offsets, bytes. The errors are errnos that stopped a position, or 0."""
+
+    wrote: int
+    flushed: int
+    reput: int
+    confirmed: int
+    allocated: int
+    min_offset: int
+    wrote_error: int
+    flushed_error: int
+    allocated_error: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """Queue offsets [min_offset, max_offset) can be read."""
+
+    queue: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    name: str
+    perm: int
+    queues: tuple[QueueStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    pid: int
+    slot: int
+    topics: tuple[str, ...]
+    queues: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQueueStatus:
+    """committed is a queue offset, lag_messages counts the messages from there to the queue's end."""
+
+    topic: str
+    queue: int
+    committed: int
+    lag_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    name: str
+    epoch: int
+    members: tuple[MemberStatus, ...]
+    queues: tuple[GroupQueueStatus, ...]
+
+    @property
+    def lag_messages(self) -> int:
+        return sum(queue.lag_messages for queue in self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A client's session: window messages in flight and a ring of sq_capacity bytes, or room for queue_capacity queues."""
+
+    slot: int
+    epoch: int
+    pid: int
+    window: int
+    sq_capacity: int
+    queue_capacity: int
+    message_max: int
+    closing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A tree. state: "starting", "running", "stopping", "stopped"."""
+
+    name: str
+    state: str
+    pid: int
+    generation: int
+    store: str
+    version: str
+    flush: str
+    flush_interval_ms: int
+    positions: Positions
+    actors: tuple[ActorStatus, ...]
+    topics: tuple[TopicStatus, ...]
+    groups: tuple[GroupStatus, ...]
+    sessions: tuple[SessionStatus, ...]
+
+
+def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
+    """Looks at the tree; `ask` puts an operation to the coordinator."""
+    told = ask("status")
+    settings = attachment.settings()
+    return Status(
+        name=attachment.description.name,
+        state=TREE_STATES.get(lib.control_tree_state(attachment.control), "unknown"),
+        pid=attachment.description.pid,
+        generation=attachment.generation,
+        store=attachment.store,
+        version=attachment.description.version,
+        flush="batch" if settings.flush_every_batch else "timed",
+        flush_interval_ms=int(settings.flush_interval_ms),
+        positions=read_positions(attachment),
+        actors=read_actors(attachment),
+        topics=read_topics(attachment),
+        groups=tuple(_group(group) for group in told["groups"]),
+        sessions=tuple(SessionStatus(**session) for session in told["sessions"]),
+    )
+
+
+def read_positions(attachment: Attachment) -> Positions:
+    seen = ffi.new("struct positions_seen *")
+    lib.control_positions(attachment.control, seen)
+    return Positions(**{name: int(getattr(seen, name)) for name in Positions.__dataclass_fields__})
+
+
+def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
+    """Every process of the tree that has ever lived, in the order of their pages."""
+    now_ms = int(lib.clock_ms())
+    found = []
+    for index in range(ACTORS_MAX):
+        page = ActorPage(lib.control_actor(attachment.control, index))
+        seen = page.read()
+        if not seen.epoch:
+            continue
+        quantiles = {q: page.quantile(q) for q in QUANTILES} if page.samples() else {}
+        age = max(0, now_ms - seen.heartbeat_ms) if seen.heartbeat_ms else 0
+        found.append(
+            ActorStatus(seen.name, seen.state.name.lower(), seen.pid, seen.epoch, seen.error, age, seen.counters, quantiles)
+        )
+    return tuple(found)
+
+
+def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
+    table = TopicTable(attachment)
+    return tuple(
+        TopicStatus(
+            topic.name, topic.perm, tuple(QueueStatus(queue, *table.bounds(topic, queue)) for queue in range(topic.queues))
+        )
+        for topic in table
+    )
+
+
+def _group(content: dict[str, Any]) -> GroupStatus:
+    members = tuple(
+        MemberStatus(each["pid"], each["slot"], tuple(each["topics"]), tuple((topic, queue) for topic, queue in each["queues"]))
+        for each in content["members"]
+    )
+    queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
+    return GroupStatus(content["name"], content["epoch"], members, queues)

@@ -1,0 +1,126 @@
+"""The CommitLog writer, a step at a time: ends of files, disks without room, and what a successor finds."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+
+import pipeline as p
+from pipeline import run
+
+from orbitmq.native._core import ffi, lib
+
+
+def test_a_record_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
+    """Method: files of 64 KiB, bodies of seeded sizes; `records` checks each blank marker's length."""
+    rng = random.Random(9)
+    with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10, files=8) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1024)
+        bodies = [rng.randbytes(rng.randrange(100, 9000)) for _ in range(60)]
+        for body in bodies:
+            session.send(p.message(body))
+        run(handler, writer)
+        records = tree.records()
+        assert [bytes(record.body) for record in records] == bodies
+        assert tree.wrote > 2 * (64 << 10)
+        for record in records:
+            assert record.physical_offset % (64 << 10) + record.size + 8 <= 64 << 10
+
+
+def test_it_waits_for_the_next_file_and_goes_on(tmp_path: Path) -> None:
+    """Goal: no file is no verdict yet; the file's arrival is enough."""
+    with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        for _ in range(10):
+            session.send(p.message(bytes(12000)))
+        run(handler, writer)
+        assert session.completed == 5
+        tree.allocate()
+        run(handler, writer)
+        assert session.completed == 10
+        assert {verdict.code for verdict in session.verdicts()} == {p.APPENDED}
+
+
+def test_a_full_disk_is_an_answer_and_passes(tmp_path: Path) -> None:
+    """Goal: while no file can be made each send is refused with the errno; when one is there, sends succeed again."""
+    with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        for _ in range(8):
+            session.send(p.message(bytes(12000)))
+        lib.control_set_allocated(tree.control, 64 << 10, errno.ENOSPC)
+        run(handler, writer)
+        codes = [(verdict.code, verdict.detail) for verdict in session.verdicts()]
+        assert codes == [(p.APPENDED, 0)] * 5 + [(p.STORE_FULL, errno.ENOSPC)] * 3
+        tree.allocate()
+        session.send(p.message(bytes(12000)))
+        run(handler, writer)
+        assert session.verdict(9).code == p.APPENDED
+        assert len(tree.records()) == 6
+
+
+def test_store_timestamps_never_go_back(tmp_path: Path) -> None:
+    """Method: a commit record from the future, as a clock set back leaves it."""
+    future = 4_000_000_000_000
+    with p.pipeline(tmp_path) as tree:
+        lib.control_recovered(tree.control, 0, 0, 0, 0, tree.file_size, future)
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"x"), p.message(b"y"))
+        run(handler, writer)
+        assert [record.store_ms for record in tree.records()] == [future, future]
+
+
+def test_a_successor_zeroes_what_was_not_committed(tmp_path: Path) -> None:
+    """Goal: bytes of a batch that never happened cannot come back in a later recovery."""
+    with p.pipeline(tmp_path, files=2) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"kept"))
+        run(handler, writer)
+        end = tree.wrote
+        path = tree.layout.log_file(0)
+        with path.open("r+b") as file:
+            file.seek(end)
+            file.write(b"\xda" * 70_000)
+        # reput has not indexed `kept` yet, so the takeover does not end; the zeroing comes first.
+        successor = lib.writer_open(tree.tree(2))
+        assert lib.writer_take_over(successor, 1) == 0
+        content = path.read_bytes()
+        assert content[end:] == bytes(len(content) - end)
+        assert len(tree.records()) == 1
+
+
+def test_flush_moves_only_the_flushed_position(tmp_path: Path) -> None:
+    """Goal: a step syncs up to the wrote position, over a file's end too."""
+    with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10, files=4) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        flush = lib.flush_open(tree.tree(3))
+        for _ in range(12):
+            session.send(p.message(bytes(12000)))
+        run(handler, writer)
+        seen = ffi.new("struct positions_seen *")
+        assert lib.flush_step(flush) == tree.wrote
+        lib.control_positions(tree.control, seen)
+        assert seen.flushed == seen.wrote == tree.wrote
+        assert lib.flush_step(flush) == 0
+
+
+def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path) -> None:
+    """Method: the file to be synced is gone. The position stays, the error stands, later durable sends are refused."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        flush = lib.flush_open(tree.tree(3))
+        session.send(p.message(b"x"))
+        run(handler, writer)
+        path = tree.layout.log_file(0)
+        hidden = path.with_suffix(".away")
+        path.rename(hidden)
+        assert lib.flush_step(flush) == 0
+        hidden.rename(path)
+        assert lib.flush_step(flush) == 0
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(tree.control, seen)
+        assert (seen.flushed, seen.flushed_error) == (0, errno.ENOENT)
+        session.send(p.message(b"durable"), flags=p.SEND_FLUSH)
+        session.send(p.message(b"appended"))
+        run(handler, writer)
+        assert [verdict.code for verdict in session.verdicts()] == [p.APPENDED, 8, p.APPENDED]
