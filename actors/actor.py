@@ -101,7 +101,8 @@ class CoreActor(Actor):
 
 
 class Stopping:
-    """Becomes true with the supervisor's SIGTERM. Ctrl-C in a terminal reaches the whole group; only the supervisor heeds it."""
+    """Becomes true with the supervisor's SIGTERM. Ctrl-C in a terminal reaches the whole group; only the supervisor
+    heeds it."""
 
     def __init__(self) -> None:
         self._asked = False

@@ -1,9 +1,8 @@
 """Who gets which queues: RocketMQ's average strategy, made sticky.
 
 RocketMQ gives each of m members of a group n // m of a topic's n queues, and one more to the first n % m, as one run of
-neighbours. The numbers here are the same; which queues they are is not, because a queue stays with the member that has it as long
-as that member is not over its share: every move costs the group a fence and perhaps repeated work.
-"""
+neighbours. The numbers here are the same; which queues they are is not, because a queue stays with the member that
+has it as long as that member is not over its share: every move costs the group a fence and perhaps repeated work."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ def assign(queues: int, members: Sequence[str], before: Mapping[int, str], load:
         if owner in kept:
             kept[owner].append(queue)
     share, odd = divmod(queues, len(members))
-    # The odd queues stay with those that have most already, so that fewest move; then with those that have least elsewhere.
+    # The odd queues stay with those that have most already, so that fewest move; then with those that have least
+    # elsewhere.
     order = sorted(range(len(members)), key=lambda at: (-len(kept[members[at]]), load.get(members[at], 0), at))
     quota = {members[at]: share + (rank < odd) for rank, at in enumerate(order)}
     result = {member: kept[member][: quota[member]] for member in members}

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from orbitmq.actors.spec import ChildSpec
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 
-# The supervisor's loop wakes on these; a child must not run the supervisor's Python handlers for them before it has its own.
+# The supervisor's loop wakes on these; a child must not run the supervisor's Python handlers for them before it has
+# its own.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -98,10 +100,10 @@ def _child(main: Callable[[], int], parent: int, keep: set[int]) -> None:
 
 
 def _close_others(keep: set[int]) -> None:
-    """Closes what came over by the fork alone. The supervisor keeps sessions for the coordinator; an actor that held copies
-    would keep them alive after their end."""
-    for entry in os.listdir("/proc/self/fd"):
-        descriptor = int(entry)
+    """Closes what came over by the fork alone. The supervisor keeps sessions for the coordinator; an actor that held
+    copies would keep them alive after their end."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        descriptor = int(entry.name)
         if descriptor > 2 and descriptor not in keep:
             with suppress(OSError):
                 os.close(descriptor)

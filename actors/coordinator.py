@@ -1,8 +1,8 @@
-"""The coordinator: answers the control socket, owns topics, sessions and groups. Plain Python; no message passes through it.
+"""The coordinator: answers the control socket, owns topics, sessions and groups. Plain Python; no message passes
+through it.
 
-Its death costs nobody more than a wait: the supervisor holds the socket and the sessions' descriptors, tables and epochs are in shared
-memory, groups and topics in files.
-"""
+Its death costs nobody more than a wait: the supervisor holds the socket and the sessions' descriptors, tables and
+epochs are in shared memory, groups and topics in files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Coordinator(Actor):
         return self._serve(0)
 
     def drain(self) -> None:
-        """Nobody is answered any more; commits made until now are kept for the supervisor, who writes them after the last flush."""
+        """Nobody is answered any more; commits made until now are kept for the supervisor, who writes them after the
+        last flush."""
         self.groups.collect()
         self.offsets.leave()
 

@@ -1,8 +1,9 @@
 """The descriptor store: keeps the coordinator's descriptors in the supervisor, so that they outlive a coordinator.
 
-A session is a memfd without a name; the broker's actors open it as /proc/<supervisor>/fd/<descriptor>, and its client's death
-is watched through a pidfd. Were they the coordinator's alone, its death would end every session. So each is handed over a
-socket pair (SOCK_SEQPACKET, one message a datagram, msgpack) under a key, and a new coordinator takes them all out again.
+A session is a memfd without a name; the broker's actors open it as /proc/<supervisor>/fd/<descriptor>, and its
+client's death is watched through a pidfd. Were they the coordinator's alone, its death would end every session. So
+each is handed over a socket pair (SOCK_SEQPACKET, one message a datagram, msgpack) under a key, and a new coordinator
+takes them all out again.
 
     question   ["put", key]  + descriptors      answer  ["put", key, descriptor numbers here]
                ["drop", key]                            ["drop", key]

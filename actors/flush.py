@@ -1,8 +1,8 @@
-"""The flush service: the log's fdatasync (native/flush.h), its next file, and beside it, in a second thread, the slow duties.
+"""The flush service: the log's fdatasync (native/flush.h), its next file, and beside it, in a second thread, the slow
+duties.
 
-Those are: every few seconds sync what changed of the ConsumeQueues and the index, then write the checkpoint. They would hold up who
-waits for the log, and C gives the interpreter up while it syncs, so a thread is enough.
-"""
+Those are: every few seconds sync what changed of the ConsumeQueues and the index, then write the checkpoint. They
+would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Flush(CoreActor):
             self._record(self._positions)
 
     def need(self) -> None:
-        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried again."""
+        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried
+        again."""
         seen = self.tree.positions()
         start = int(seen.allocated)
         size = self.tree.settings.files.log_file_size
@@ -52,7 +53,8 @@ class Flush(CoreActor):
             lib.control_set_allocated(self.tree.control, start + size, 0)
 
     def drain(self) -> None:
-        """Everybody else has stopped: what is written now is all, and what is synced here is what the next start finds."""
+        """Everybody else has stopped: what is written now is all, and what is synced here is what the next start
+        finds."""
         self._ended.set()
         if self._duty.is_alive():
             self._duty.join()

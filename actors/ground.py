@@ -1,5 +1,5 @@
-"""What a tree stands on: the store's lock, the control socket, the segments, the tables filled from the store. Taken in this
-order, left in reverse; whatever a dead tree left behind is removed on the way in."""
+"""What a tree stands on: the store's lock, the control socket, the segments, the tables filled from the store. Taken
+in this order, left in reverse; whatever a dead tree left behind is removed on the way in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import secrets
+import select
 import socket
 import time
 from contextlib import suppress
@@ -14,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orbitmq import __version__
 from orbitmq.actors.offsets import keep_at_stop
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.settings import TreeSettings
@@ -30,6 +30,7 @@ from orbitmq.store.recovery_report import RecoveryReport
 
 # A tree that was killed this moment holds its lock until the last of its actors is gone.
 LOCK_PATIENCE_S = 3.0
+LOCK_LOOK_MS = 5
 
 
 @dataclass(slots=True)
@@ -50,8 +51,8 @@ class Ground:
     def take(cls, settings: TreeSettings) -> Ground:
         """Takes the store and the name, and clears away what dead trees of either left.
 
-        Raises: StoreLocked, StoreSettings, StoreUnsupported, StoreVersion; SettingError: another broker runs under the name.
-        """
+        Raises: StoreLocked, StoreSettings, StoreUnsupported, StoreVersion; SettingError: another broker runs under
+        the name."""
         lock = _lock(settings)
         try:
             settings.layout.open(settings.files)
@@ -88,13 +89,14 @@ class Ground:
         ticks = runtime.start_ticks(os.getpid())
         assert ticks is not None
         description = runtime.Description(
-            self.settings.name, os.getpid(), ticks, str(self.settings.layout.root), self.generation, __version__
+            self.settings.name, os.getpid(), ticks, str(self.settings.layout.root), self.generation, runtime.version()
         )
         runtime.write_description(description)
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
     def close_cleanly(self) -> None:
-        """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and indexed."""
+        """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and
+        indexed."""
         seen = self.tree.positions()
         if self.settings.read_only or not seen.wrote == seen.flushed == seen.reput:
             return
@@ -130,7 +132,7 @@ def _lock(settings: TreeSettings) -> StoreLock:
             if not dead or time.monotonic() > deadline:
                 raise
             # The supervisor is dead and its actors are dying; there is nothing to wait on but the lock itself.
-            time.sleep(0.005)
+            select.poll().poll(LOCK_LOOK_MS)
 
 
 def _remove_dead_tree(settings: TreeSettings) -> None:
@@ -148,7 +150,7 @@ def _take_name(settings: TreeSettings) -> socket.socket:
         before = runtime.read_description(settings.name)
         if before is not None and runtime.lives(before):
             raise SettingError(
-                f"cannot name this broker {settings.name!r}, one on the store {before.store} (process {before.pid}) has the name",
+                f"cannot name this broker {settings.name!r}: process {before.pid} has the name, for {before.store}",
                 hint="choose another name, or stop that broker",
                 name="name",
                 value=settings.name,
@@ -165,7 +167,7 @@ def _take_name(settings: TreeSettings) -> socket.socket:
         ticks = runtime.start_ticks(os.getpid())
         assert ticks is not None
         store = str(settings.layout.root)
-        runtime.write_description(runtime.Description(settings.name, os.getpid(), ticks, store, 0, __version__))
+        runtime.write_description(runtime.Description(settings.name, os.getpid(), ticks, store, 0, runtime.version()))
         return listener
     finally:
         os.close(folder)

@@ -1,13 +1,12 @@
 """The groups of a running tree: epochs in shared memory, offset words in the members' sessions, membership in a file.
 
-A rebalance goes: raise the epoch; fence; read every member's offset words that carry the epoch before; hand out queues; write
-orbitmq/groups; wake the members. A commit stores its word, fences and rereads the epoch, so that either it is read here or its
-member learns that it did not count.
+A rebalance goes: raise the epoch; fence; read every member's offset words that carry the epoch before; hand out
+queues; write orbitmq/groups; wake the members. A commit stores its word, fences and rereads the epoch, so that either
+it is read here or its member learns that it did not count.
 
-The file is a coordinator's memory, not a store's: it holds for one generation, and is not synced. It names the epoch it was written
-for. A successor that finds another one in shared memory knows that the rebalance was cut short: it reads the words that carry the
-file's epoch, which nobody could overwrite since, and goes through it again.
-"""
+The file is a coordinator's memory, not a store's: it holds for one generation, and is not synced. It names the epoch
+it was written for. A successor that finds another one in shared memory knows that the rebalance was cut short: it
+reads the words that carry the file's epoch, which nobody could overwrite since, and goes through it again."""
 
 from __future__ import annotations
 
@@ -98,7 +97,8 @@ class GroupRegistry:
         return self.assignment(session, name)
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
-        """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...]}; word i belongs to the i-th.
+        """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...]}; word i belongs to
+        the i-th.
 
         Raises: Fenced: the session is no member of the group.
         """
@@ -130,8 +130,8 @@ class GroupRegistry:
             self._collect(group)
 
     def _collect(self, group: Group) -> None:
-        """Offset words count only with the epoch that the assignment was made for: an older one belongs to a queue that the
-        member had before."""
+        """Offset words count only with the epoch that the assignment was made for: an older one belongs to a queue
+        that the member had before."""
         for member in group.members.values():
             session = self._session(member)
             if session is None:
@@ -165,8 +165,8 @@ class GroupRegistry:
                 session.ring()
 
     def _fix_starts(self, group: Group) -> None:
-        """Gives each queue that the group has never seen its start, once: were it left to whoever gets the queue next, "latest" would
-        skip what came between two members."""
+        """Gives each queue that the group has never seen its start, once: were it left to whoever gets the queue
+        next, "latest" would skip what came between two members."""
         # A queue that a topic got later holds nothing that the group chose not to see, so it starts at its beginning.
         known = {topic.name for topic in self._topics_of(group) if self._offsets.knows(group.name, topic.name)}
         for member_id, queues in group.assigned.items():
@@ -189,7 +189,8 @@ class GroupRegistry:
         return int(lib.group_epoch(self._tree.control, group.index))
 
     def _free_index(self) -> int:
-        """An index that no group has; else that of a group without members, whose offsets are in the table of offsets."""
+        """An index that no group has; else that of a group without members, whose offsets are in the table of
+        offsets."""
         used = {group.index for group in self._groups.values()}
         for index in range(GROUPS_MAX):
             if index not in used:

@@ -43,7 +43,8 @@ class Group:
         return {queue: member for member, queues in self.assigned.items() for queue in queues}
 
     def assign(self, queues: Mapping[str, int]) -> None:
-        """Hands out the queues of all topics anew. queues: how many each topic has; a topic that is missing has none."""
+        """Hands out the queues of all topics anew. queues: how many each topic has; a topic that is missing has
+        none."""
         before = self.owners()
         fresh: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for topic in sorted({topic for member in self.members.values() for topic in member.topics}):
@@ -52,9 +53,9 @@ class Group:
             load = {member: len(taken) for member, taken in fresh.items()}
             for member, taken in assign(queues.get(topic, 0), takers, held, load).items():
                 fresh[member] += [(topic, queue) for queue in taken]
-        for member_id, taken in fresh.items():
+        for member_id, queues_taken in fresh.items():
             # Words beyond the session's end do not exist; join refuses sessions that could come to this.
-            fresh[member_id] = taken[: self.members[member_id].capacity]
+            fresh[member_id] = queues_taken[: self.members[member_id].capacity]
         self.assigned = fresh
 
     def packed(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""What actors tell the supervisor: that they run, or why they cannot. One pipe for all, a line of JSON a message; lines are
-shorter than PIPE_BUF, so the kernel keeps them whole."""
+"""What actors tell the supervisor: that they run, or why they cannot. One pipe for all, a line of JSON a message;
+lines are shorter than PIPE_BUF, so the kernel keeps them whole."""
 
 from __future__ import annotations
 

@@ -62,12 +62,13 @@ class Offsets:
         return entries
 
     def store(self, snapshot: config.Offsets) -> None:
-        """Replaces the file. The caller has seen that all which the snapshot speaks of is on disk: an offset past the end of a
-        recovered log would skip what is written there next."""
+        """Replaces the file. The caller has seen that all which the snapshot speaks of is on disk: an offset past the
+        end of a recovered log would skip what is written there next."""
         config.store_offsets(self._layout, snapshot)
 
     def leave(self) -> None:
-        """At a stop: the offsets wait in a file of their own until the log has been flushed to its end (keep_at_stop)."""
+        """At a stop: the offsets wait in a file of their own until the log has been flushed to its end
+        (keep_at_stop)."""
         entries = [[topic, group, list(queues.items())] for (topic, group), queues in self.snapshot().items()]
         _at_stop(self._layout).write_bytes(msgpack.packb(entries))
 

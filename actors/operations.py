@@ -7,7 +7,6 @@ import signal
 from dataclasses import asdict
 from typing import Any
 
-from orbitmq import __version__
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
@@ -15,13 +14,14 @@ from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, ProtocolError
+from orbitmq.shm import runtime
 
 Answer = tuple[Any, tuple[int, ...]]
 
 
 class Operations:
-    """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value, with
-    descriptors if it sends some. Raises what the client is to raise."""
+    """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value,
+    with descriptors if it sends some. Raises what the client is to raise."""
 
     def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
         self._tree = tree
@@ -36,7 +36,7 @@ class Operations:
         operation = _OPERATIONS.get(name) if isinstance(name, str) else None
         if operation is None:
             raise ProtocolError(
-                f"cannot do {name!r}, version {__version__} of the broker knows no such operation", operation=name
+                f"cannot do {name!r}, version {runtime.version()} of the broker knows no such operation", operation=name
             )
         try:
             answer = operation(self, peer, question)
@@ -54,7 +54,7 @@ class Operations:
             )
         settings = self._tree.settings
         return {
-            "version": __version__,
+            "version": runtime.version(),
             "name": settings.name,
             "generation": self._tree.generation,
             "supervisor": self._tree.supervisor_pid,

@@ -1,4 +1,5 @@
-"""One connection to the control socket, as the coordinator sees it: who it is, what has come in, what has not gone out yet."""
+"""One connection to the control socket, as the coordinator sees it: who it is, what has come in, what has not gone
+out yet."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import socket
 import struct
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import BrokerError, ProtocolError
@@ -20,7 +22,8 @@ UNSENT_MAX = 32 << 20
 class Peer:
     """A client process's connection.
 
-    Raises (from the constructor): BrokerError: the process is another user's or in another pid namespace, or is gone already.
+    Raises (from the constructor): BrokerError: the process is another user's or in another pid namespace, or is gone
+    already.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -97,9 +100,9 @@ class Peer:
     def _check_namespace(self) -> None:
         """Lock words and pidfds name processes by number, so all live in one pid namespace."""
         try:
-            same = os.stat(f"/proc/{self.pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino
+            same = Path(f"/proc/{self.pid}/ns/pid").stat().st_ino == Path("/proc/self/ns/pid").stat().st_ino
         except OSError:
-            same = self.pid != 0 and os.path.exists(f"/proc/{self.pid}")
+            same = self.pid != 0 and Path(f"/proc/{self.pid}").exists()
         if not same:
             raise BrokerError(
                 "cannot serve a process of another pid namespace",

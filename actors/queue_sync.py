@@ -1,5 +1,5 @@
-"""Makes ConsumeQueues and IndexFiles durable, and the checkpoint after them: store timestamps below which everything is on disk. It
-only shortens the next recovery; the log is the truth."""
+"""Makes ConsumeQueues and IndexFiles durable, and the checkpoint after them: store timestamps below which everything
+is on disk. It only shortens the next recovery; the log is the truth."""
 
 from __future__ import annotations
 

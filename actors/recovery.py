@@ -1,5 +1,5 @@
-"""Runs the store's recovery in a process of its own, once, before any actor: a crash in it, or the memory that it took, stays
-with it. The report comes back through a pipe, with lines of progress before it."""
+"""Runs the store's recovery in a process of its own, once, before any actor: a crash in it, or the memory that it
+took, stays with it. The report comes back through a pipe, with lines of progress before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tree's segments: which there are, how large, and what stands in them at first. Made and removed by the supervisor alone."""
+"""The tree's segments: which there are, how large, and what stands in them at first. Made and removed by the
+supervisor alone."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Segments:
 
 
 def _check_room(need: int) -> None:
-    """The whole need at once: the first segments must not take what the last ones miss, and the error names what it takes."""
+    """The whole need at once: the first segments must not take what the last ones miss, and the error names what it
+    takes."""
     free = shared_memory_free()
     if free < need:
         raise StoreFull(

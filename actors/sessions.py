@@ -1,10 +1,10 @@
 """Sessions: memory that one client writes, made here, kept in the supervisor, watched by the death of its client.
 
 Life of a slot:  free -> ready -> closing -> drained -> settled -> free.
-A client's close or death makes it closing; its handler empties the submission ring and says drained; when the lane has passed
-what the session put into it, no process will write to its entry any more, and the slot may be used again under the next epoch.
-A session without a submission ring goes from closing to free at once: whoever still maps it learns from its epoch.
-"""
+A client's close or death makes it closing; its handler empties the submission ring and says drained; when the lane
+has passed what the session put into it, no process will write to its entry any more, and the slot may be used again
+under the next epoch. A session without a submission ring goes from closing to free at once: whoever still maps it
+learns from its epoch."""
 
 from __future__ import annotations
 
@@ -71,9 +71,8 @@ class Session:
 class Sessions:
     """The session table's owner.
 
-    watch is called with the pidfd of each client process that gets its first session, forget when its last is gone; ended with
-    each session before its memory goes, so that offset words can still be read.
-    """
+    watch is called with the pidfd of each client process that gets its first session, forget when its last is gone;
+    ended with each session before its memory goes, so that offset words can still be read."""
 
     def __init__(
         self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[int, int], None], forget: Callable[[int], None],
@@ -92,8 +91,8 @@ class Sessions:
         return iter(self._sessions.values())
 
     def restore(self) -> list[Session]:
-        """Takes over what a predecessor had: every session that the supervisor still keeps. Returns those whose end had begun,
-        for the caller to close."""
+        """Takes over what a predecessor had: every session that the supervisor still keeps. Returns those whose end
+        had begun, for the caller to close."""
         ending = []
         for kept in self._keeper.items():
             slot, epoch = (int(part) for part in kept.key.split("."))

@@ -66,16 +66,16 @@ _ALLOWED: dict[str, tuple[int, int]] = {
 
 
 def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
-    """Settings from plain values, as they come from a command line or a keyword list. Sizes that a store has already are
-    taken from it.
+    """Settings from plain values, as they come from a command line or a keyword list. Sizes that a store has already
+    are taken from it.
 
     Raises: SettingError: one that does not exist, or a value that cannot be; has .name and .value. StoreVersion.
     """
     own = {each.name for each in fields(TreeSettings)} - {"layout", "files"}
     of_files = {each.name for each in fields(StoreSettings)}
-    for name in options:
+    for name, value in options.items():
         if name not in own | of_files:
-            raise _refused(name, options[name], "no such setting", f"settings are {', '.join(sorted(own | of_files))}")
+            raise _refused(name, value, "no such setting", f"settings are {', '.join(sorted(own | of_files))}")
     layout = StoreLayout.at(store)
     files = layout.settings(**{name: value for name, value in options.items() if name in of_files})
     settings = TreeSettings(layout, files, **{name: value for name, value in options.items() if name in own})

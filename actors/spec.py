@@ -24,7 +24,8 @@ PAGE_HANDLER = 8
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """One actor. id names it in `ps` and in status; page is its page in the control block; start makes it, in the child."""
+    """One actor. id names it in `ps` and in status; page is its page in the control block; start makes it, in the
+    child."""
 
     id: str
     page: int
@@ -35,9 +36,8 @@ class ChildSpec:
 def child_specs(handlers: int) -> list[ChildSpec]:
     """All actors of a tree in starting order; stopping goes backwards.
 
-    Each stands before those that feed it: at a stop whoever takes work in goes first, and whoever makes it durable, the flush
-    service, sees everything that the others did.
-    """
+    Each stands before those that feed it: at a stop whoever takes work in goes first, and whoever makes it durable,
+    the flush service, sees everything that the others did."""
     return [
         ChildSpec("flush", PAGE_FLUSH, _flush),
         *([ChildSpec("reput", PAGE_REPUT, _reput)] if hasattr(lib, "reput_open") else []),

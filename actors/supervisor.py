@@ -2,8 +2,9 @@
 
     python -m orbitmq.actors.supervisor <settings, JSON> <descriptor>
 
-It touches no ring: it must outlive whatever corrupts one. All of its work is one poll loop in one thread, because it forks. What
-ends it ends the tree: every actor has a parent-death signal, and the kernel closes the lock of the store with the last of them.
+It touches no ring: it must outlive whatever corrupts one. All of its work is one poll loop in one thread, because it
+forks. What ends it ends the tree: every actor has a parent-death signal, and the kernel closes the lock of the store
+with the last of them.
 
 Lines of JSON go to the descriptor, which is closed when the tree runs or has failed to start:
     {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
@@ -98,7 +99,8 @@ class Supervisor:
             self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner_death)
         lib.supervisor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
         tree.set_state(PAGE_SUPERVISOR, STATE_RUNNING)
-        # What exists now is shared with every child for ever: the collector must not touch it, or pages would be copied.
+        # What exists now is shared with every child for ever: the collector must not touch it, or pages would be
+        # copied.
         gc.collect()
         gc.freeze()
         for child in self._children:
@@ -155,7 +157,8 @@ class Supervisor:
             self._selector.unregister(self._line)
             self._line.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Answers fit the socket's buffer unless the coordinator has stopped reading; then it is given up, not waited for.
+        # Answers fit the socket's buffer unless the coordinator has stopped reading; then it is given up, not waited
+        # for.
         ours.settimeout(2.0)
         self._selector.register(ours, selectors.EVENT_READ, self._on_line)
         return ours, theirs

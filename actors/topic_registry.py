@@ -1,5 +1,5 @@
-"""Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds them; the supervisor
-fills the table before anybody else lives."""
+"""Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds them;
+the supervisor fills the table before anybody else lives."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class TopicRegistry:
         self._version = DataVersion()
 
     def load(self) -> None:
-        """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died between
-        the two is finished by its successor."""
+        """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died
+        between the two is finished by its successor."""
         self._configs, self._version = load_topics(self._layout)
         for name, config in self._configs.items():
             queues = max(config.read_queues, config.write_queues, 1)

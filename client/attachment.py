@@ -1,4 +1,5 @@
-"""A process's mappings of one life of a broker tree: the control block and the topic table read-only, the wake words writable."""
+"""A process's mappings of one life of a broker tree: the control block and the topic table read-only, the wake words
+writable."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
 class Attachment:
     """Everything a client maps of a tree. Whoever uses an address or pointer keeps the attachment.
 
-    Raises: BrokerStopped: the tree ended meanwhile; BrokerNotRunning, ProtocolError: its segments are gone, or of another version.
-    """
+    Raises: BrokerStopped: the tree ended meanwhile; BrokerNotRunning, ProtocolError: its segments are gone, or of
+    another version."""
 
     def __init__(self, description: runtime.Description) -> None:
         self.description = description
@@ -59,6 +60,12 @@ class Attachment:
         poll = select.poll()
         poll.register(self.supervisor_fd, select.POLLIN)
         return not poll.poll(0)
+
+    def pause(self, seconds: float) -> None:
+        """Gives the tree that long, or until it ends."""
+        poll = select.poll()
+        poll.register(self.supervisor_fd, select.POLLIN)
+        poll.poll(seconds * 1000)
 
     def wait_ended(self, timeout: float) -> None:
         """Waits, seconds, until the supervisor has ended. Raises: TimedOut."""

@@ -18,16 +18,16 @@ _numbers = itertools.count(1)
 class Broker(Client):
     """Starts a whole tree on the store at `path`, and has all of Client's methods. Other processes connect to `name`.
 
-    It is the same tree of processes as `orbitmq up` starts; only this process's end stops it, however it comes. A forked child
-    may use the object as a client; only the process that made it stops the tree.
+    It is the same tree of processes as `orbitmq up` starts; only this process's end stops it, however it comes. A
+    forked child may use the object as a client; only the process that made it stops the tree.
 
     Args:
         path: root of the store; made when it is missing.
         name: of the broker; None: one that nobody else has.
         settings: those of `orbitmq up`, such as handlers=1, flush="batch", log_file_size=1 << 26.
 
-    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported, SettingError, CorruptRecord, BrokerBroken.
-    """
+    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported, SettingError, CorruptRecord,
+    BrokerBroken."""
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None, timeout: float = 5.0, **settings: Any) -> None:
         self._owner = os.getpid()

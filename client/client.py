@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A connection to the broker `name`. Usable from several threads; a forked child connects anew by itself, and so does
-    everybody after the death of the coordinator.
+    """A connection to the broker `name`. Usable from several threads; a forked child connects anew by itself, and so
+    does everybody after the death of the coordinator.
 
     Args:
         name: the broker's; None: $ORBITMQ_BROKER, else "default".
@@ -45,9 +45,11 @@ class Client:
         return self._connection
 
     def create_topic(self, name: str, queues: int = 8) -> TopicInfo:
-        """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its room.
+        """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its
+        room.
 
-        Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no room.
+        Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no
+        room.
         """
         made = self._connection.ask("create_topic", name=name, queues=queues)
         return TopicInfo(made["name"], made["queues"], made["perm"])
@@ -103,7 +105,8 @@ class Client:
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
     ) -> Consumer:
-        """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored offsets.
+        """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
+        offsets.
 
         Args:
             tags: only messages with these: "a || b"; None: all.
@@ -119,7 +122,8 @@ class Client:
         return made
 
     def close(self) -> None:
-        """Closes the producers and consumers made from this client, then the connection. Calling it again changes nothing."""
+        """Closes the producers and consumers made from this client, then the connection. Calling it again changes
+        nothing."""
         for made in list(self._made):
             made.close()
         self._connection.close()

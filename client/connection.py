@@ -1,13 +1,14 @@
 """The connection of one process to one broker, under everything that a Client makes.
 
-It connects when it is first needed, again when the coordinator has died (its successor answers on the same socket), and anew in
-a forked child. A tree that was started again under the same name is attached to when somebody next asks for something.
-"""
+It connects when it is first needed, again when the coordinator has died (its successor answers on the same socket),
+and anew in a forked child. A tree that was started again under the same name is attached to when somebody next asks
+for something."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import select
 import threading
 import time
 import weakref
@@ -57,7 +58,8 @@ class Connection:
             return self._attachment
 
     def ask(self, operation: str, **fields: Any) -> Any:
-        """One question to the coordinator; asked again when it dies with the answer owing, so operations bear being repeated.
+        """One question to the coordinator; asked again when it dies with the answer owing, so operations bear being
+        repeated.
 
         Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed.
         """
@@ -96,7 +98,7 @@ class Connection:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TimedOut(
-                        f"cannot {operation.replace('_', ' ')}, the broker {self._name!r} did not answer within {self.timeout:g} s",
+                        f"cannot {operation.replace('_', ' ')}, the broker {self._name!r} did not answer in {self.timeout:g} s",
                         hint="raise the timeout of connect",
                         operation=operation,
                         timeout=self.timeout,
@@ -115,7 +117,7 @@ class Connection:
                             f"the broker {self._name!r} stopped before it answered", broker=self._name, operation=operation
                         ) from None
                     # The coordinator has died; its successor is being started, or is about to be.
-                    time.sleep(LOOK_S)
+                    attachment.pause(LOOK_S)
                 except OrbitError:
                     raise
                 except BaseException:
@@ -152,7 +154,7 @@ class Connection:
                     hint="start it: orbitmq up" if self._name == "default" else f"start it: orbitmq up --name {self._name}",
                     broker=self._name,
                 )
-            time.sleep(LOOK_S)
+            _pause_beside(description.pid if description is not None else 0)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -198,6 +200,18 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         close=close,
         **shape,
     )
+
+
+def _pause_beside(pid: int) -> None:
+    """Waits a moment for a broker to go on starting, or until it has given up."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        select.select([pidfd], [], [], LOOK_S)
+    finally:
+        os.close(pidfd)
 
 
 def _forked() -> None:

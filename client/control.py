@@ -33,7 +33,8 @@ class ControlSocket:
             raise
 
     def ask(self, operation: str, timeout: float, **fields: Any) -> Answer:
-        """The answer's value and its descriptors, which are the caller's to close. Raises: what the broker answered; OSError."""
+        """The answer's value and its descriptors, which are the caller's to close. Raises: what the broker answered;
+        OSError."""
         self._number += 1
         self._socket.settimeout(timeout)
         frames.send(self._socket, {"op": operation, "id": self._number, **fields})

@@ -39,9 +39,8 @@ def start_tree(
         errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
         progress: called with lines about the recovery.
 
-    Raises: what the supervisor met: SettingError, StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported,
-        CorruptRecord ...; BrokerBroken: it died without a word.
-    """
+    Raises: what the supervisor met: SettingError, StoreLocked, StoreFull, StoreVersion, StoreSettings,
+    StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a word."""
     reader, writer = os.pipe()
     arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps({"store": store, **options}), str(writer)]
     try:

@@ -1,5 +1,5 @@
-"""What a running tree looks like: everything that `orbitmq status` shows, as records. Positions and counters are fresh words read
-while the tree runs, not a consistent whole."""
+"""What a running tree looks like: everything that `orbitmq status` shows, as records. Positions and counters are
+fresh words read while the tree runs, not a consistent whole."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ActorStatus:
-    """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of it.
+    """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of
+    it.
 
-    heartbeat_age_ms: since it last looked up from its work. quantiles: of its histogram (writer: messages a batch; flush:
-    microseconds a sync), by quantile; empty when nothing was recorded.
+    heartbeat_age_ms: since it last looked up from its work. quantiles: of its histogram (writer: messages a batch;
+    flush: microseconds a sync), by quantile; empty when nothing was recorded.
     """
 
     name: str
@@ -98,7 +99,8 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """A client's session: window messages in flight and a ring of sq_capacity bytes, or room for queue_capacity queues."""
+    """A client's session: window messages in flight and a ring of sq_capacity bytes, or room for queue_capacity
+    queues."""
 
     slot: int
     epoch: int

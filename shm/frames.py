@@ -1,4 +1,5 @@
-"""Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map; descriptors ride beside the first byte.
+"""Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map; descriptors ride beside the
+first byte.
 
 question   {"op": name, "id": n, ...}
 answer     {"id": n, "ok": value}

@@ -1,16 +1,18 @@
 """Where a running tree is found: the runtime folder with, for each broker name, a control socket and a description.
 
     <folder>/<name>.sock    the coordinator's control socket; the supervisor holds it open
-    <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed first
+    <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed
+    first
 
-The folder is $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700: whoever may enter it may use the broker.
-"""
+The folder is $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700: whoever may enter it may use the
+broker."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -30,6 +32,12 @@ class Description:
     store: str
     generation: int
     version: str
+
+
+def version() -> str:
+    """Of the program that runs. The package's root is loaded whenever this is; importing it here would point
+    upwards."""
+    return str(sys.modules["orbitmq"].__version__)
 
 
 def broker_name(name: str | None) -> str:
@@ -101,7 +109,8 @@ def read_description(name: str) -> Description | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot, which tells it from a later one under the same pid; None: no such."""
+    """Start time of a process in clock ticks since boot, which tells it from a later one under the same pid; None: no
+    such."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,0 +1,181 @@
+"""Goal: a tree starts whole or not at all, heals itself, and leaves nothing behind. Method: real trees on small
+stores; processes are killed with SIGKILL, and shared memory is looked at before and after."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq import errors
+from orbitmq.actors.segments import Segments
+from orbitmq.actors.settings import tree_settings
+from orbitmq.shm import runtime
+from tests.actors.trees import SMALL, actors, dead, segments, small_broker, until
+
+KINDS = ["flush", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
+
+
+def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
+    """Every actor is there, by name, while the tree runs; afterwards no process, no segment, no runtime file, no
+    `abort`."""
+    before = segments()
+    with small_broker(tmp_path / "store") as broker:
+        seen = actors(broker)
+        assert set(seen) == {"supervisor", *KINDS}
+        assert {actor.state for actor in seen.values()} == {"running"}
+        for actor in seen.values():
+            command = Path(f"/proc/{actor.pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+            assert command == f"orbitmq[{broker.name}] {actor.name}"
+        assert len(segments() - before) == 5
+        assert (tmp_path / "store" / "abort").exists()
+        name, pids = broker.name, [actor.pid for actor in seen.values()]
+    assert all(dead(pid) for pid in pids)
+    assert segments() == before
+    assert not runtime.description_path(name).exists()
+    assert not runtime.socket_path(name).exists()
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_second_start_on_the_same_store(tmp_path: Path) -> None:
+    """Topics survive a stop; the sizes of the files are the store's, and need not be said again."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 3)
+    with orbitmq.Broker(tmp_path, handlers=1) as broker:
+        assert broker.topics() == [orbitmq.TopicInfo("orders", 3, 6)]
+
+
+def test_locked_store(tmp_path: Path) -> None:
+    """A second broker on the store is refused, with the holder's name, and the first does not notice."""
+    with small_broker(tmp_path, name="first-of-two") as broker:
+        with pytest.raises(errors.StoreLocked) as caught:
+            orbitmq.Broker(tmp_path, **SMALL)
+        assert caught.value.holder == "first-of-two"
+        assert caught.value.pid == broker.pid
+        assert broker.status().state == "running"
+
+
+def test_two_brokers(tmp_path: Path) -> None:
+    """Two stores, two trees, side by side in one process."""
+    with small_broker(tmp_path / "a") as first, small_broker(tmp_path / "b") as second:
+        first.create_topic("one")
+        assert second.topics() == []
+        assert first.name != second.name
+
+
+def test_name_in_use(tmp_path: Path) -> None:
+    """One name, two stores: the second is told who has the name, and its store is free again."""
+    with small_broker(tmp_path / "a", name="contended"), pytest.raises(errors.SettingError, match="contended"):
+        orbitmq.Broker(tmp_path / "b", name="contended", **SMALL)
+    with small_broker(tmp_path / "b", name="contended"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("handlers", 0),
+        ("handlers", 17),
+        ("lane_capacity", 100_000),
+        ("log_file_size", 5000),
+        ("colour", "red"),
+        ("flush", "x"),
+    ],
+)
+def test_bad_setting(tmp_path: Path, setting: str, value: object) -> None:
+    """A setting that cannot be is named in an error of this process, though another one found it."""
+    with pytest.raises(errors.SettingError) as caught:
+        orbitmq.Broker(tmp_path, **{**SMALL, setting: value})
+    assert caught.value.values["name"] == setting
+
+
+def test_other_sizes_than_the_store_has(tmp_path: Path) -> None:
+    with small_broker(tmp_path):
+        pass
+    with pytest.raises(errors.StoreSettings) as caught:
+        orbitmq.Broker(tmp_path, **{**SMALL, "log_file_size": 1 << 21})
+    assert caught.value.values["stored"] == 1 << 20
+
+
+def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /dev/shm with 1,000 free bytes: an error that counts the whole tree's need, and no segment is left."""
+    before = segments()
+    monkeypatch.setattr("orbitmq.actors.segments.shared_memory_free", lambda: 1000)
+    settings = tree_settings(str(tmp_path), SMALL)
+    with pytest.raises(errors.StoreFull) as caught:
+        Segments(settings, 7, None)
+    assert caught.value.values["mount"] == "/dev/shm"
+    assert caught.value.values["free"] == 1000
+    assert caught.value.values["need"] > 2 * SMALL["lane_capacity"]
+    assert segments() == before
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_actor_is_restarted(tmp_path: Path, name: str) -> None:
+    """Each kind of actor is killed while the tree is idle: a successor of the next epoch runs, the others never
+    stopped."""
+    with small_broker(tmp_path) as broker:
+        before = actors(broker)
+        os.kill(before[name].pid, signal.SIGKILL)
+        until(lambda: actors(broker)[name].epoch == 2 and actors(broker)[name].state == "running", f"a new {name}")
+        after = actors(broker)
+        assert {each: actor.pid for each, actor in after.items() if each != name} == {
+            each: actor.pid for each, actor in before.items() if each != name
+        }
+        broker.create_topic("after")
+        assert broker.status().state == "running"
+    assert not (tmp_path / "abort").exists()
+
+
+def test_restart_intensity(tmp_path: Path) -> None:
+    """An actor that dies too often takes the tree down; the next start works."""
+    with small_broker(tmp_path, restarts=3) as broker:
+        pids = {actor.name: actor.pid for actor in actors(broker).values()}
+        attachment = broker.connection.attachment
+        killed = 0
+        while not dead(broker.pid) and attachment.alive() and killed < 50:
+            pid = actors(broker)["notifier"].pid if attachment.alive() else 0
+            if pid and not dead(pid):
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+                until(lambda: dead(pid), "the notifier's death")  # noqa: B023
+        until(lambda: not attachment.alive(), "the end of the tree")
+        attachment.wait_ended(30)
+        assert killed >= 4
+        assert all(dead(pid) for pid in pids.values())
+    with small_broker(tmp_path) as broker:
+        assert broker.status().state == "running"
+
+
+def test_killed_supervisor(tmp_path: Path) -> None:
+    """The supervisor's SIGKILL ends every process of the tree; the next start removes what it left, and works."""
+    before = segments()
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("kept", 2)
+        pids = [actor.pid for actor in actors(broker).values()]
+        os.kill(broker.pid, signal.SIGKILL)
+        until(lambda: all(dead(pid) for pid in pids), "the death of all actors")
+        assert segments() - before
+    with small_broker(tmp_path) as broker:
+        assert [topic.name for topic in broker.topics()] == ["kept"]
+    assert segments() == before
+
+
+def test_owner_dies(tmp_path: Path) -> None:
+    """A script that is killed takes the tree that it started along; the store is stopped cleanly."""
+    program = (
+        "import orbitmq, sys; from tests.actors.trees import SMALL\n"
+        "broker = orbitmq.Broker(sys.argv[1], **SMALL); print(broker.pid, flush=True); sys.stdin.read()"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as script:
+        assert script.stdout is not None
+        supervisor = int(script.stdout.readline())
+        script.kill()
+    until(lambda: dead(supervisor), "the end of the supervisor")
+    assert not (tmp_path / "abort").exists()

@@ -1,0 +1,57 @@
+"""Small broker trees for tests, and waiting for conditions about them."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orbitmq
+from orbitmq.client.status import ActorStatus, read_actors
+from orbitmq.shm import runtime
+
+WATCHDOG_S = 30.0
+LOOK_MS = 2
+SMALL: dict[str, Any] = {
+    "handlers": 2,
+    "log_file_size": 1 << 20,
+    "lane_capacity": 1 << 18,
+    "index_slots": 1000,
+    "index_entries": 4000,
+    "queue_file_units": 1000,
+    "topic_capacity": 64,
+    "queue_capacity": 512,
+}
+
+
+@contextmanager
+def small_broker(store: Path, **settings: Any) -> Iterator[orbitmq.Broker]:
+    with orbitmq.Broker(store, **{**SMALL, **settings}) as broker:
+        yield broker
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Waits for a condition, and returns what it found; the watchdog only ends a test that would hang."""
+    deadline = time.monotonic() + WATCHDOG_S
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {WATCHDOG_S:g} s for {what}"
+        select.poll().poll(LOOK_MS)
+
+
+def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
+    """By name. Read from shared memory alone, so that it works without a coordinator."""
+    return {actor.name: actor for actor in read_actors(client.connection.attachment)}
+
+
+def dead(pid: int) -> bool:
+    return runtime.start_ticks(pid) is None
+
+
+def segments() -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob("omq.*")}

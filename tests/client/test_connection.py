@@ -1,0 +1,172 @@
+"""Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees;
+bare sessions stand for producers and consumers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq import errors
+from orbitmq.client.session import SessionHandle
+from tests.actors.trees import SMALL, actors, small_broker, until
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Forks; returns the exit code of a child that does the work: 0 if it raised nothing."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def slots(client: orbitmq.Client) -> set[int]:
+    return {session.slot for session in client.status().sessions}
+
+
+def open_producer(client: orbitmq.Client) -> SessionHandle:
+    return client.connection.open_session(window=64, sq_capacity=65536, message_max=4096)
+
+
+def test_nobody_there() -> None:
+    """The error names the command that starts a broker."""
+    with pytest.raises(errors.BrokerNotRunning, match="orbitmq up --name nobody-has-this-name"):
+        orbitmq.connect("nobody-has-this-name")
+
+
+def test_environment_names_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_broker(tmp_path) as broker:
+        monkeypatch.setenv("ORBITMQ_BROKER", broker.name)
+        with orbitmq.connect() as client:
+            assert client.name == broker.name
+
+
+def test_topics(tmp_path: Path) -> None:
+    """Made once, made again, grown, refused, with typed errors all the way from the coordinator."""
+    with small_broker(tmp_path) as broker, orbitmq.connect(broker.name) as client:
+        assert client.create_topic("orders", 4) == orbitmq.TopicInfo("orders", 4, 6)
+        assert client.create_topic("orders", 4).queues == 4
+        assert client.create_topic("orders", 16).queues == 16
+        assert broker.topics() == [orbitmq.TopicInfo("orders", 16, 6)]
+        for queues in (4, 17):
+            with pytest.raises(errors.TopicExists) as caught:
+                client.create_topic("orders", queues)
+            assert caught.value.queues == 16
+        with pytest.raises(errors.TopicNameError) as named:
+            client.create_topic("or ders")
+        assert (named.value.at, named.value.character) == (2, " ")
+        with pytest.raises(errors.TopicNameError) as named:
+            client.create_topic("x" * 128)
+        assert named.value.limit == 127
+        with pytest.raises(errors.TopicNameError):
+            client.create_topic("")
+        with pytest.raises(errors.SettingError):
+            client.create_topic("zero", 0)
+        with pytest.raises(errors.Full) as full:
+            client.create_topic("huge", SMALL["queue_capacity"])
+        assert full.value.limit == "queues"
+        assert [topic.name for topic in client.topics()] == ["orders"]
+
+
+def test_session_comes_and_goes(tmp_path: Path) -> None:
+    """Handlers share sessions out; a closed slot is used again under another epoch; sizes are checked."""
+    with small_broker(tmp_path) as broker:
+        first, second = open_producer(broker), open_producer(broker)
+        assert {first.slot % 2, second.slot % 2} == {0, 1}
+        first.close()
+        first.close()
+        until(lambda: slots(broker) == {second.slot}, "the end of the first session")
+        third = open_producer(broker)
+        assert (third.slot, third.epoch) == (first.slot, first.epoch + 1)
+        for sizes in ({"window": 3, "sq_capacity": 4096}, {"window": 64}, {}, {"queue_capacity": 1 << 20}):
+            with pytest.raises(errors.SettingError):
+                broker.connection.open_session(**sizes)
+        with pytest.raises(errors.SettingError, match="message_max"):
+            broker.connection.open_session(window=64, sq_capacity=65536, message_max=1 << 30)
+        second.close()
+        third.close()
+
+
+def test_client_dies(tmp_path: Path) -> None:
+    """Sessions of a process end with it, though its parent still holds copies of its descriptors."""
+    with small_broker(tmp_path) as broker:
+        kept = open_producer(broker)
+
+        def work() -> None:
+            open_producer(broker)
+            broker.connection.open_session(queue_capacity=8)
+            assert len(slots(broker)) == 3
+
+        assert in_child(work) == 0
+        until(lambda: slots(broker) == {kept.slot}, "the end of the child's sessions")
+        kept.close()
+
+
+def test_coordinator_dies(tmp_path: Path) -> None:
+    """Clients go on: old sessions stay, new ones are made, and the client's death is noticed by the successor."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 2)
+        held = open_producer(broker)
+        for epoch in (2, 3):
+            os.kill(actors(broker)["coordinator"].pid, signal.SIGKILL)
+            assert slots(broker) == {held.slot}
+            assert actors(broker)["coordinator"].epoch == epoch
+            assert broker.create_topic("orders", 2).queues == 2
+
+        def work() -> None:
+            open_producer(broker)
+            os.kill(actors(broker)["coordinator"].pid, signal.SIGKILL)
+
+        assert in_child(work) == 0
+        until(lambda: slots(broker) == {held.slot}, "the end of the child's session")
+        held.close()
+        until(lambda: slots(broker) == set(), "the end of the last session")
+
+
+def test_fork(tmp_path: Path) -> None:
+    """A child uses its parent's client as its own, and its end takes nothing of the parent's along."""
+    with small_broker(tmp_path) as broker:
+        held = open_producer(broker)
+
+        def work() -> None:
+            assert slots(broker) == {held.slot}
+            own = open_producer(broker)
+            held.close()
+            assert own.pid == os.getpid()
+            broker.close()
+
+        assert in_child(work) == 0
+        until(lambda: slots(broker) == {held.slot}, "the end of the child's session")
+        assert broker.status().state == "running"
+        held.close()
+
+
+def test_broker_stops(tmp_path: Path) -> None:
+    """A client of a stopped broker is told so, and works again when one runs under the name."""
+    with small_broker(tmp_path, name="comes-and-goes"):
+        client = orbitmq.connect("comes-and-goes")
+        client.create_topic("orders")
+    with pytest.raises((errors.BrokerNotRunning, errors.BrokerStopped)):
+        client.create_topic("orders")
+    with small_broker(tmp_path, name="comes-and-goes"):
+        assert client.create_topic("orders").queues == 8
+        client.close()
+    with pytest.raises(errors.Closed):
+        client.topics()
+
+
+def test_stop_through_a_client(tmp_path: Path) -> None:
+    with small_broker(tmp_path) as broker, orbitmq.connect(broker.name) as client:
+        client.stop_broker()
+        with pytest.raises((errors.BrokerNotRunning, errors.BrokerStopped)):
+            client.status()
+    assert not (tmp_path / "abort").exists()
