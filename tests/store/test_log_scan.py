@@ -13,7 +13,7 @@ from log_builder import FILE_SIZE, LogBuilder
 from orbitmq.errors import StoreFailed
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_scan import scan_log
-from orbitmq.store.record import BLANK_MAGIC, Fault
+from orbitmq.store.record import BLANK_MAGIC, Fault, encode
 
 
 @pytest.fixture
@@ -81,15 +81,14 @@ def test_it_ends_before_what_is_spoilt(log: LogBuilder, at: int, content: bytes,
     assert (found.end, found.fault, found.records) == (spoilt.offset, fault, 1)
 
 
-def test_a_record_may_not_take_the_blank_markers_room(log: LogBuilder) -> None:
-    first = log.append()
-    size = FILE_SIZE - first.size - 7
-    overhead = first.size - 4
-    log.append(body=bytes(size - overhead - 1))
-    assert scan_log(log.layout, FILE_SIZE, 0).records == 2
-    other = LogBuilder(log.layout, end=2 * FILE_SIZE)
-    other.append(body=bytes(FILE_SIZE - 8 - overhead))
-    assert scan_log(log.layout, FILE_SIZE, 2 * FILE_SIZE).end == other.end == 3 * FILE_SIZE - 8
+@pytest.mark.parametrize(("left", "good"), [(8, True), (7, False), (1, False), (0, False)])
+def test_a_record_may_not_take_the_blank_markers_room(log: LogBuilder, left: int, good: bool) -> None:
+    """A writer leaves eight bytes at the end of each file; what does not is no writer's."""
+    overhead = len(encode("T", b""))
+    log.spoil(0, encode("T", bytes(FILE_SIZE - left - overhead)))
+    found = scan_log(log.layout, FILE_SIZE, 0)
+    assert (found.records, found.end) == ((1, FILE_SIZE - 8) if good else (0, 0))
+    assert found.fault is (Fault.END if good else Fault.BAD_SIZE)
 
 
 def test_a_file_of_another_length_fails(log: LogBuilder) -> None:

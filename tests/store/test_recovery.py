@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from log_builder import FILE_SIZE, LogBuilder
 from queue_builder import UNITS, index_queues, write_index, write_units
 
@@ -338,6 +341,43 @@ def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder, set_reput:
     set_reput(log.end)
     report = run(log.layout)
     assert (report.end, report.scanned_from) == (log.end, FILE_SIZE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_bytes_may_be_lost_above_the_flushed_position(data: st.DataObject) -> None:
+    """Runs of bytes anywhere above it are zeroed or changed, as a power cut may leave them: the log ends exactly before
+    the first record that was hit, and everything before is untouched."""
+    with tempfile.TemporaryDirectory() as root:
+        layout = StoreLayout.at(root)
+        layout.open(SETTINGS)
+        log = LogBuilder(layout)
+        log.fill(FILE_SIZE + FILE_SIZE // 2)
+        flushed = data.draw(st.sampled_from([record.offset for record in log.written]), "flushed")
+        abort.create(layout)
+        record = Positions(layout)
+        record.record(flushed, 1)
+        record.close()
+        whole = b"".join(layout.log_file(start).read_bytes() for start in (0, FILE_SIZE))
+        spoilt = bytearray(whole)
+        for _ in range(data.draw(st.integers(1, 3), "runs")):
+            at = data.draw(st.integers(flushed, log.end - 1), "at")
+            size = data.draw(st.integers(1, 5000), "size")
+            kind = data.draw(st.sampled_from((b"\0", b"\xa5")), "kind")
+            spoilt[at : at + size] = (kind * size)[: len(spoilt[at : at + size])]
+        spoilt = spoilt[: log.end] + whole[log.end :]
+        log.spoil(0, bytes(spoilt[:FILE_SIZE]))
+        log.spoil(FILE_SIZE, bytes(spoilt[FILE_SIZE:]))
+        report = run(layout)
+        hit = [each for each in log.written if spoilt[each.offset :][: each.size] != whole[each.offset :][: each.size]]
+        last = next(each for each in reversed(log.written) if each.offset < FILE_SIZE)
+        blank = last.offset + last.size
+        marker_hit = flushed <= blank and spoilt[blank : blank + 8] != whole[blank : blank + 8]
+        ends = [each.offset for each in hit[:1]] + [blank] * marker_hit + [log.end]
+        assert not report.read_only and report.end == min(ends)
+        left = b"".join(layout.log_file(start).read_bytes() for start in mapped_file.list_starts(layout, FILE_SIZE))
+        assert left[: report.end] == bytes(spoilt[: report.end])
+        assert not left[report.end :].strip(b"\0")
 
 
 def test_looking_changes_nothing(log: LogBuilder) -> None:
