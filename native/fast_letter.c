@@ -23,7 +23,7 @@ int letters_init(void)
     return 0;
 }
 
-int parse_name(PyObject *name, int most)
+int parse_name(PyObject *name, int most, Py_ssize_t positional)
 {
     for (int i = 0; i < most; i++)
         if (name == interned[i])
@@ -31,8 +31,35 @@ int parse_name(PyObject *name, int most)
     for (int i = 0; i < most; i++)
         if (PyUnicode_CompareWithASCIIString(name, argument_names[i]) == 0)
             return i;
+    if (positional < 2 && (PyUnicode_CompareWithASCIIString(name, "topic") == 0 ||
+                           PyUnicode_CompareWithASCIIString(name, most == ARGUMENTS ? "body" : "bodies") == 0))
+        return ARG_POSITIONAL;
     PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R", name);
     return -1;
+}
+
+int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
+                     PyObject **rest)
+{
+    const char *const wanted[2] = {"topic", second};
+    PyObject *found[2] = {count > 0 ? args[0] : NULL, count > 1 ? args[1] : NULL};
+    Py_ssize_t given = count;
+    if (count < 2) {
+        const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+        for (Py_ssize_t i = 0; i < named; i++)
+            for (int k = 0; k < 2; k++)
+                if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), wanted[k]) == 0) {
+                    given += 1;
+                    found[k] = k < count ? NULL : args[count + i];
+                }
+    }
+    if (given != 2 || !found[0] || !found[1]) {
+        PyErr_Format(PyExc_TypeError, "expected two arguments, topic and %s, and keywords", second);
+        return -1;
+    }
+    *topic = found[0];
+    *rest = found[1];
+    return 0;
 }
 
 static int property_error(PyObject *value, const char *what, const char *why)
@@ -281,6 +308,7 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:
+    case ARG_POSITIONAL:
         break;
     }
     return -1;
@@ -288,19 +316,19 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
 
 int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count != 2) {
-        PyErr_Format(PyExc_TypeError, "a send takes 2 positional arguments, topic and body (%zd given)", count);
-        return -1;
-    }
+    PyObject *body;
     memset(letter, 0, sizeof *letter);
-    letter->topic = args[0];
+    if (parse_positional(args, count, names, "body", &letter->topic, &body) < 0)
+        return -1;
     letter->queue = -1;
     letter->durable = self->durable;
     letter->timeout_ns = self->timeout_ns;
-    int result = parse_body(args[1], letter);
+    int result = parse_body(body, letter);
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < named && result == 0; i++) {
-        const int which = parse_name(PyTuple_GetItem(names, i), ARGUMENTS);
+        const int which = parse_name(PyTuple_GetItem(names, i), ARGUMENTS, count);
+        if (which == ARG_POSITIONAL)
+            continue;
         result = which < 0 ? -1 : parse_argument(letter, (enum argument)which, args[count + i]);
     }
     if (result < 0)

@@ -63,7 +63,7 @@ bool disk_open(const struct on_disk *wish)
 int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict)
 {
     while (disk_open(wish)) {
-        switch (producer_wait_flushed(wish->producer, wish->end, deadline_ns)) {
+        switch (producer_wait_unlocked(wish->producer, WAIT_FLUSHED, wish->end, 0, deadline_ns)) {
         case PRODUCER_ERROR:
             return -1;
         case PRODUCER_TIMEOUT:

@@ -1,13 +1,15 @@
 /* The producer's C types and what their files share.
  *
- *   fast_producer.c  the type ProducerBase: its session, sends of one message
+ *   fast_producer.c  the type ProducerBase, and sends of one message
+ *   fast_session.c   its session, its view of the topic table, its waits
  *   fast_letter.c    what one call wants sent: its arguments, checked, and its properties string
+ *   fast_parcel.c    what one batch call wants sent
  *   fast_link.c      one session, the runs of messages in flight on it, and their verdicts
  *   fast_pending.c   the type Pending: one message's verdict to come
  *   fast_batch.c     the type PendingBatch: many messages of one call
  *   fast_verdict.c   verdicts as receipts and as exceptions
  *
- * Everything here runs under the interpreter's lock, which is given up only around the waits in link_wait_*; no frame is
+ * Everything here runs under the interpreter's lock, which is given up only around the waits in fast_session.c; no frame is
  * open then, and no Python code runs while one is. The session's own lock is taken around each frame all the same, since it
  * is what makes a session whole again after a thread's death.
  */
@@ -65,7 +67,7 @@ void link_lose(struct link *link, uint32_t code);
 
 void link_disown(struct link *link, void *owner);
 
-/* ---- fast_producer.c ---- */
+/* ---- fast_session.c ---- */
 
 #define TOPIC_CACHE 16u
 
@@ -98,13 +100,21 @@ bool producer_look(Producer *self);
 /* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
 uint32_t producer_topic(Producer *self, PyObject *name);
 
+/* _attach(handle): takes a session. */
+PyObject *producer_attach(Producer *self, PyObject *handle);
+void producer_forget_topics(Producer *self);
+
 /* The session is over: its messages in flight get `code`. */
 void producer_retire(Producer *self, uint32_t code);
 
 /* What a wait came to. PRODUCER_AGAIN: look again, whatever the reason. */
 enum producer_wait { PRODUCER_ERROR = -1, PRODUCER_AGAIN = 0, PRODUCER_TIMEOUT = 1, PRODUCER_STOPPED = 2 };
+enum wait_for { WAIT_VERDICT, WAIT_FLUSHED, WAIT_ROOM };
+enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head,
+                                          uint64_t deadline_ns);
+
+/* For a sender that waits for one receipt: spins a little before it gives up the interpreter's lock. */
 enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns);
-enum producer_wait producer_wait_flushed(Producer *self, uint64_t end, uint64_t deadline_ns);
 
 /* After a frame did not fit: 0 when it is worth another try, -1 with Full, TimedOut or a signal's exception. */
 int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
@@ -159,9 +169,17 @@ int parse_queue(PyObject *value, int64_t *queue);
 /* The argument of result(timeout=None). */
 int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
 
-/* Which keyword this is, in the order of enum argument, or -1 with TypeError. */
-enum argument { ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, ARG_PROPERTIES, ARG_FLAG, ARGUMENTS };
-int parse_name(PyObject *name, int most);
+/* The two arguments that may also be given by name: 0, or -1 with TypeError. */
+int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
+                     PyObject **rest);
+
+/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both stand
+ * among the positional arguments; -1 with TypeError. */
+enum argument {
+    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, /* these for batches too */
+    ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
+};
+int parse_name(PyObject *name, int most, Py_ssize_t positional);
 
 /* TAGS and KEYS as they stand in the properties string. */
 uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys);
@@ -211,8 +229,6 @@ int pending_init(PyObject *module);
 Pending *pending_new(Producer *producer, PyObject *topic, bool durable);
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
 
-/* ---- fast_batch.c ---- */
-
 struct batch {
     PyObject_HEAD
     Producer *producer;
@@ -239,6 +255,26 @@ struct batch {
     uint32_t queues;    /* of the topic, when the batch was made */
     bool durable;
 };
+
+/* ---- fast_parcel.c ---- */
+
+struct piece {
+    const char *text; /* NULL: none */
+    uint32_t size;
+};
+
+/* A batch's bodies, and its keyword arguments, which follow `count` positional ones. 0, or -1 with an exception. */
+int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                uint64_t *timeout_ns);
+void parcel_drop(Batch *batch);
+
+/* Message i's piece of tags or keys, which are one str for all, a tuple, None or NULL. */
+struct piece parcel_text(PyObject *texts, uint32_t i);
+
+/* The queue of the next message. */
+uint32_t parcel_queue(Batch *batch);
+
+/* ---- fast_batch.c ---- */
 
 int batch_init(PyObject *module);
 void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count);

@@ -75,9 +75,7 @@ def test_a_message_arrives_as_it_was_sent(broker: ThreadBroker, producer: Produc
     assert receipt.id == "7F00000100002A9F0000000000000000"
 
 
-@pytest.mark.parametrize(
-    "body", [b"abc", bytearray(b"abc"), memoryview(b"xabcx")[1:4], "abc", memoryview(b"abc").cast("B")]
-)
+@pytest.mark.parametrize("body", [b"abc", bytearray(b"abc"), memoryview(b"xabcx")[1:4], "abc", memoryview(b"abc").cast("B")])
 def test_bodies_of_every_kind(broker: ThreadBroker, producer: Producer, body: Any) -> None:
     producer.send("orders", body)
     producer.send_batch("orders", [body, b"", body])
@@ -92,6 +90,24 @@ def test_bodies_of_every_size(broker: ThreadBroker, producer: Producer, size: in
     assert [bytes(record.body) for record in broker.log()] == [body] * 6
 
 
+def test_arguments_by_name(broker: ThreadBroker, producer: Producer) -> None:
+    producer.send(body=b"a", tags="t", topic="orders")
+    producer.send("orders", body=b"b")
+    producer.send_batch(topic="orders", bodies=[b"c"])
+    assert [bytes(record.body) for record in broker.log()] == [b"a", b"b", b"c"]
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}),
+        (("orders",), {}),
+        (("orders", b"", b""), {}),
+        (("orders",), {"topic": "orders"}),
+        (("orders",), {"bodies": b""}),
+        (("orders", b""), {"body": b""}),
+    ]
+    for args, names in wrong:
+        with pytest.raises(TypeError):
+            producer.send(*args, **names)
+
+
 def test_queues_take_turns(broker: ThreadBroker, producer: Producer) -> None:
     broker.topic("other", queues=3)
     assert [producer.send("orders", b"").queue for _ in range(10)] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
@@ -102,9 +118,7 @@ def test_a_queue_key_keeps_its_queue(broker: ThreadBroker, producer: Producer) -
     queues = {key: producer.send("orders", b"", queue_key=key).queue for key in ("a", "b", "c", "d", "tail-42")}
     assert len(set(queues.values())) > 1
     for key, queue in queues.items():
-        assert {receipt.queue for receipt in producer.send_batch("orders", [b""] * 9, queue_key=key.encode())} == {
-            queue
-        }
+        assert {receipt.queue for receipt in producer.send_batch("orders", [b""] * 9, queue_key=key.encode())} == {queue}
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 8, 9, 1000])
