@@ -98,10 +98,11 @@ class Ground:
         """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and
         indexed."""
         seen = self.tree.positions()
-        if self.settings.read_only or not seen.wrote == seen.flushed == seen.reput:
+        if self.settings.read_only or seen.flushed != seen.wrote:
             return
         keep_at_stop(self.settings.layout)
-        abort.remove(self.settings.layout)
+        if seen.reput == seen.wrote:
+            abort.remove(self.settings.layout)
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by, and lets the store go."""
