@@ -74,8 +74,9 @@ class ComposedStore:
         self.next[slot] = offset + 1
         return physical
 
-    def put_unit(self, topic: str, slot: int, offset: int, physical: int, size: int, code: int) -> None:
-        """Writes a ConsumeQueue unit, whatever it says."""
+    def put_unit(self, topic: str, slot: int, offset: int, *unit_parts: int) -> None:
+        """Writes a ConsumeQueue unit, whatever it says: physical offset, size, tags code."""
+        physical, size, code = unit_parts
         seen = ffi.new("struct queue_seen *")
         lib.queue_see(self.topics, slot, seen)
         folder = ffi.new("char[4096]")

@@ -1,0 +1,447 @@
+"""The consumer: reads the queues of its topics straight from the store's files, and asks the broker only for its share of
+them, for waking it, and to keep its offsets.
+
+A consumer belongs to one thread at a time; `close` alone may come from another one. After fork the child's first call
+opens a session of its own (in a group: as another member); after the death of the broker tree the first call to its
+successor does. Messages stay valid whatever becomes of their consumer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+
+from orbitmq.client.session import SessionHandle, SessionOpener
+from orbitmq.client.subscription import QUEUES_MAX, QueueKey, look_up, tag_list, topic_names
+from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
+from orbitmq.native._fast import Message, Reader, Waiter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CAPACITY = 1024  # queues that a session has room for unless its topics have more
+REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of its topics
+FOREVER_NS = (1 << 64) - 1
+
+# enum waiter_result, native/waiter.h
+_NEWS, _TIMEOUT, _SIGNAL, _REBALANCE, _GONE, _RECHECK, _CLOSED = range(7)
+
+_Batch = TypeVar("_Batch", bound=Sized)
+_consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
+
+
+class ConsumerOpener(SessionOpener, Protocol):
+    """A connection that also answers questions to the coordinator."""
+
+    def ask(self, operation: str, **fields: Any) -> Any:
+        """Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed."""
+
+
+class Consumer:
+    """Made by `Client.consumer()`.
+
+    Args:
+        group: the group whose members share the topics' queues; None: all queues, positions kept by this object alone.
+        topics: names.
+        tags: only messages with these: "a || b"; None or "*": all.
+        start: where reading begins in a queue without a committed offset: "earliest" or "latest".
+        batch: messages fetched at once by `poll` and iteration.
+
+    Raises: UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session could be opened.
+    """
+
+    def __init__(
+        self,
+        opener: ConsumerOpener,
+        group: str | None,
+        topics: Sequence[str],
+        *,
+        tags: str | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+        batch: int = 1000,
+    ) -> None:
+        if start not in ("earliest", "latest"):
+            raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
+        if batch < 1:
+            raise SettingError(f"could not fetch {batch} messages at once: 1 is the least", setting="batch", value=batch)
+        self._opener = opener
+        self._group = group
+        self._topics = topic_names(topics)
+        self._tags = tag_list(tags)
+        self._start = start
+        self._batch = batch
+        self._lock = threading.Lock()
+        self._closing = False
+        self._stale = True
+        self._handle: SessionHandle | None = None
+        self._reader: Reader
+        self._waiter: Waiter
+        self._queues: list[QueueKey] = []
+        self._slots: list[int] = []  # their queue slots
+        self._index: dict[QueueKey, int] = {}
+        self._kept: dict[QueueKey, int] = {}  # positions to go on at without a group, when a session is lost
+        self._refresh_at = 0.0
+        self._skipped = 0
+        self._rebalances = 0
+        self._attach()
+        _consumers.add(self)
+
+    # ---- reading
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
+
+        Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
+            are read on, and `seek` past it goes on in this one.
+            BrokerStopped: nothing is left to read and the broker is gone. Closed.
+        """
+        self._enter()
+        try:
+            message = self._reader.message(self._batch)
+            if message is None:
+                found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
+                message = found[0] if found else None
+            return message
+        finally:
+            self._leave()
+
+    def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
+        """The next messages, at least one unless the time is over; waits and raises as `poll` does."""
+        with self._used():
+            return self._gather(lambda most: self._reader.messages(most), max_messages, timeout)
+
+    def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
+        """The bodies of the next messages, copied; waits and raises as `poll` does."""
+        with self._used():
+            return self._gather(lambda most: self._reader.bodies(most), max_messages, timeout)
+
+    def poll_arrow(
+        self, max_messages: int = 10_000, timeout: float | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """The next messages as an Arrow record batch, of no rows when the time is over; waits and raises as `poll` does.
+
+        columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag; None: all.
+        """
+        from orbitmq.client.arrow import record_batch, selected
+
+        names = selected(columns)
+        with self._used():
+            batch: pa.RecordBatch = self._gather(
+                lambda most: record_batch(self._reader, most, names), max_messages, timeout, size=lambda found: found.num_rows
+            )
+            return batch
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages as they come, for ever; ends when the consumer is closed."""
+        while True:
+            try:
+                message = self.poll()
+            except Closed:
+                return
+            if message is not None:
+                yield message
+
+    # ---- positions
+
+    @property
+    def assignment(self) -> list[QueueKey]:
+        """The queues that are read now: (topic, queue)."""
+        return list(self._queues)
+
+    @property
+    def skipped(self) -> int:
+        """Messages that retention removed before this consumer came to read them."""
+        return self._skipped + self._reader.skipped
+
+    @property
+    def rebalances(self) -> int:
+        """How often this consumer has taken a new assignment."""
+        return self._rebalances
+
+    def position(self) -> dict[QueueKey, int]:
+        """By queue the offset of the next message."""
+        with self._used():
+            return self._positions()
+
+    def committed(self) -> dict[QueueKey, int]:
+        """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
+        missing."""
+        if self._group is None:
+            return {}
+        with self._used():
+            kept = {(topic, queue): offset for topic, queue, offset in self._opener.ask("committed", group=self._group)}
+            return {key: kept[key] for key in self._queues if key in kept}
+
+    def lag(self) -> dict[QueueKey, int]:
+        """By queue the messages that can be read and were not."""
+        with self._used():
+            lags = {}
+            for index, (key, position) in enumerate(self._positions().items()):
+                minimum, maximum = self._reader.bounds(index)
+                lags[key] = max(0, maximum - max(position, minimum))
+            return lags
+
+    def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Goes on at this offset of the queue; its end (the offset of the next message to come) is allowed.
+
+        Raises: UnknownQueue: not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
+        """
+        with self._used():
+            index = self._index.get((topic, queue))
+            if index is None:
+                raise UnknownQueue(
+                    f"could not seek in queue {queue} of {topic!r}: it is not assigned", topic=topic, queue=queue
+                )
+            minimum, maximum = self._reader.bounds(index)
+            if not minimum <= offset <= maximum:
+                raise OffsetOutOfRange(
+                    f"could not seek to offset {offset} of {topic!r}, queue {queue}: it holds {minimum} to {maximum}",
+                    topic=topic,
+                    queue=queue,
+                    offset=offset,
+                    minimum=minimum,
+                    maximum=maximum,
+                )
+            self._reader.seek(index, offset)
+
+    def seek_to_time(self, ms: int) -> None:
+        """Goes on, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the first
+        or last one when all are later or earlier.
+
+        Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
+        """
+        with self._used():
+            found = [self._reader.search_time(index, max(0, ms)) for index in range(len(self._queues))]
+            for index, offset in enumerate(found):
+                self._reader.seek(index, offset)
+
+    def commit(self) -> None:
+        """Keeps the positions for the group: everything delivered so far counts as done.
+
+        Raises: Fenced: the group has shared out its queues anew; the commit did not count, or only for queues that this
+            consumer kept. It has its new assignment already, and goes on at the committed positions.
+            UsageError: no group.
+        """
+        if self._group is None:
+            raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")
+        with self._used(rebalance=False):
+            if not self._waiter.commit(self._reader.positions()):
+                self._rebalance()
+                raise Fenced(
+                    f"could not commit for the group {self._group!r}: its queues were shared out anew",
+                    hint="go on polling; messages that were not committed come again",
+                    group=self._group,
+                )
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Gives the session back, and the queues to the group; commits nothing. May be called from any thread: a wait of
+        another one ends in Closed. Messages stay valid. Closing again does nothing."""
+        self._closing = True
+        if self._handle is not None and not self._stale:
+            self._waiter.interrupt()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._detach()
+            finally:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            with suppress(OrbitError, OSError):
+                self.close()
+
+    # ---- behind them
+
+    def _enter(self, rebalance: bool = True) -> None:
+        """Before every call: one thread at a time, with a session that is ours and an assignment that stands."""
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread")
+        try:
+            if self._closing:
+                raise Closed("could not use this consumer: it is closed")
+            if self._stale:
+                self._attach()
+            if rebalance and not self._waiter.current():
+                self._rebalance()
+            if self._group is None and time.monotonic() >= self._refresh_at:
+                self._refresh()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        if self._closing:
+            self._detach()
+        self._lock.release()
+
+    @contextmanager
+    def _used(self, rebalance: bool = True) -> Iterator[None]:
+        """_enter and _leave, for calls that are not made once a message."""
+        self._enter(rebalance)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _gather(
+        self, take: Callable[[int], _Batch], most: int, timeout: float | None, size: Callable[[_Batch], int] = len
+    ) -> _Batch:
+        """What `take` gives as soon as it gives something, or when the time is over."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = take(most)
+            if size(found) or not self._wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                return found
+
+    def _wait(self, timeout: float | None) -> bool:
+        """True when there may be news; False when the time is over."""
+        timeout_ns = FOREVER_NS if timeout is None else min(FOREVER_NS, int(timeout * 1e9))
+        result = self._waiter.wait(self._reader, timeout_ns)
+        if result == _TIMEOUT:
+            # A look without a wait has not asked yet whether anybody is there to send something.
+            if timeout_ns == 0 and self._waiter.gone():
+                result = _GONE
+            else:
+                return False
+        if result == _GONE:
+            self._stale = True
+            name = self._opener.name
+            raise BrokerStopped(f"could not wait for messages: the broker {name!r} stopped", broker=name)
+        if result == _CLOSED or self._closing:
+            raise Closed("could not wait for messages: the consumer was closed")
+        if result == _REBALANCE:
+            self._rebalance()
+        elif result == _RECHECK and self._group is None:
+            self._refresh()
+        return True
+
+    def _positions(self) -> dict[QueueKey, int]:
+        return dict(zip(self._queues, self._reader.positions(), strict=True))
+
+    def _attach(self) -> None:
+        """A session of this process with the tree that runs now, and queues to read."""
+        self._detach()
+        handle = self._opener.open_session(queue_capacity=CAPACITY)
+        try:
+            room = sum(look_up(handle.topics_address, name).room for name in self._topics)
+            queues = sum(look_up(handle.topics_address, name).queues for name in self._topics)
+            if queues > QUEUES_MAX:
+                raise SettingError(
+                    f"could not consume {len(self._topics)} topics: their {queues} queues are more than {QUEUES_MAX}",
+                    hint="share the topics among several consumers",
+                    queues=queues,
+                )
+            if room > CAPACITY:
+                handle.close()
+                handle = self._opener.open_session(queue_capacity=min(room, QUEUES_MAX))
+            self._reader = Reader(handle.control_address, handle.topics_address, handle)
+            self._reader.filter(self._tags)
+            self._waiter = Waiter(handle)
+            self._handle = handle
+            if self._group is None:
+                self._refresh(begin=True)
+            else:
+                self._take(self._join())
+        except BaseException:
+            self._handle = None
+            handle.close()
+            raise
+        self._stale = False
+
+    def _detach(self) -> None:
+        """Lets the session go; without a group the positions are kept for the next one."""
+        handle, self._handle = self._handle, None
+        self._stale = True
+        if handle is None:
+            return
+        if self._group is None:
+            self._kept = self._positions()
+        self._skipped += self._reader.skipped
+        self._reader.close()
+        if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
+            self._waiter.close()
+        handle.close()
+
+    def _refresh(self, begin: bool = False) -> None:
+        """Without a group: reads the queues that the topics have and we do not."""
+        assert self._handle is not None
+        self._refresh_at = time.monotonic() + REFRESH_S
+        if begin:
+            self._queues, self._slots, self._index = [], [], {}
+        fresh = []
+        for name in self._topics:
+            topic = look_up(self._handle.topics_address, name)
+            places = ((name, queue) for queue in range(topic.queues))
+            fresh += [(key, topic.first_slot + key[1]) for key in places if key not in self._index]
+        for key, slot in fresh[: self._handle.queue_capacity - len(self._queues)]:
+            index = self._reader.add(slot, 0)
+            minimum, maximum = self._reader.bounds(index)
+            # A queue that came later holds nothing that was there when we began.
+            first = maximum if self._start == "latest" and begin and not self._kept else minimum
+            self._reader.seek(index, min(self._kept.get(key, first), maximum))
+            self._index[key] = index
+            self._queues.append(key)
+            self._slots.append(slot)
+        if begin or fresh:
+            self._waiter.interests(self._slots)
+
+    def _join(self) -> dict[str, Any]:
+        return self._ask_group("join_group", topics=list(self._topics), start=self._start)
+
+    def _ask_group(self, operation: str, **fields: Any) -> dict[str, Any]:
+        assert self._handle is not None
+        answer = self._opener.ask(
+            operation, slot=self._handle.slot, epoch=self._handle.epoch, group=self._group, **fields
+        )
+        assert isinstance(answer, dict)
+        return answer
+
+    def _rebalance(self) -> None:
+        """The group's epoch has moved: takes what is ours now, at committed positions."""
+        try:
+            answer = self._ask_group("assignment")
+        except Fenced:
+            answer = self._join()  # the group forgot us
+        self._take(answer)
+        self._rebalances += 1
+
+    def _take(self, assignment: dict[str, Any]) -> None:
+        self._reader.clear()
+        self._queues, self._index = [], {}
+        slots = []
+        for topic, queue, slot, offset in assignment["queues"]:
+            index = self._reader.add(slot, offset or 0)
+            self._index[topic, queue] = index
+            self._queues.append((topic, queue))
+            slots.append(slot)
+        self._waiter.join(assignment["group"], assignment["epoch"])
+        self._waiter.interests(slots)
+
+    def _forked(self) -> None:
+        """In a forked child: the lock may be held by a thread that is not here, and the session is the parent's."""
+        self._lock = threading.Lock()
+        self._stale = True
+
+
+def _forked() -> None:
+    for consumer in list(_consumers):
+        consumer._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,7 @@
+"""The message that consumers get: a view into the mapped log, decoded attribute by attribute (native/fast_message.c)."""
+
+from __future__ import annotations
+
+from orbitmq.native._fast import Message
+
+__all__ = ["Message"]

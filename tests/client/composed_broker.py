@@ -1,0 +1,121 @@
+"""A broker without processes: a composed store, sessions in this process's memory, and groups as the coordinator keeps them,
+on demand. It stands behind consumers as their opener; tests move it by hand."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from orbitmq.client.session import SessionHandle
+from orbitmq.client.subscription import look_up
+from orbitmq.errors import Fenced
+from orbitmq.native._core import ffi, lib
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "native"))
+from composed_store import ComposedStore
+
+SUPERVISOR_DEAD = 4  # TREE_STOPPED
+
+
+class ComposedBroker(ComposedStore):
+    """See client/consumer.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
+
+    name = "composed"
+
+    def __init__(self, root: Path, **sizes: int) -> None:
+        super().__init__(root, **sizes)
+        self.wake = self._segment("struct wake *", ffi.sizeof("struct wake"))
+        lib.wake_init(self.wake, 1)
+        lib.control_set_tree_state(self.control, 2)
+        self.sessions: dict[int, tuple[Any, Any]] = {}  # by slot: memory, shape
+        self.opened = 0
+        self.closed: list[int] = []
+        self.members: dict[str, dict[int, tuple[str, ...]]] = {}
+        self.assigned: dict[str, dict[int, list[tuple[str, int]]]] = {}
+        self.offsets: dict[str, dict[tuple[str, int], int]] = {}
+
+    def open_session(
+        self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
+    ) -> SessionHandle:
+        slot = self.opened
+        self.opened += 1
+        shape = ffi.new("struct session_shape *", {"slot": slot, "epoch": 1, "queue_capacity": queue_capacity, "pid": os.getpid()})
+        size = lib.session_size(shape)
+        memory = self._segment("struct session *", size)
+        lib.session_init(memory, shape, 1)
+        self.sessions[slot] = (memory, shape)
+        return SessionHandle(
+            address=address(memory),
+            size=size,
+            control_address=address(self.control),
+            topics_address=address(self.topics),
+            wake_address=address(self.wake),
+            supervisor_fd=-1,
+            slot=slot,
+            epoch=1,
+            window=0,
+            sq_capacity=0,
+            message_max=0,
+            queue_capacity=queue_capacity,
+            pid=os.getpid(),
+            generation=1,
+            close=lambda: self.closed.append(slot),
+        )
+
+    def ask(self, operation: str, **fields: Any) -> Any:
+        group = fields["group"]
+        if operation == "join_group":
+            self.members.setdefault(group, {})[fields["slot"]] = tuple(fields["topics"])
+            self.rebalance(group)
+        if operation == "committed":
+            self.collect(group)
+            return [[*key, offset] for key, offset in self.offsets.get(group, {}).items()]
+        return self.assignment(group, fields["slot"])
+
+    def assignment(self, group: str, slot: int) -> dict[str, Any]:
+        if slot not in self.members[group]:
+            raise Fenced("no member", group=group)
+        queues = []
+        for topic, queue in self.assigned[group][slot]:
+            place = look_up(address(self.topics), topic).first_slot + queue
+            queues.append([topic, queue, place, self.offsets.setdefault(group, {}).get((topic, queue), 0)])
+        return {"group": 0, "epoch": int(lib.group_epoch(self.control, 0)), "queues": queues}
+
+    def collect(self, group: str) -> None:
+        epoch = lib.group_epoch(self.control, 0) & 0xFFFF
+        self._collect(group, epoch)
+
+    def _collect(self, group: str, epoch: int) -> None:
+        for slot, queues in self.assigned.get(group, {}).items():
+            memory, shape = self.sessions[slot]
+            for index, key in enumerate(queues):
+                word = lib.session_offset(memory, shape, index)
+                if word >> 48 == epoch:
+                    self.offsets.setdefault(group, {})[key] = word & ((1 << 48) - 1)
+
+    def rebalance(self, group: str) -> None:
+        """Raises the epoch, then reads the words of the one before, then shares out."""
+        before = lib.group_epoch(self.control, 0) & 0xFFFF
+        lib.group_raise_epoch(self.control, 0)
+        self._collect(group, before)
+        members = sorted(self.members[group])
+        topics = sorted({topic for slot in members for topic in self.members[group][slot]})
+        keys = [(topic, queue) for topic in topics for queue in range(look_up(address(self.topics), topic).queues)]
+        self.assigned[group] = {slot: keys[turn :: len(members)] for turn, slot in enumerate(members)}
+        for slot in members:
+            lib.session_ring(self.sessions[slot][0])
+
+    def ring(self) -> None:
+        """Wakes every session, as reput does after it published."""
+        for memory, _ in self.sessions.values():
+            lib.session_ring(memory)
+
+    def stop(self) -> None:
+        lib.control_set_tree_state(self.control, SUPERVISOR_DEAD)
+
+
+def address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
