@@ -114,12 +114,12 @@ class Consumer:
     def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
         """The next messages, at least one unless the time is over; waits and raises as `poll` does."""
         with self._used():
-            return self._gather(lambda most: self._reader.messages(most), max_messages, timeout)
+            return self._gather(self._reader.messages, max_messages, timeout)
 
     def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
         """The bodies of the next messages, copied; waits and raises as `poll` does."""
         with self._used():
-            return self._gather(lambda most: self._reader.bodies(most), max_messages, timeout)
+            return self._gather(self._reader.bodies, max_messages, timeout)
 
     def poll_arrow(
         self, max_messages: int = 10_000, timeout: float | None = None, *, columns: Sequence[str] | None = None

@@ -3,9 +3,7 @@ on demand. It stands behind consumers as their opener; tests move it by hand."""
 
 from __future__ import annotations
 
-import mmap
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,7 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.client.subscription import look_up
 from orbitmq.errors import Fenced
 from orbitmq.native._core import ffi, lib
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "native"))
-from composed_store import ComposedStore
+from tests.native.composed_store import ComposedStore
 
 SUPERVISOR_DEAD = 4  # TREE_STOPPED
 
@@ -42,7 +38,8 @@ class ComposedBroker(ComposedStore):
     ) -> SessionHandle:
         slot = self.opened
         self.opened += 1
-        shape = ffi.new("struct session_shape *", {"slot": slot, "epoch": 1, "queue_capacity": queue_capacity, "pid": os.getpid()})
+        fields = {"slot": slot, "epoch": 1, "queue_capacity": queue_capacity, "pid": os.getpid()}
+        shape = ffi.new("struct session_shape *", fields)
         size = lib.session_size(shape)
         memory = self._segment("struct session *", size)
         lib.session_init(memory, shape, 1)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from composed_broker import ComposedBroker
 
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import (
@@ -26,6 +25,7 @@ from orbitmq.errors import (
     UsageError,
 )
 from orbitmq.native._core import ffi, lib
+from tests.client.composed_broker import ComposedBroker
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composed_store import ComposedStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.errors import Closed, CorruptRecord, StoreError
 from orbitmq.native._fast import Message, Reader
 from orbitmq.store import record
+from tests.native.composed_store import ComposedStore
 
 
 @pytest.fixture
