@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scripts.benchmark.pages import warm_pages
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -41,6 +43,7 @@ def _run(*arguments: str) -> dict[str, Any] | None:
 
 def throughput(messages: int, body: int, batch: int, folder: Path) -> float | None:
     """Messages a second, end to end."""
+    warm_pages()
     found = _run("throughput", str(messages), str(body), str(batch), str(folder))
     return float(found["messages_per_s"]) if found else None
 

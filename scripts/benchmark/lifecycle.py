@@ -44,10 +44,7 @@ def resume_s(stage: Stage) -> tuple[Sample, ...]:
 
 def _wait_restarted(stage: Stage, name: str, old: int) -> None:
     while True:
-        if any(
-            actor.name == name and actor.pid != old and actor.state == "running"
-            for actor in stage.broker.status().actors
-        ):
+        if any(actor.name == name and actor.pid != old and actor.state == "running" for actor in stage.broker.status().actors):
             return
         os.sched_yield()
 

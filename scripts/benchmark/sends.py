@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import orbitmq
 from scripts.benchmark import load
+from scripts.benchmark.pages import warm_pages
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
@@ -48,10 +49,8 @@ def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[],
 
 def _rate(stage: Stage, messages: int, busy: bool) -> float:
     topic = stage.topic()
-    ((begin, end, count),) = together(Role(_pipelined, stage.name, topic, messages, busy))
-    found = sum(queue.max_offset - queue.min_offset for queue in stage.broker.status().queues if queue.topic == topic)
-    if found < count:
-        stage.broker.wait_indexed()
+    warm_pages()
+    ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, messages, busy))
     return messages / ((end - begin) / 1e9)
 
 

@@ -1,0 +1,142 @@
+"""SIGKILL to every process of the tree, under load: one verdict a message, nothing lost, nothing twice, nobody stuck."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ledger
+import pytest
+
+import orbitmq
+
+PATIENCE_S = 90  # a watchdog: what has not happened by then never will
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Waits for a condition, looking again whenever the processor is free."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"still waiting for {what}"
+        os.sched_yield()
+
+
+def everything(client: orbitmq.Client, topic: str = ledger.TOPIC) -> list[tuple[bytes, int, int, int]]:
+    """Every message of the topic, once reput has reached the end of the log."""
+    until(lambda: client.status().positions.reput == client.status().positions.wrote, "reput")
+    expected = sum(queue.max_offset for queue in topic_of(client, topic).queues)
+    consumer = client.consumer(None, topics=[topic], start="earliest")
+    found: list[tuple[bytes, int, int, int]] = []
+    while len(found) < expected:
+        batch = consumer.poll_batch(1000, timeout=10)
+        assert batch, f"{len(found)} of {expected} messages came"
+        found += [(bytes(message), message.queue, message.offset, message.physical_offset) for message in batch]
+    consumer.close()
+    return found
+
+
+def topic_of(client: orbitmq.Client, topic: str) -> orbitmq.client.status.TopicStatus:
+    return next(found for found in client.status().topics if found.name == topic)
+
+
+def life_of(client: orbitmq.Client, actor: str) -> tuple[int, str]:
+    """(pid, state) of an actor."""
+    found = next(status for status in client.status().actors if status.name == actor)
+    return found.pid, found.state
+
+
+@pytest.mark.parametrize("actor", ["handler 0", "handler 1", "writer", "reput", "flush", "notifier", "coordinator"])
+def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
+    """Method: two producers send while the actor is killed as soon as it runs again, a dozen times."""
+    with orbitmq.Broker(tmp_path / "store", restarts=1_000_000) as broker:
+        broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
+        producers = ledger.start_producers(broker.name, tmp_path, 2, 6_000, seed=len(actor))
+        for _ in range(8):
+            until(lambda: life_of(broker, actor)[1] == "running", f"{actor} to run")
+            before = broker.status().positions.wrote
+            pid = life_of(broker, actor)[0]
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: life_of(broker, actor)[0] not in (pid, 0), f"a new {actor}")
+            busy = [producer for producer in producers if producer.is_alive()]
+            until(lambda: broker.status().positions.wrote > before or not any(map(_alive, busy)), "the log to grow")
+        for producer in producers:
+            producer.join(PATIENCE_S)
+            assert producer.exitcode == 0
+        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        assert account.wrong == []
+        assert account.acknowledged == account.stored == 12_000
+
+
+def _alive(process: object) -> bool:
+    return process.is_alive()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_actors_at_random(tmp_path: Path, seed: int) -> None:
+    """Method: three producers; a seeded actor is killed whenever the log has grown by a seeded number of bytes."""
+    rng = random.Random(seed)
+    with orbitmq.Broker(tmp_path / "store", restarts=1_000_000) as broker:
+        broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
+        producers = ledger.start_producers(broker.name, tmp_path, 3, 15_000, seed)
+        names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]
+        kills = 0
+        while any(producer.is_alive() for producer in producers):
+            mark = broker.status().positions.wrote + rng.randrange(1, 400_000)
+            until(lambda: broker.status().positions.wrote >= mark or not any(map(_alive, producers)), "the log to grow")
+            pid, state = life_of(broker, rng.choice(names))
+            if pid and state == "running":
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+        assert [producer.exitcode for producer in producers] == [0, 0, 0]
+        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        assert account.wrong == []
+        assert account.acknowledged == account.stored == 45_000
+        assert kills > 5
+
+
+@pytest.mark.parametrize("durability", ["appended", "flushed"])
+def test_the_whole_tree(tmp_path: Path, durability: str) -> None:
+    """Method: the supervisor is killed under load, and with it everything. Senders are told that their message is
+    perhaps stored; a new tree recovers the store, which holds every acknowledged message once."""
+    broker = orbitmq.Broker(tmp_path / "store")
+    broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
+    producers = ledger.start_producers(broker.name, tmp_path, 2, 10**6, seed=7, durability=durability)
+    until(lambda: broker.status().positions.wrote > 500_000, "some load")
+    pids = [actor.pid for actor in broker.status().actors]
+    os.kill(broker.status().pid, signal.SIGKILL)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() and not _zombie(pid) for pid in pids), "the tree's end")
+    for producer in producers:
+        producer.join(PATIENCE_S)
+        assert not producer.is_alive(), "a producer is stuck"
+    broker.close()
+    with orbitmq.Broker(tmp_path / "store") as again:
+        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(again))
+        assert account.wrong == []
+        assert account.stored >= account.acknowledged > 0
+        again.producer().send(ledger.TOPIC, ledger.BODY.pack(99, 0))
+
+
+def _zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_producer_dies_and_others_go_on(tmp_path: Path) -> None:
+    """Method: one of three producers is killed in the middle; its session is freed, the others end as if nothing was."""
+    with orbitmq.Broker(tmp_path / "store") as broker:
+        broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
+        producers = ledger.start_producers(broker.name, tmp_path, 3, 8_000, seed=3)
+        until(lambda: broker.status().positions.wrote > 200_000, "some load")
+        producers[0].kill()
+        for producer in producers[1:]:
+            producer.join(PATIENCE_S)
+            assert producer.exitcode == 0
+        until(lambda: len(broker.status().sessions) == 0, "the sessions to be freed")
+        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        assert account.wrong == []
