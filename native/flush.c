@@ -6,10 +6,12 @@
 #include "log_map.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
 #define RETRY_MS 500u /* between two tries to make a CommitLog file after one failed */
 
 struct flush {
@@ -113,6 +115,19 @@ static bool wanted(const struct flush *flush)
            !atomic_load_explicit(&control->flushed.error, memory_order_relaxed);
 }
 
+/* True when somebody wants the disk again within a moment of the last sync: a lone sender that waits for each message comes
+ * back before a sleep and a wake-up would be over. Others run meanwhile. */
+static bool wanted_soon(const struct flush *flush)
+{
+    const uint64_t start = clock_ns();
+    while (!wanted(flush)) {
+        if (clock_ns() - start >= LINGER_NS)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
 /* Sleeps until somebody wants the disk or the next timed flush is due. */
 static enum bell_wake rest(struct flush *flush)
 {
@@ -143,8 +158,13 @@ enum run_result flush_run(struct flush *flush, uint32_t limit_ms)
             flush->asked_ms = now;
             return RUN_NEED;
         }
-        if (wanted(flush) || now - flush->synced_ms >= control->settings.flush_interval_ms)
+        if (wanted(flush)) {
             flush_step(flush);
+            if (now < end && wanted_soon(flush))
+                continue;
+        } else if (now - flush->synced_ms >= control->settings.flush_interval_ms) {
+            flush_step(flush);
+        }
         if (now >= end)
             return RUN_TIME;
         if (rest(flush) == BELL_SIGNAL)

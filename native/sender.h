@@ -39,6 +39,7 @@ enum sender_result {
 
 #define SENDER_FRAME_BYTES 16384u /* a frame of many messages is closed and published about here */
 #define SENDER_NO_HEAD UINT64_MAX
+#define SENDER_FLUSH_SPIN_NS 200000u /* the same for the disk: an fdatasync of a few pages takes 100 us on a quick one */
 #define SENDER_SPIN_NS 60000u     /* how long a wait for a verdict spins first, where there are two processors */
 
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
