@@ -114,6 +114,10 @@ class Sessions:
                 self._watch(session.pid, pidfd)
             if state in (CLOSING, DRAINED):
                 ending.append(session)
+        for slot in range(SESSIONS_MAX):
+            # Freed, and then called drained by a handler that came late.
+            if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) != FREE:
+                lib.session_set_state(self._tree.control, slot, FREE)
         return ending
 
     def open(self, pid: int, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> Session:
@@ -221,7 +225,7 @@ class Sessions:
                 busy[session.slot % lanes] += 1
         for lane in sorted(range(lanes), key=lambda at: (busy[at], at)):
             for slot in range(lane, SESSIONS_MAX, lanes):
-                if slot not in self._sessions:
+                if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) == FREE:
                     return slot
         raise Full(
             f"cannot open a session, the table has {SESSIONS_MAX} slots and all are taken",

@@ -137,6 +137,11 @@ class Consumer:
             )
             return batch
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until a poll has something to look at, and takes nothing; False when the time is over. Raises as `poll`."""
+        with self._used():
+            return self._wait(timeout)
+
     def __iter__(self) -> Iterator[Message]:
         """Messages as they come, for ever; ends when the consumer is closed."""
         while True:

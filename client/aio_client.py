@@ -1,0 +1,112 @@
+"""The client for asyncio: the same names as client/client.py, awaitable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from orbitmq.client.aio_consumer import AsyncConsumer
+from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.client import Client
+from orbitmq.client.status import Status
+from orbitmq.client.topic_table import TopicInfo
+
+
+class AsyncClient:
+    """A connection to a broker. Questions to it are asked in a thread; messages take none."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def name(self) -> str:
+        return self._client.name
+
+    async def create_topic(self, name: str, queues: int = 8) -> TopicInfo:
+        """Makes a topic, or finds it. Raises: TopicNameError, SettingError, TopicExists, Full."""
+        return await asyncio.to_thread(self._client.create_topic, name, queues)
+
+    async def topics(self) -> list[TopicInfo]:
+        """All topics, by name."""
+        return await asyncio.to_thread(self._client.topics)
+
+    async def status(self) -> Status:
+        """The whole tree."""
+        return await asyncio.to_thread(self._client.status)
+
+    async def producer(
+        self,
+        *,
+        window: int = 8192,
+        message_max: int = 256 * 1024,
+        on_full: Literal["wait", "error"] = "wait",
+        timeout: float = 30.0,
+        durability: Literal["appended", "flushed"] = "appended",
+    ) -> AsyncProducer:
+        """A producer with a session of its own; see Client.producer."""
+        made = await asyncio.to_thread(
+            lambda: self._client.producer(
+                window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability
+            )
+        )
+        return AsyncProducer(made, timeout=timeout)
+
+    async def consumer(
+        self,
+        group: str | None = None,
+        topics: Sequence[str] = (),
+        *,
+        tags: str | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+        batch: int = 1000,
+    ) -> AsyncConsumer:
+        """A consumer of the topics; see Client.consumer."""
+        made = await asyncio.to_thread(lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch))
+        return AsyncConsumer(made)
+
+    async def close(self) -> None:
+        """Closes what was made from this client, then the connection."""
+        await asyncio.to_thread(self._client.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Connecting:
+    """What `connect` returns: `await` it, or use it in `async with`."""
+
+    def __init__(self, name: str | None, timeout: float) -> None:
+        self._name = name
+        self._timeout = timeout
+        self._client: AsyncClient | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncClient]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connect(self) -> AsyncClient:
+        return AsyncClient(await asyncio.to_thread(Client, self._name, timeout=self._timeout))
+
+
+def connect(name: str | None = None, *, timeout: float = 5.0) -> Connecting:
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default").
+
+    Raises (when awaited): BrokerNotRunning: none answers under the name.
+    """
+    return Connecting(name, timeout)
