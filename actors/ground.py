@@ -70,7 +70,7 @@ class Ground:
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
-        self._segments = segments = Segments(settings, self.generation, _core_settings(settings))
+        self._segments = segments = Segments(settings, self.generation, core_settings(settings))
         tree = segments.tree(settings, os.getpid())
         tree.listener = self.listener
         self._tree = tree
@@ -174,7 +174,7 @@ def _take_name(settings: TreeSettings) -> socket.socket:
         os.close(folder)
 
 
-def _core_settings(settings: TreeSettings) -> Any:
+def core_settings(settings: TreeSettings) -> Any:
     """struct settings of native/control.h."""
     core = ffi.new("struct settings *")
     files = settings.files
