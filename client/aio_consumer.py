@@ -1,13 +1,13 @@
 """The consumer for asyncio: the same names, awaitable.
 
-What is there already is taken on the event loop, which costs microseconds. Only waiting happens in a thread, and a
-wait takes no
-message: a task that is cancelled while it waits loses none.
+Messages are taken in the event loop's own thread, which costs microseconds; a thread of the consumer's only waits, or asks the
+coordinator. So cancelling a task never loses a message that was taken and not delivered.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -16,50 +16,42 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.subscription import QueueKey
 from orbitmq.errors import Closed
+from orbitmq.native._fast import Message
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from orbitmq.client.message import Message
-
-# The thread gives the consumer up this often, so that a commit need not wait for a message.
-SLICE_S = 0.1
 
 _Result = TypeVar("_Result")
 
 
 class AsyncConsumer:
-    """Made by `AsyncClient.consumer()`. Belongs to one task at a time; see client/consumer.py for what each method
-    raises."""
+    """Made by `AsyncClient.consumer()`, over a Consumer that nobody else uses. Belongs to one task at a time."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        # One thread of its own: waits of many consumers would fill the loop's shared ones.
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="orbitmq-consumer")
-        self._waiting: asyncio.Future[Any] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="orbitmq-consumer")
 
     async def poll(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when there was none for `timeout` seconds."""
-        return await self._gather(lambda: self._consumer.poll(0), timeout, lambda found: found is not None)
+        """See Consumer.poll."""
+        return await self._taken(lambda: self._consumer.poll(0), timeout, lambda found: found is not None)
 
     async def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
-        """The next messages, at least one unless the time is over."""
-        return await self._gather(lambda: self._consumer.poll_batch(max_messages, 0), timeout, bool)
+        """See Consumer.poll_batch."""
+        return await self._taken(lambda: self._consumer.poll_batch(max_messages, 0), timeout, bool)
 
     async def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
-        """The bodies of the next messages, copied."""
-        return await self._gather(lambda: self._consumer.poll_bodies(max_messages, 0), timeout, bool)
+        """See Consumer.poll_bodies."""
+        return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0), timeout, bool)
 
     async def poll_arrow(
         self, max_messages: int = 10_000, timeout: float | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
-        """The next messages as an Arrow record batch."""
-        return await self._gather(
-            lambda: self._consumer.poll_arrow(max_messages, 0, columns=columns), timeout, lambda found: found.num_rows > 0
-        )
+        """See Consumer.poll_arrow."""
+        take: Callable[[], Any] = lambda: self._consumer.poll_arrow(max_messages, 0, columns=columns)  # noqa: E731
+        return await self._taken(take, timeout, lambda found: bool(found.num_rows))
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Messages as they come; ends when the consumer is closed."""
+        """Messages as they come, for ever; ends when the consumer is closed."""
         while True:
             try:
                 message = await self.poll()
@@ -68,68 +60,78 @@ class AsyncConsumer:
             if message is not None:
                 yield message
 
-    async def commit(self) -> None:
-        await self._call(self._consumer.commit)
-
-    async def seek(self, topic: str, queue: int, offset: int) -> None:
-        await self._call(lambda: self._consumer.seek(topic, queue, offset))
-
-    async def seek_to_time(self, ms: int) -> None:
-        await self._call(lambda: self._consumer.seek_to_time(ms))
-
-    async def position(self) -> dict[QueueKey, int]:
-        return await self._call(self._consumer.position)
-
-    async def committed(self) -> dict[QueueKey, int]:
-        return await self._call(self._consumer.committed)
-
-    async def lag(self) -> dict[QueueKey, int]:
-        return await self._call(self._consumer.lag)
-
     @property
     def assignment(self) -> list[QueueKey]:
         return self._consumer.assignment
 
+    @property
+    def skipped(self) -> int:
+        return self._consumer.skipped
+
+    @property
+    def rebalances(self) -> int:
+        return self._consumer.rebalances
+
+    async def position(self) -> dict[QueueKey, int]:
+        return await self._aside(self._consumer.position)
+
+    async def committed(self) -> dict[QueueKey, int]:
+        return await self._aside(self._consumer.committed)
+
+    async def lag(self) -> dict[QueueKey, int]:
+        return await self._aside(self._consumer.lag)
+
+    async def seek(self, topic: str, queue: int, offset: int) -> None:
+        await self._aside(lambda: self._consumer.seek(topic, queue, offset))
+
+    async def seek_to_time(self, ms: int) -> None:
+        await self._aside(lambda: self._consumer.seek_to_time(ms))
+
+    async def commit(self) -> None:
+        """See Consumer.commit."""
+        await self._aside(self._consumer.commit)
+
     async def close(self) -> None:
-        """Gives the session back; a wait of another task ends in Closed."""
-        await asyncio.to_thread(self._consumer.close)
-        self._threads.shutdown(wait=False)
+        """See Consumer.close. A task that waits for messages ends with Closed."""
+        self._consumer.interrupt()
+        await asyncio.get_running_loop().run_in_executor(None, self._consumer.close)
+        self._thread.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
 
-    async def _gather(self, take: Callable[[], _Result], timeout: float | None, enough: Callable[[_Result], bool]) -> _Result:
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
-        await self._thread_back()
+    async def _taken(
+        self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]
+    ) -> _Result:
+        """What `take`, which only looks, gives as soon as it gives something good, or when the time is over."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
+            if not self._consumer.prompt:
+                await self._aside(self._consumer.settle)
             found = take()
-            if enough(found):
+            if good(found):
                 return found
-            left = SLICE_S if deadline is None else min(SLICE_S, deadline - loop.time())
-            if left <= 0:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
                 return found
-            self._waiting = loop.run_in_executor(self._threads, self._consumer.wait, left)
-            await self._thread_back()
+            await self._aside(lambda left=left: self._consumer.wait(left))  # type: ignore[misc]
 
-    async def _call(self, work: Callable[[], _Result]) -> _Result:
-        """Work that may ask the coordinator, in the consumer's thread."""
-        await self._thread_back()
-        loop = asyncio.get_running_loop()
-        self._waiting = future = loop.run_in_executor(self._threads, work)
-        await self._thread_back()
-        result: _Result = future.result()
-        return result
-
-    async def _thread_back(self) -> None:
-        """Until the thread has let the consumer go. What a cancelled task began is finished first."""
-        while self._waiting is not None:
-            waiting = self._waiting
-            await asyncio.shield(waiting)
-            if self._waiting is waiting:
-                self._waiting = None
+    async def _aside(self, work: Callable[[], _Result]) -> _Result:
+        """Runs in the consumer's thread; a cancelled task waits until the thread has let the consumer go."""
+        if self._consumer.closed:
+            raise Closed("could not use this consumer: it is closed")
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            self._consumer.interrupt()
+            while not future.done():
+                await asyncio.wait([future])
+            future.exception()  # looked at, so that nobody complains that it was not
+            self._consumer.resume()
+            raise

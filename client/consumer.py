@@ -30,7 +30,7 @@ REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of 
 FOREVER_NS = (1 << 64) - 1
 
 # enum waiter_result, native/waiter.h
-_NEWS, _TIMEOUT, _SIGNAL, _REBALANCE, _GONE, _RECHECK, _CLOSED = range(7)
+_NEWS, _TIMEOUT, _SIGNAL, _REBALANCE, _GONE, _RECHECK, _INTERRUPTED = range(7)
 
 _Batch = TypeVar("_Batch", bound=Sized)
 _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
@@ -137,11 +137,6 @@ class Consumer:
             )
             return batch
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until a poll has something to look at, and takes nothing; False when the time is over. Raises as `poll`."""
-        with self._used():
-            return self._wait(timeout)
-
     def __iter__(self) -> Iterator[Message]:
         """Messages as they come, for ever; ends when the consumer is closed."""
         while True:
@@ -149,8 +144,37 @@ class Consumer:
                 message = self.poll()
             except Closed:
                 return
-            if message is not None:
+            # What was fetched with it follows at once, as long as it is still ours to read.
+            while message is not None:
                 yield message
+                if self._stale or not self._waiter.current():
+                    break
+                message = self._reader.gathered()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until there may be messages, and takes none. False when the time, seconds, is over; raises as `poll` does."""
+        with self._used():
+            return self._reader.ready() or self._wait(timeout)
+
+    def interrupt(self) -> None:
+        """Ends a wait of another thread as if there were news, and all later ones until `resume`."""
+        if not self._stale:
+            self._waiter.interrupt()
+
+    def resume(self) -> None:
+        """Lets waits be again."""
+        if not self._stale and not self._closing:
+            self._waiter.resume()
+
+    @property
+    def prompt(self) -> bool:
+        """True when the next call will not have to ask the coordinator for a session or an assignment first."""
+        return not self._stale and self._waiter.current()
+
+    def settle(self) -> None:
+        """Asks the coordinator for what the next call would have to ask for."""
+        with self._used():
+            return
 
     # ---- positions
 
@@ -252,11 +276,11 @@ class Consumer:
         self._closing = True
         if self._handle is not None and not self._stale:
             self._waiter.interrupt()
-        if self._lock.acquire(blocking=False):
-            try:
-                self._detach()
-            finally:
-                self._lock.release()
+        self._finish()
+
+    @property
+    def closed(self) -> bool:
+        return self._closing
 
     def __enter__(self) -> Self:
         return self
@@ -291,9 +315,17 @@ class Consumer:
             raise
 
     def _leave(self) -> None:
-        if self._closing:
-            self._detach()
         self._lock.release()
+        if self._closing:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Of a closing consumer and whoever uses it meanwhile, at least one finds the other done and gives the session back."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._detach()
+            finally:
+                self._lock.release()
 
     @contextmanager
     def _used(self, rebalance: bool = True) -> Iterator[None]:
@@ -317,7 +349,8 @@ class Consumer:
     def _wait(self, timeout: float | None) -> bool:
         """True when there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None else min(FOREVER_NS, int(timeout * 1e9))
-        result = self._waiter.wait(self._reader, timeout_ns)
+        # A close that found no session to interrupt is seen here, and one that comes later interrupts.
+        result = _INTERRUPTED if self._closing else self._waiter.wait(self._reader, timeout_ns)
         if result == _TIMEOUT:
             # A look without a wait has not asked yet whether anybody is there to send something.
             if timeout_ns == 0 and self._waiter.gone():
@@ -328,7 +361,7 @@ class Consumer:
             self._stale = True
             name = self._opener.name
             raise BrokerStopped(f"could not wait for messages: the broker {name!r} stopped", broker=name)
-        if result == _CLOSED or self._closing:
+        if self._closing:
             raise Closed("could not wait for messages: the consumer was closed")
         if result == _REBALANCE:
             self._rebalance()

@@ -10,9 +10,12 @@ static PyTypeObject *reader_type;
 
 bool fast_reader_usable(const struct reader_object *self)
 {
-    if (!self->closed)
+    if (!self->closed && !self->busy)
         return true;
-    fast_raise("Closed", NULL, NULL, "could not read: the consumer is closed");
+    if (self->closed)
+        fast_raise("Closed", NULL, NULL, "could not read: the consumer is closed");
+    else
+        fast_raise("UsageError", "make one consumer a thread", NULL, "could not read: another thread waits with this consumer");
     return false;
 }
 
@@ -39,14 +42,14 @@ bool fast_arity(const char *name, Py_ssize_t given, Py_ssize_t wanted)
     return false;
 }
 
-struct reader *fast_reader_of(PyObject *object)
+struct reader_object *fast_reader_of(PyObject *object)
 {
     if (!PyObject_TypeCheck(object, reader_type)) {
         PyErr_SetString(PyExc_TypeError, "a Reader is needed");
         return NULL;
     }
     struct reader_object *self = fast_reader_self(object);
-    return fast_reader_usable(self) ? self->reader : NULL;
+    return fast_reader_usable(self) ? self : NULL;
 }
 
 static bool take_cursor(struct reader_object *self, PyObject *value, uint32_t *out)
@@ -255,6 +258,18 @@ static PyObject *reader_object_messages(PyObject *object, PyObject *most_object)
     return list;
 }
 
+/* The first undelivered message; there is one. */
+static PyObject *next_message(struct reader_object *self)
+{
+    const struct message_ref *ref = self->reader->refs + self->taken;
+    PyObject *pin = fast_pin_of(self, ref);
+    PyObject *message = pin ? fast_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
+    Py_XDECREF(pin);
+    if (message)
+        fast_reader_delivered(self, 1);
+    return message;
+}
+
 /* message(batch): the next message, out of a batch of that size, or None. */
 static PyObject *reader_object_message(PyObject *object, PyObject *batch)
 {
@@ -265,13 +280,17 @@ static PyObject *reader_object_message(PyObject *object, PyObject *batch)
     const int64_t count = fast_reader_gather(self, most);
     if (count <= 0)
         return count < 0 ? NULL : Py_NewRef(Py_None);
-    const struct message_ref *ref = self->reader->refs + self->taken;
-    PyObject *pin = fast_pin_of(self, ref);
-    PyObject *message = pin ? fast_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
-    Py_XDECREF(pin);
-    if (message)
-        fast_reader_delivered(self, 1);
-    return message;
+    return next_message(self);
+}
+
+/* gathered(): the next message of the batch at hand, or None; never looks for more. */
+static PyObject *reader_object_gathered(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct reader_object *self = fast_reader_self(object);
+    if (!fast_reader_usable(self))
+        return NULL;
+    return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
 }
 
 PyObject *fast_reader_bodies(struct reader_object *self, uint32_t count)
@@ -343,6 +362,8 @@ static PyObject *reader_object_close(PyObject *object, PyObject *unused)
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
     if (!self->closed) {
+        if (!fast_reader_usable(self))
+            return NULL;
         self->closed = true;
         reader_close(self->reader);
         Py_CLEAR(self->owner);
@@ -448,6 +469,7 @@ static PyMethodDef reader_methods[] = {
     ONE(filter),
     ONE(messages),
     ONE(message),
+    NONE(gathered),
     ONE(bodies),
     {"measure", (PyCFunction)(void (*)(void))fast_columns_measure, METH_FASTCALL, NULL},
     {"copy", (PyCFunction)(void (*)(void))fast_columns_copy, METH_FASTCALL, NULL},

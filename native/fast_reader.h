@@ -17,6 +17,7 @@ struct reader_object {
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
     uint32_t taken;  /* messages of the batch that were delivered */
     bool closed;
+    bool busy;       /* a thread waits with it, without the interpreter lock */
     struct column_note *notes;
     uint32_t notes_room;
     struct columns_size measured; /* what copy() will copy */
@@ -30,11 +31,11 @@ bool fast_arity(const char *name, Py_ssize_t given, Py_ssize_t wanted);
 bool fast_take_u64(PyObject *value, uint64_t *out);
 bool fast_take_count(PyObject *value, uint32_t *out); /* at most 16 M */
 
-/* False with Closed raised. */
+/* False with Closed raised, or UsageError while another thread waits with it. */
 bool fast_reader_usable(const struct reader_object *self);
 
-/* The reader behind a Python object, or NULL with TypeError or Closed. */
-struct reader *fast_reader_of(PyObject *object);
+/* The Reader that a Python object is, or NULL with an exception: it is none, or not usable. */
+struct reader_object *fast_reader_of(PyObject *object);
 
 /* Makes sure that undelivered messages are at hand, if there are any to be had. Returns how many, at most `most`; -1 with
  * an exception set. */

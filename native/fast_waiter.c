@@ -114,17 +114,19 @@ static PyObject *waiter_object_wait(PyObject *object, PyObject *const *arguments
     uint64_t timeout_ns;
     if (!fast_arity("wait", count, 2) || !usable(self) || !fast_take_u64(arguments[1], &timeout_ns))
         return NULL;
-    struct reader *reader = fast_reader_of(arguments[0]);
+    struct reader_object *reader = fast_reader_of(arguments[0]);
     if (!reader)
         return NULL;
     /* a look first, with the lock held: giving it back costs milliseconds beside a busy thread */
-    enum waiter_result result = waiter_wait(&self->waiter, reader, 0);
+    enum waiter_result result = waiter_wait(&self->waiter, reader->reader, 0);
     if (result == WAITER_TIMEOUT && timeout_ns > 0) {
         PyObject *owner = Py_NewRef(self->owner);
         self->waiting++;
+        reader->busy = true;
         Py_BEGIN_ALLOW_THREADS
-        result = waiter_wait(&self->waiter, reader, timeout_ns);
+        result = waiter_wait(&self->waiter, reader->reader, timeout_ns);
         Py_END_ALLOW_THREADS
+        reader->busy = false;
         self->waiting--;
         Py_DECREF(owner);
     }
@@ -137,6 +139,13 @@ static PyObject *waiter_object_interrupt(PyObject *object, PyObject *unused)
     struct waiter_object *self = self_of(object);
     if (self->owner)
         waiter_interrupt(&self->waiter);
+    Py_RETURN_NONE;
+}
+
+static PyObject *waiter_object_resume(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    waiter_resume(&self_of(object)->waiter);
     Py_RETURN_NONE;
 }
 
@@ -210,7 +219,8 @@ static PyMethodDef waiter_methods[] = {
     {"gone", waiter_object_gone, METH_NOARGS, "True when the tree has died or is stopping."},
     {"wait", (PyCFunction)(void (*)(void))waiter_object_wait, METH_FASTCALL,
      "wait(reader, timeout_ns): enum waiter_result, see native/waiter.h."},
-    {"interrupt", waiter_object_interrupt, METH_NOARGS, "Ends every wait, from any thread."},
+    {"interrupt", waiter_object_interrupt, METH_NOARGS, "Ends every wait, from any thread, until resume."},
+    {"resume", waiter_object_resume, METH_NOARGS, "Lets waits be again."},
     {"close", waiter_object_close, METH_NOARGS, "Lets the handle go."},
     {NULL, NULL, 0, NULL},
 };

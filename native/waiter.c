@@ -70,8 +70,8 @@ static uint64_t now_ns(void)
 static enum waiter_result look(struct waiter *waiter, struct reader *reader)
 {
     /* relaxed: a flag, and the ring that follows it wakes us */
-    if (atomic_load_explicit(&waiter->closed, memory_order_relaxed))
-        return WAITER_CLOSED;
+    if (atomic_load_explicit(&waiter->interrupted, memory_order_relaxed))
+        return WAITER_INTERRUPTED;
     if (!waiter_current(waiter))
         return WAITER_REBALANCE;
     return reader_ready(reader) ? WAITER_NEWS : WAITER_TIMEOUT;
@@ -108,8 +108,14 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
 void waiter_interrupt(struct waiter *waiter)
 {
     /* relaxed: bell_ring fences before it looks for sleepers */
-    atomic_store_explicit(&waiter->closed, 1, memory_order_relaxed);
+    atomic_store_explicit(&waiter->interrupted, 1, memory_order_relaxed);
     bell_ring(&waiter->session->bell);
+}
+
+void waiter_resume(struct waiter *waiter)
+{
+    /* relaxed: called by whoever waits next */
+    atomic_store_explicit(&waiter->interrupted, 0, memory_order_relaxed);
 }
 
 bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count)

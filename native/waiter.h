@@ -19,7 +19,7 @@ enum waiter_result {
     WAITER_REBALANCE = 3, /* the group's epoch is not the one this member knows */
     WAITER_GONE = 4,      /* the tree is dead or stopping */
     WAITER_RECHECK = 5,   /* 5 s without news */
-    WAITER_CLOSED = 6,    /* waiter_interrupt */
+    WAITER_INTERRUPTED = 6, /* waiter_interrupt */
 };
 
 struct waiter {
@@ -31,7 +31,7 @@ struct waiter {
     int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
     uint32_t group;                /* whose epoch ends a wait, or WAITER_NO_GROUP */
     uint64_t epoch;
-    _Atomic uint32_t closed;
+    _Atomic uint32_t interrupted;
 };
 
 void waiter_attach(struct waiter *waiter, struct session *session, const struct session_shape *shape,
@@ -53,8 +53,9 @@ bool waiter_gone(const struct waiter *waiter);
  * lets nobody else touch it meanwhile. */
 enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uint64_t timeout_ns);
 
-/* Ends a wait of another thread, and every later one. */
+/* Ends a wait of another thread, and every later one until waiter_resume. */
 void waiter_interrupt(struct waiter *waiter);
+void waiter_resume(struct waiter *waiter);
 
 /* Writes the offsets of interests 0 .. count - 1 for the coordinator: stores, fences, rereads the group's epoch. False: the epoch
  * moved, so the commit may not count. WAITER_NO_OFFSET leaves a word as it is. */
