@@ -1,88 +1,270 @@
-"""The producer for asyncio: the same names, awaitable. Sending is a copy into shared memory, on the event loop;
-receipts are awaited without a thread while the broker is prompt, and through one thread for all of them when it is
-not."""
+"""The producer of asyncio programs: the methods of `Producer` under the same names, awaitable.
+
+A send puts its message into shared memory at once, without leaving the task; what is awaited is room, when there is
+none, and the receipt (waiter.py says how). Opening and closing a session ask the broker's coordinator, in a thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from orbitmq.client.producer import Producer
-from orbitmq.client.receipt import Receipt, Receipts
+from orbitmq.client.receipt import Durability, Receipt, Receipts
+from orbitmq.client.waiter import awaiting
 from orbitmq.errors import TimedOut
 from orbitmq.native._fast import Pending, PendingBatch
 
-# The longest wait for room before a full window is looked at again.
-SLICE_S = 0.1
+Body = bytes | bytearray | memoryview | str
+T = TypeVar("T")
 
-_Sent = TypeVar("_Sent")
+
+class Room:
+    """Awaitable: verdicts have come since it was made, or there is nothing left to wait for."""
+
+    __slots__ = ("_producer", "_seen", "_target")
+
+    def __init__(self, producer: Producer, target: int | None = None) -> None:
+        self._producer = producer
+        self._seen = producer._settled
+        self._target = target
+
+    def done(self) -> bool:
+        settled = self._producer._settled
+        moved = settled != self._seen if self._target is None else not self._seen <= settled < self._target
+        return moved or self._producer.in_flight == 0
+
+    @property
+    def _answered(self) -> bool:
+        return self.done()
+
+    @property
+    def _flush_end(self) -> int:
+        return 0
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return awaiting(self._producer._waiting, self)
 
 
 class AsyncProducer:
-    """Made by `AsyncClient.producer()`. Any number of tasks may share it; arguments and errors are those of
-    client/producer.py."""
+    """See Producer. Tasks and event loops may share one. Made by `AsyncClient.producer()`."""
 
     def __init__(self, producer: Producer, *, timeout: float) -> None:
         self._producer = producer
         self._timeout = timeout
 
-    async def send(self, topic: str, body: bytes, **fields: Any) -> Receipt:
-        """Sends and waits for the receipt."""
-        pending = await self.send_async(topic, body, **fields)
-        return await pending
+    async def send(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Receipt:
+        pending = await self.send_async(
+            topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
+            durability=durability, timeout=timeout,
+        )  # fmt: skip
+        return await self._receipt(pending, topic, timeout)
 
-    async def send_async(self, topic: str, body: bytes, **fields: Any) -> Pending:
-        """Sends; await the result for its receipt."""
-        limit = self._limit(fields)
-        return await self._send(lambda: self._producer.send_async(topic, body, timeout=0, **fields), limit)
+    async def send_async(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Pending:
+        """Returns once the message is on its way; awaiting the Pending gives the receipt."""
+        return await self._post(
+            lambda: self._producer.send_async(
+                topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
+                durability=durability, timeout=0,
+            ),
+            topic,
+            timeout,
+        )  # fmt: skip
 
-    async def send_oneway(self, topic: str, body: bytes, **fields: Any) -> None:
-        """Sends, and wants to know nothing."""
-        limit = self._limit(fields)
-        await self._send(lambda: self._producer.send_oneway(topic, body, timeout=0, **fields), limit)
+    async def send_oneway(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        await self._post(
+            lambda: self._producer.send_oneway(
+                topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
+                durability=durability, timeout=0,
+            ),
+            topic,
+            timeout,
+        )  # fmt: skip
 
-    async def send_batch(self, topic: str, bodies: Sequence[bytes], **fields: Any) -> Receipts:
-        """Sends many, and waits for all receipts. A batch may be larger than the window, so this happens in a thread."""
-        return await asyncio.to_thread(lambda: self._producer.send_batch(topic, bodies, **fields))
+    async def send_batch(
+        self,
+        topic: str,
+        bodies: Iterable[Body],
+        *,
+        tags: str | Sequence[str | None] | None = None,
+        keys: Sequence[str | Sequence[str] | None] | None = None,
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Receipts:
+        pending = await self.send_batch_async(
+            topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability, timeout=timeout
+        )
+        return await self._receipt(pending, topic, timeout)
 
-    async def send_batch_async(self, topic: str, bodies: Sequence[bytes], **fields: Any) -> PendingBatch:
-        """Sends many; await the result for the receipts."""
-        return await asyncio.to_thread(lambda: self._producer.send_batch_async(topic, bodies, **fields))
+    async def send_batch_async(
+        self,
+        topic: str,
+        bodies: Iterable[Body],
+        *,
+        tags: str | Sequence[str | None] | None = None,
+        keys: Sequence[str | Sequence[str] | None] | None = None,
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> PendingBatch:
+        """Returns once all are on their way. An exception before that has `sent` and `pending`, as in Producer."""
+        await self._open()
+        waits = self._producer.waits_when_full
+        make = self._producer._batch if waits else self._producer.send_batch_async
+        batch = make(topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability)
+        if not waits:
+            return batch
+        try:
+            async with asyncio.timeout(self._limit(timeout)):
+                while not self._producer._push(batch):
+                    await self._room()
+        except TimeoutError as error:
+            sent = batch._cut()
+            if isinstance(error, TimedOut):
+                raise
+            raise self._no_room(topic, timeout, sent=sent, pending=batch) from None
+        except BaseException:
+            batch._cut()
+            raise
+        return batch
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Waits until no message is in flight."""
-        await asyncio.to_thread(self._producer.flush, timeout)
+        """Waits until what was sent so far has its verdicts. Raises: TimedOut."""
+        producer = self._producer
+        try:
+            async with asyncio.timeout(self._limit(timeout)):
+                await Room(producer, producer._settled + producer.in_flight)
+        except TimeoutError:
+            left = producer.in_flight
+            raise TimedOut(f"could not settle {left} messages within {self._limit(timeout)} s", in_flight=left) from None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Waits for the messages in flight, then gives the session back."""
-        await asyncio.to_thread(self._producer.close, timeout)
+        """Waits for the messages in flight, then gives the session back. Raises: TimedOut, as Producer.close."""
+        if self._producer.closed:
+            return
+        try:
+            await self.flush(timeout)
+        finally:
+            await asyncio.to_thread(self._producer._retire)
+
+    @property
+    def in_flight(self) -> int:
+        return self._producer.in_flight
+
+    @property
+    def failed(self) -> int:
+        return self._producer.failed
+
+    @property
+    def closed(self) -> bool:
+        return self._producer.closed
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
 
-    def _limit(self, fields: dict[str, Any]) -> float:
-        """Takes the timeout out of a send's fields: here the task waits for room, and not the call."""
-        timeout = fields.pop("timeout", None)
-        return self._timeout if timeout is None else float(timeout)
+    def _limit(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else timeout
 
-    async def _send(self, send: Callable[[], _Sent], limit: float) -> _Sent:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + limit
-        while True:
-            settled = self._producer._settled
-            try:
-                return send()
-            except TimedOut:
-                # No room, where a producer with on_full="error" raises Full. Verdicts make room, and they come in the
-                # order of sends: one more than a moment ago is enough.
-                left = deadline - loop.time()
-                if left <= 0:
-                    raise
-                await asyncio.to_thread(self._producer._wait, settled, 0, min(left, SLICE_S))
+    async def _open(self) -> None:
+        """After a fork or a death: a session, without stopping the event loop for it."""
+        if not self._producer._ready and not self._producer.closed:
+            await asyncio.to_thread(self._producer._reopen)
+
+    async def _room(self) -> None:
+        await Room(self._producer)
+        if self._producer.in_flight == 0:
+            await asyncio.sleep(0)  # the ring's room follows the last verdict a little later
+
+    async def _post(self, post: Callable[[], T], topic: str, timeout: float | None) -> T:
+        """`post` has timeout=0: without room it raises TimedOut at once, or Full where the producer does not wait."""
+        await self._open()
+        try:
+            return post()
+        except TimedOut:
+            pass
+        try:
+            async with asyncio.timeout(self._limit(timeout)):
+                while True:
+                    await self._room()
+                    await self._open()
+                    try:
+                        return post()
+                    except TimedOut:
+                        continue
+        except TimeoutError:
+            raise self._no_room(topic, timeout) from None
+
+    async def _receipt(self, pending: Awaitable[T], topic: str, timeout: float | None) -> T:
+        limit = self._limit(timeout)
+        try:
+            async with asyncio.timeout(limit):
+                return await pending
+        except TimeoutError as error:
+            if isinstance(error, TimedOut):
+                raise
+            raise TimedOut(
+                f"could not get the receipt of what was sent to {topic!r} within {limit} s",
+                hint="raise timeout=",
+                topic=topic,
+                timeout=limit,
+                pending=pending,
+            ) from None
+
+    def _no_room(self, topic: str, timeout: float | None, **values: object) -> TimedOut:
+        limit = self._limit(timeout)
+        return TimedOut(
+            f"could not get room for a message to {topic!r} within {limit} s",
+            hint="raise window= of producer(), or timeout=",
+            topic=topic,
+            timeout=limit,
+            **values,
+        )

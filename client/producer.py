@@ -75,6 +75,7 @@ class Producer(ProducerBase):
         super().__init__(on_full == "wait", durability == "flushed", timeout)
         self._opener = opener
         self._timeout = timeout
+        self.waits_when_full = on_full == "wait"
         self._window = 1 << (window - 1).bit_length()
         self._message_max = message_max
         self._host = b""
@@ -99,9 +100,14 @@ class Producer(ProducerBase):
         return Receipts(batch)
 
     def _awaiting(self, pending: Pending | PendingBatch) -> Generator[Any, None, Any]:
+        yield from awaiting(self._waiting, pending)
+        return pending.result(0)
+
+    @property
+    def _waiting(self) -> Waiter:
         if self._waiter is None or self._waiter.pid != os.getpid():
             self._waiter = waiter_of(self)
-        return awaiting(self._waiter, pending)
+        return self._waiter
 
     # What users call.
 

@@ -15,21 +15,33 @@ import weakref
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+    from orbitmq.native._fast import ProducerBase
 
 LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
 SLICE_S = 0.1  # longest wait before the thread looks at all it waits for again
 IDLE_S = 5.0  # an idle thread ends after this
 
 
+class Awaited(Protocol):
+    """What a task can wait for: a Pending, a PendingBatch, or room (aio_producer.py)."""
+
+    def done(self) -> bool: ...
+
+    @property
+    def _answered(self) -> bool: ...
+
+    @property
+    def _flush_end(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Sleeper:
     """A task that waits. Its future carries no result: the task asks the pending itself."""
 
-    pending: Pending | PendingBatch
+    pending: Awaited
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[None]
 
@@ -110,8 +122,8 @@ def waiter_of(producer: ProducerBase) -> Waiter:
     return Waiter(producer, disk=False, onward=Waiter(producer, disk=True, onward=None))
 
 
-def awaiting(waiter: Waiter, pending: Pending | PendingBatch) -> Generator[Any, None, Any]:
-    """What `await pending` runs: ends with the result."""
+def awaiting(waiter: Waiter, pending: Awaited) -> Generator[Any, None, None]:
+    """What awaiting runs: ends when `pending` is done."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LOOK_S
     while not pending.done():
@@ -121,4 +133,3 @@ def awaiting(waiter: Waiter, pending: Pending | PendingBatch) -> Generator[Any, 
             future: asyncio.Future[None] = loop.create_future()
             waiter.add(Sleeper(pending, loop, future))
             yield from future
-    return pending.result(0)

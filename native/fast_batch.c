@@ -345,6 +345,15 @@ static PyObject *batch_receipt(Batch *self, PyObject *number)
     return verdict_result(self->producer, self->topic, &self->verdicts[i], self->flushed);
 }
 
+/* _cut(): ends a batch that was sent in part; it is the batch of those messages from then on. */
+static PyObject *batch_cut(Batch *self, PyObject *unused)
+{
+    (void)unused;
+    self->count = self->sent;
+    parcel_drop(self);
+    return PyLong_FromUnsignedLong(self->sent);
+}
+
 static Py_ssize_t batch_length(Batch *self) { return (Py_ssize_t)self->count; }
 
 static PyObject *batch_await(Batch *self)
@@ -375,6 +384,7 @@ static PyMethodDef batch_methods[] = {
     {"result", (PyCFunction)(void (*)(void))batch_result, METH_FASTCALL | METH_KEYWORDS,
      "result(timeout=None) -> Receipts: waits for all verdicts, seconds; raises what the first bad one stands for."},
     {"_receipt", (PyCFunction)batch_receipt, METH_O, "the receipt of one message, or the exception that its verdict stands for"},
+    {"_cut", (PyCFunction)batch_cut, METH_NOARGS, "ends a batch that was sent in part; how many were"},
     {NULL, NULL, 0, NULL},
 };
 

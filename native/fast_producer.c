@@ -187,6 +187,12 @@ static PyObject *producer_in_flight(Producer *self, void *unused)
     return PyLong_FromUnsignedLongLong(self->link->sender.submitted - self->link->sender.settled);
 }
 
+static PyObject *producer_is_ready(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(!self->closed && producer_usable(self, born_now()));
+}
+
 static PyObject *producer_failed(Producer *self, void *unused)
 {
     (void)unused;
@@ -273,6 +279,7 @@ static PyGetSetDef producer_getset[] = {
     {"in_flight", (getter)producer_in_flight, NULL, "messages sent and not yet answered", NULL},
     {"failed", (getter)producer_failed, NULL, "messages that nobody waits for and that were not stored", NULL},
     {"closed", (getter)producer_is_closed, NULL, "whether close() was called", NULL},
+    {"_ready", (getter)producer_is_ready, NULL, "whether a send would find a session, and need not open one", NULL},
     {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
     {"_store_host", (getter)producer_host, NULL, "address and port in message ids, 8 bytes; None without a session", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -94,6 +94,9 @@ struct producer {
 /* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed or what opening one raised. */
 int producer_ready(Producer *self, uint64_t now_ms);
 
+/* The same, without opening one. */
+bool producer_usable(Producer *self, uint64_t now_ms);
+
 /* Takes the verdicts that have come; false when there is no session (any more). */
 bool producer_look(Producer *self);
 

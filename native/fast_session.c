@@ -127,7 +127,7 @@ static int open_session(Producer *self)
     return -1;
 }
 
-int producer_ready(Producer *self, uint64_t now_ms)
+bool producer_usable(Producer *self, uint64_t now_ms)
 {
     struct link *link = self->link;
     if (link && link->forks != fast_forks())
@@ -137,7 +137,12 @@ int producer_ready(Producer *self, uint64_t now_ms)
         if (!sender_alive(&link->sender))
             producer_retire(self, VERDICT_LOST);
     }
-    return self->link ? 0 : open_session(self);
+    return self->link != NULL;
+}
+
+int producer_ready(Producer *self, uint64_t now_ms)
+{
+    return producer_usable(self, now_ms) ? 0 : open_session(self);
 }
 
 uint32_t producer_topic(Producer *self, PyObject *name)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thread_broker import ThreadBroker
 
 from orbitmq.client.producer import Producer
 from orbitmq.errors import (
@@ -35,6 +34,7 @@ from orbitmq.errors import (
     UsageError,
 )
 from orbitmq.store.record import unpack_properties
+from tests.client.thread_broker import ThreadBroker
 
 
 @pytest.fixture
