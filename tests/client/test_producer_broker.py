@@ -1,0 +1,106 @@
+"""Goal: a producer keeps its promises across the deaths of the tree's processes.
+
+Method: a whole small tree; its processes are killed with SIGKILL while messages are on their way, and the log is read
+afterwards: what has a receipt must stand there once, where the receipt says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import BrokerError, OrbitError, PerhapsStored
+from orbitmq.store.record import Record, parse
+from tests.actors.trees import actors, small_broker
+
+
+def bodies(store: Path) -> Counter[bytes]:
+    found: Counter[bytes] = Counter()
+    for path in sorted((store / "commitlog").iterdir()):
+        data, at = path.read_bytes(), 0
+        while at < len(data) and isinstance(record := parse(data, at), Record):
+            found[bytes(record.body)] += 1
+            at += record.size
+    return found
+
+
+def test_send_batch_flush_and_fork(tmp_path: Path) -> None:
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders")
+        producer = broker.producer(message_max=1 << 14)
+        assert producer.send("orders", b"one").offset == 0
+        assert producer.send("orders", b"two", durability="flushed").durability == "flushed"
+        assert len(producer.send_batch("orders", [b"%d" % i for i in range(20_000)])) == 20_000
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = (
+                    0 if producer.send("orders", b"child").size and len(producer.send_batch("orders", [b"c"] * 10)) == 10 else 2
+                )
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert producer.send("orders", b"parent").size
+        producer.close()
+    found = bodies(tmp_path)
+    assert sum(found.values()) == 20_014
+    assert found[b"c"] == 10 and found[b"child"] == found[b"parent"] == 1
+
+
+@pytest.mark.parametrize("victim", ["writer", "handler-0", "handler-1", "flush", "reput", "coordinator"])
+def test_no_actors_death_is_noticed(tmp_path: Path, victim: str) -> None:
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders")
+        with broker.producer(message_max=1 << 14, window=1024) as producer:
+            stored = []
+            for round_ in range(6):
+                pendings = [producer.send_async("orders", b"%d.%d" % (round_, i)) for i in range(500)]
+                batch = producer.send_batch_async("orders", [b"%d.b%d" % (round_, i) for i in range(500)])
+                if round_ in (1, 3):
+                    os.kill(actors(broker)[victim].pid, signal.SIGKILL)
+                stored += [pending.result(30) for pending in pendings] + list(batch.result(30))
+            assert len({receipt.physical_offset for receipt in stored}) == 6000
+    assert set(bodies(tmp_path).values()) == {1}
+    assert len(bodies(tmp_path)) == 6000
+
+
+def test_the_trees_death_and_its_successor(tmp_path: Path) -> None:
+    with small_broker(tmp_path, name=f"heir-{os.getpid()}") as broker:
+        broker.create_topic("orders")
+        producer = broker.producer(message_max=1 << 14)
+        first = producer.send("orders", b"first")
+        os.kill(broker.pid, signal.SIGKILL)
+        outcomes: Counter[str] = Counter()
+        for i in range(3000):
+            try:
+                producer.send_oneway("orders", b"%d" % i) if i % 2 else producer.send("orders", b"%d" % i, timeout=10)
+                outcomes["stored"] += 1
+            except PerhapsStored:
+                outcomes["perhaps"] += 1
+            except BrokerError:
+                outcomes["refused"] += 1
+                break
+        assert outcomes["refused"] == 1
+        with small_broker(tmp_path, name=broker.name):
+            second = producer.send("orders", b"second", durability="flushed")
+            assert second.physical_offset > first.physical_offset
+            producer.close()
+    found = bodies(tmp_path)
+    assert found[b"first"] == found[b"second"] == 1
+    assert max(found.values()) == 1
+
+
+def test_a_stopped_broker_refuses(tmp_path: Path) -> None:
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders")
+        producer = broker.producer(message_max=1 << 14)
+        pending = producer.send_async("orders", b"a")
+        broker.stop_broker()
+        assert pending.result(10).offset == 0
+        with pytest.raises(OrbitError):
+            producer.send("orders", b"b", timeout=10)
