@@ -240,7 +240,9 @@ class AsyncProducer:
                         return post()
                     except TimedOut:
                         continue
-        except TimeoutError:
+        except TimeoutError as error:
+            if isinstance(error, TimedOut):
+                raise
             raise self._no_room(topic, timeout) from None
 
     async def _receipt(self, pending: Awaitable[T], topic: str, timeout: float | None) -> T:

@@ -91,9 +91,7 @@ class Producer(ProducerBase):
         self._attach(handle)
         self._host = self._store_host or self._host
 
-    def _receipt(  # noqa: PLR0917 - C passes them by position
-        self, topic: str, queue: int, offset: int, physical_offset: int, size: int, flushed: bool
-    ) -> Receipt:
+    def _receipt(self, topic: str, queue: int, offset: int, physical_offset: int, size: int, flushed: bool) -> Receipt:
         return Receipt(topic, queue, offset, physical_offset, size, "flushed" if flushed else "appended", self._host)
 
     def _receipts(self, batch: PendingBatch) -> Receipts:
