@@ -31,6 +31,7 @@ from orbitmq.store import config
 
 # A handler has no way to call Python, so closing sessions are looked at again after this.
 SETTLE_S = 0.002
+SETTLE_SLOWLY_S = 0.1
 
 
 class Coordinator(Actor):
@@ -53,7 +54,7 @@ class Coordinator(Actor):
         self.groups.resume()
         for session in ending:
             self.sessions.close(session)
-        self._settling = False
+        self._look_again_s = SETTLE_S
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
@@ -61,9 +62,8 @@ class Coordinator(Actor):
 
     def run(self, limit_ms: int) -> None:
         lib.tree_beat(self._core)
-        timeout = SETTLE_S if self._settling else limit_ms / 1000
-        self._serve(timeout)
-        self._settling = self.sessions.settle()
+        self._serve(min(self._look_again_s, limit_ms / 1000))
+        self._look_again_s = self._settle()
         self._persist()
 
     def step(self) -> int:
@@ -74,7 +74,10 @@ class Coordinator(Actor):
         """Nobody is answered any more; commits made until now are kept for the supervisor, who writes them after the
         last flush."""
         self.groups.collect()
-        self.offsets.leave()
+        try:
+            self.offsets.leave()
+        except OSError as error:
+            print(f"orbitmq: cannot write the groups' offsets: {error}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         self._selector.close()
@@ -156,12 +159,20 @@ class Coordinator(Actor):
         # Readable for ever: once is enough.
         self._selector.unregister(pidfd)
         self.sessions.client_died(pid)
-        self._settling = True
+        self._look_again_s = SETTLE_S
 
     def _session_ended(self, session: Session) -> None:
         if session.consumes:
             self.groups.leave(session)
-        self._settling = True
+        self._look_again_s = SETTLE_S
+
+    def _settle(self) -> float:
+        """Frees sessions whose time has come; returns in how many seconds to look again."""
+        oldest = self.sessions.settle()
+        if oldest is None:
+            return self.tree.settings.offsets_interval_s
+        # A full disk may hold the writer up for as long as it likes; nobody needs to look often then.
+        return SETTLE_S if time.monotonic() - oldest < 1.0 else SETTLE_SLOWLY_S
 
     # ---- offsets
 
@@ -170,8 +181,13 @@ class Coordinator(Actor):
         if self._pending is not None:
             offsets, wrote = self._pending
             if self.tree.positions().flushed >= wrote:
-                self.offsets.store(offsets)
                 self._pending = None
+                try:
+                    self.offsets.store(offsets)
+                except OSError as error:
+                    # Tried again with the next snapshot; until then a crash repeats work.
+                    self.offsets.changed = True
+                    print(f"orbitmq: cannot write the groups' offsets: {error}", file=sys.stderr, flush=True)
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()

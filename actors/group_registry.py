@@ -10,6 +10,7 @@ reads the words that carry the file's epoch, which nobody could overwrite since,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -211,5 +212,9 @@ class GroupRegistry:
             offsets = [[topic, queue, offset] for (topic, queue), offset in self._offsets.of_group(group.name).items()]
             groups[group.name] = {"group": group.packed(), "offsets": offsets}
         fresh = self._path.with_suffix(".tmp")
-        fresh.write_bytes(msgpack.packb({"generation": self._tree.generation, "groups": groups}))
-        fresh.replace(self._path)
+        try:
+            fresh.write_bytes(msgpack.packb({"generation": self._tree.generation, "groups": groups}))
+            fresh.replace(self._path)
+        except OSError as error:
+            # Without it a successor has the members join again; this life needs no file.
+            print(f"orbitmq: cannot write {self._path}: {error}", file=sys.stderr, flush=True)

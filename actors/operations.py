@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, ProtocolError
 from orbitmq.shm import runtime
+from orbitmq.store.file_system import store_full
 
 Answer = tuple[Any, tuple[int, ...]]
 
@@ -44,6 +46,10 @@ class Operations:
             if isinstance(error, BrokerError) or hasattr(error, "hint"):
                 raise
             raise ProtocolError(f"cannot do {name!r}, the field {error} is missing", operation=name) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise store_full(self._tree.settings.layout.root, 4096, f"what {name!r} has to write") from error
         return answer if isinstance(answer, tuple) else (answer, ())
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -22,14 +22,15 @@ _LENGTH = struct.Struct(">Q")
 
 
 def run_recovery(
-    settings: TreeSettings, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
+    settings: TreeSettings, lock: int, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
 ) -> RecoveryReport | None:
-    """The report; None when the tree was told to stop meanwhile. `wake` becomes readable when a signal has come.
+    """The report; None when the tree was told to stop meanwhile.
 
+    lock: the descriptor that holds the store, for the child to hold as well. wake: becomes readable when a signal has come.
     Raises: what recovery raised; BrokerBroken: the process died.
     """
     reader, writer = os.pipe()
-    pid = child_process(lambda: _recover(settings, writer), keep={writer})
+    pid = child_process(lambda: _recover(settings, writer), keep={writer, lock})
     os.close(writer)
     try:
         return _receive(pid, reader, wake, stopping, progress)

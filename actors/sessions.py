@@ -184,12 +184,13 @@ class Sessions:
         for session in [each for each in self._sessions.values() if each.pid == pid]:
             self.close(session)
 
-    def settle(self) -> bool:
-        """Frees the closing sessions whose time has come; True while some are left."""
+    def settle(self) -> float | None:
+        """Frees the closing sessions whose time has come; returns since when the oldest of the rest is closing, if
+        any."""
         for session in list(self._closing.values()):
             if self._is_settled(session):
                 self._free(session)
-        return bool(self._closing)
+        return min((session.closing_since for session in self._closing.values()), default=None)
 
     def _is_settled(self, session: Session) -> bool:
         if not session.produces:

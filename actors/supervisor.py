@@ -71,7 +71,7 @@ class Supervisor:
         _raise_descriptor_limit()
         self._ground = prepared = ground.Ground.take(self.settings)
         try:
-            report = run_recovery(self.settings, self._signal_pipe, self._stopping, self._progress)
+            report = run_recovery(self.settings, prepared.lock.descriptor, self._signal_pipe, self._stopping, self._progress)
             if report is None:
                 return 0
             for line in report.lines() if report.records or report.cuts or report.damage else ():

@@ -42,7 +42,7 @@ class Coordinator:
         self.offsets.load(self.topics)
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.groups.load()
-        self.sessions = Sessions(tree, keeper, lambda *_: None, lambda *_: None, lambda session: self.groups.leave(session))
+        self.sessions = Sessions(tree, keeper, lambda *_: None, lambda *_: None, self.groups.leave)
         self.groups.sessions = self.sessions
         assert self.sessions.restore() == []
         self.groups.resume()
