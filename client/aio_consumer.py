@@ -44,7 +44,7 @@ class AsyncConsumer:
         return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0), timeout, bool)
 
     async def poll_arrow(
-        self, max_messages: int = 10_000, timeout: float | None = None, *, columns: Sequence[str] | None = None
+        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
         """See Consumer.poll_arrow."""
         take: Callable[[], Any] = lambda: self._consumer.poll_arrow(max_messages, 0, columns=columns)  # noqa: E731

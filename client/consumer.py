@@ -122,7 +122,7 @@ class Consumer:
             return self._gather(self._reader.bodies, max_messages, timeout)
 
     def poll_arrow(
-        self, max_messages: int = 10_000, timeout: float | None = None, *, columns: Sequence[str] | None = None
+        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
         """The next messages as an Arrow record batch, of no rows when the time is over; waits and raises as `poll` does.
 

@@ -1,0 +1,117 @@
+"""Single messages: by their id, which says where they lie, and by their keys, through the store's IndexFiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
+from orbitmq.native._core import ffi, lib
+from orbitmq.native._fast import Message, Reader
+from orbitmq.store.record import Fault, MessageId
+
+NEWEST_MS = (1 << 63) - 1
+COLLISIONS = 64  # hits of one IndexFile that may turn out to belong to other keys
+_DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC)
+
+
+class Attached(Protocol):
+    """The mappings of a running tree; client/attachment.py."""
+
+    @property
+    def control(self) -> Any: ...
+    @property
+    def control_address(self) -> int: ...
+    @property
+    def topics_address(self) -> int: ...
+
+
+def message_by_id(attached: Attached, message_id: str) -> Message:
+    """The message with this offset message id, in either case.
+
+    Raises: UsageError: no id, or no message has it (any more); carries .id. CorruptRecord: it is damaged.
+    """
+    offset = MessageId.parse(message_id).physical_offset
+    first, end = _readable(attached)
+    why = f"the log holds physical offsets {first} to {end}"
+    if first <= offset < end:
+        why = "no message begins there"
+        message = _record(_reader(attached), offset)
+        if message is not None and message.id == message_id.upper():
+            return message
+    raise UsageError(f"could not find message {message_id}: {why}", id=message_id, offset=offset)
+
+
+def messages_by_key(
+    attached: Attached, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
+) -> list[Message]:
+    """Messages of the topic with this key (or unique key), newest first.
+
+    begin_ms, end_ms: of their store time, milliseconds since the epoch, both included.
+
+    Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged.
+    """
+    if most < 1:
+        raise SettingError(f"could not find {most} messages: 1 is the least", setting="most", value=most)
+    last_ms = NEWEST_MS if end_ms is None else end_ms
+    settings = lib.control_settings(attached.control)
+    prefix = f"{topic}#".encode()
+    encoded = key.encode()
+    key_hash = lib.index_key_hash(lib.java_hash(0, prefix, len(prefix)), encoded, len(encoded))
+    first, end = _readable(attached)
+    reader = _reader(attached)
+    found: dict[int, Message] = {}
+    for path in _newest_first(Path(ffi.string(settings.store).decode()) / "index"):
+        for offset in _hits(path, settings, key_hash, max(0, begin_ms), last_ms, most + COLLISIONS):
+            if not first <= offset < end or offset in found:
+                continue
+            message = _record(reader, offset)
+            if message is None or message.topic != topic or not begin_ms <= message.stored_ms <= last_ms:
+                continue
+            if key in message.keys or message.properties.get("UNIQ_KEY") == key:
+                found[offset] = message
+                if len(found) == most:
+                    return list(found.values())
+    return list(found.values())
+
+
+def _reader(attached: Attached) -> Reader:
+    return Reader(attached.control_address, attached.topics_address, attached)
+
+
+def _readable(attached: Attached) -> tuple[int, int]:
+    """The physical offsets that consumers may read: [first, end)."""
+    seen = ffi.new("struct positions_seen *")
+    lib.control_positions(attached.control, seen)
+    return int(seen.min_offset), int(seen.reput)
+
+
+def _record(reader: Reader, offset: int) -> Message | None:
+    """The message at a place that may be anywhere; None where none begins. Raises: CorruptRecord: one does, damaged."""
+    try:
+        return reader.record(offset)
+    except CorruptRecord as error:
+        if error.fault in _DAMAGE:
+            raise
+    except StoreError:
+        pass  # retention has just removed the file
+    return None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if path.name.isdigit()), reverse=True)
+
+
+def _hits(path: Path, settings: Any, key_hash: int, begin_ms: int, end_ms: int, most: int) -> list[int]:
+    """Physical offsets of one file's entries with this hash, newest first. None of a file that is just being made."""
+    file = ffi.new("struct index_file *")
+    if lib.index_file_open(file, str(path).encode(), settings.index_slots, settings.index_entries, False, False):
+        return []
+    try:
+        offsets = ffi.new("uint64_t[]", most)
+        count = lib.index_file_find(file, key_hash, begin_ms, end_ms, offsets, most)
+        return [int(offsets[index]) for index in range(count)]
+    finally:
+        lib.index_file_close(file)
