@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.client import Client
+from orbitmq.client.message import Message
 from orbitmq.client.status import Status
 from orbitmq.client.topic_table import TopicInfo
 
@@ -35,6 +36,18 @@ class AsyncClient:
     async def status(self) -> Status:
         """The whole tree."""
         return await asyncio.to_thread(self._client.status)
+
+    async def message(self, message_id: str) -> Message:
+        """The message with this id; see Client.message."""
+        return await asyncio.to_thread(self._client.message, message_id)
+
+    async def find(
+        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
+    ) -> list[Message]:
+        """Messages of the topic with this key, newest first; see Client.find."""
+        return await asyncio.to_thread(
+            lambda: self._client.find(topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
+        )
 
     async def producer(
         self,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orbitmq.client.consumer import Consumer
+    from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
 
 
@@ -120,6 +121,30 @@ class Client:
         made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch)
         self._made.add(made)
         return made
+
+    def message(self, message_id: str) -> Message:
+        """The message with this id, as in receipts and messages.
+
+        Raises: UsageError: no id, or no message has it (any more). CorruptRecord: it is damaged. BrokerNotRunning.
+        """
+        from orbitmq.client.lookup import message_by_id
+
+        return message_by_id(self._connection.attachment, message_id)
+
+    def find(
+        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
+    ) -> list[Message]:
+        """Messages of the topic with this key, newest first.
+
+        Args:
+            begin_ms, end_ms: of their store time, milliseconds since the epoch, both included; None: no end.
+            most: messages to find at most.
+
+        Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        """
+        from orbitmq.client.lookup import messages_by_key
+
+        return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
 
     def close(self) -> None:
         """Closes the producers and consumers made from this client, then the connection. Calling it again changes

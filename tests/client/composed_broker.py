@@ -105,6 +105,14 @@ class ComposedBroker(ComposedStore):
         for slot in members:
             lib.session_ring(self.sessions[slot][0])
 
+    @property
+    def control_address(self) -> int:
+        return address(self.control)
+
+    @property
+    def topics_address(self) -> int:
+        return address(self.topics)
+
     def ring(self) -> None:
         """Wakes every session, as reput does after it published."""
         for memory, _ in self.sessions.values():
