@@ -5,7 +5,7 @@
 
 static PyTypeObject *pending_type;
 
-Pending *pending_new(Producer *producer, PyObject *topic, bool durable)
+Pending *pending_new(Producer *producer, PyObject *topic)
 {
     Pending *self = PyObject_New(Pending, pending_type);
     if (!self)
@@ -16,7 +16,7 @@ Pending *pending_new(Producer *producer, PyObject *topic, bool durable)
     self->topic = topic;
     self->verdict.code = VERDICT_NONE;
     self->posted = false;
-    self->durable = durable;
+    self->durable = false;
     return self;
 }
 

@@ -39,6 +39,7 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
         const uint64_t born_ms = born_now();
         if (producer_ready(self, born_ms) < 0)
             return -1;
+        letter->durable |= self->flush_every;
         const uint32_t topic = producer_topic(self, letter->topic);
         if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)
             return -1;
@@ -64,6 +65,7 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
             const uint64_t run = link_push(link, pending ? RUN_PENDING : RUN_ONEWAY, pending, 0, 1);
             if (pending) {
                 pending->posted = true;
+                pending->durable = letter->durable;
                 pending->sequence = sender->submitted;
                 pending->run = run;
                 pending->life = self->life;
@@ -81,7 +83,7 @@ static Pending *send_letter(Producer *self, PyObject *const *args, Py_ssize_t co
     struct letter letter;
     if (letter_parse(self, &letter, args, count, names) < 0)
         return NULL;
-    Pending *pending = pending_new(self, letter.topic, letter.durable);
+    Pending *pending = pending_new(self, letter.topic);
     if (pending && post(self, &letter, pending) < 0)
         Py_CLEAR(pending);
     *timeout_ns = letter.timeout_ns;

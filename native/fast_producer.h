@@ -87,6 +87,7 @@ struct producer {
     uint32_t *next_queue;    /* by topic index: whose turn it is */
     bool wait_when_full;
     bool durable;
+    bool flush_every; /* the broker flushes every batch: nobody's receipt comes before the disk, whatever was asked */
     bool closed;
     struct topic_memo topics[TOPIC_CACHE];
 };
@@ -229,7 +230,7 @@ bool disk_open(const struct on_disk *wish);
 int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict);
 
 int pending_init(PyObject *module);
-Pending *pending_new(Producer *producer, PyObject *topic, bool durable);
+Pending *pending_new(Producer *producer, PyObject *topic);
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
 
 struct batch {

@@ -95,6 +95,7 @@ PyObject *producer_attach(Producer *self, PyObject *handle)
     }
     producer_retire(self, VERDICT_FORKED);
     self->link = link;
+    self->flush_every = link->sender.control->settings.flush_every_batch != 0;
     self->next_queue = turns;
     self->life++;
     self->looked_ms = 0;

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,61 @@ def test_flushed_means_on_disk(broker: ThreadBroker) -> None:
         pending = producer.send_async("orders", b"y")
         assert pending.result().durability == "flushed"
         producer.send("orders", b"z", durability="appended")
+
+
+def test_a_broker_that_flushes_every_batch_gives_no_earlier_receipt(tmp_path: Path) -> None:
+    with ThreadBroker(tmp_path, flush_every=True) as broker, Producer(broker) as producer:
+        broker.topic("orders")
+        for _ in range(10):
+            assert producer.send("orders", b"x", durability="appended").durability == "flushed"
+            assert producer.send_batch("orders", [b"x"] * 3)[2].durability == "flushed"
+
+
+class Interrupted(Exception):
+    """What the test's signal handler raises."""
+
+
+@pytest.mark.parametrize("wait", ["result", "batch result", "room", "batch room", "flush", "close", "disk"])
+def test_a_signal_ends_every_wait(tmp_path: Path, wait: str) -> None:
+    """An alarm goes off while the main thread waits in C for what will not come; its handler's exception must come out."""
+
+    def handler(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with ThreadBroker(tmp_path, flush=False) as broker:
+            broker.topic("orders")
+            producer = Producer(broker, window=4, timeout=60)
+            if wait == "disk":
+                pending = producer.send_async("orders", b"", durability="flushed")
+            else:
+                broker.stall_now()
+                pending = producer.send_async("orders", b"")
+            batch = producer.send_batch_async("orders", [b""] * 3)
+            waits: dict[str, Callable[[], object]] = {
+                "result": pending.result,
+                "batch result": batch.result,
+                "room": lambda: producer.send("orders", b""),
+                "batch room": lambda: producer.send_batch("orders", [b""] * 9),
+                "flush": producer.flush,
+                "close": producer.close,
+                "disk": pending.result,
+            }
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)  # again and again, should the first one come too early
+            with pytest.raises(Interrupted):
+                try:
+                    waits[wait]()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            broker.resume()
+            if wait == "close":
+                assert producer.closed
+            else:
+                producer.close()
+            assert len(broker.log()) == 4
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_names_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:

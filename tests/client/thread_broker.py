@@ -32,7 +32,9 @@ READY, CLOSING = 1, 2
 class ThreadBroker:
     name = "test"
 
-    def __init__(self, root: Path, *, message_max: int = 1 << 20, flush: bool = True, generation: int = 1) -> None:
+    def __init__(
+        self, root: Path, *, message_max: int = 1 << 20, flush: bool = True, flush_every: bool = False, generation: int = 1
+    ) -> None:
         self.layout = StoreLayout.at(root)
         self.layout.make_folders()
         mapped_file.allocate(self.layout, 0, FILE_SIZE)
@@ -43,6 +45,7 @@ class ThreadBroker:
         settings.lanes = 1
         settings.message_max = message_max
         settings.flush_interval_ms = 500
+        settings.flush_every_batch = flush_every
         settings.supervisor_pid = os.getpid()
         settings.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
         settings.store = os.fsencode(root)
