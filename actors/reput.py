@@ -41,8 +41,8 @@ class Reput(CoreActor):
         return int(lib.reput_step(self.handle, STEP_BYTES))
 
     def _missing(self) -> tuple[str, int]:
-        """The topic, and the number of queues that the record needs it to have."""
+        """The topic, and the number of queues that the log needs it to have."""
         name = ffi.new("uint8_t[128]")
-        queue = ffi.new("uint32_t *")
-        size = lib.reput_missing(self.handle, name, queue)
-        return bytes(ffi.buffer(name, size)).decode(), queue[0] + 1
+        queues = ffi.new("uint32_t *")
+        size = lib.reput_missing(self.handle, name, queues)
+        return bytes(ffi.buffer(name, size)).decode(), queues[0]
