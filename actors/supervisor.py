@@ -36,6 +36,7 @@ from orbitmq.actors.tree import TREE_RUNNING, TREE_STOPPED, TREE_STOPPING, Tree
 from orbitmq.errors import BrokerBroken, OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.frames import error_map
+from orbitmq.store.recovery_table import Ending
 
 BEAT_S = 1.0  # the longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have come just before it went to sleep
@@ -74,7 +75,7 @@ class Supervisor:
             report = run_recovery(self.settings, prepared.lock.descriptor, self._signal_pipe, self._stopping, self._progress)
             if report is None:
                 return 0
-            for line in report.lines() if report.records or report.cuts or report.damage else ():
+            for line in report.lines() if report.ending not in (Ending.EMPTY, Ending.STOPPED) else ():
                 self._log(line)
             prepared.build(report)
             self._start_all(prepared.tree)
