@@ -18,6 +18,8 @@
 #define INDEX_SLOT 4u
 #define INDEX_ENTRY 20u
 #define INDEX_HITS_MAX 64u
+#define INDEX_RESERVE (1u << 20)  /* entry bytes reserved at a time */
+#define INDEX_KEYS_MAX 16384u     /* a record cannot hold more keys: each takes two of its 32,767 property bytes */
 
 static inline uint64_t index_file_size(uint32_t slots, uint32_t entries)
 {
@@ -47,16 +49,22 @@ void index_file_close(struct index_file *file);
 
 bool index_file_full(const struct index_file *file);
 
+/* Makes sure that the next `count` entries can be put without an error. Returns 0, ENOSPC, or ENFILE when the file has no
+ * room for that many. */
+int index_file_reserve(struct index_file *file, uint32_t count);
+
 /* Adds one entry. Returns 0, ENOSPC, or ENFILE when the file is full. Header fields are in file->header until
  * index_file_publish. */
 int index_file_put(struct index_file *file, uint32_t hash, uint64_t physical_offset, uint64_t store_ms);
 void index_file_prefetch(const struct index_file *file, uint32_t hash);
 void index_file_publish(struct index_file *file);
 
-/* Undoes every entry from next_entry of `to` on, newest first, and stores `to` as the header. */
-void index_file_roll_back(struct index_file *file, const struct index_header *to);
+/* Undoes every entry from next_entry of `to` on, newest first, and stores `to` as the header. Returns 0 or the errno of a
+ * read. */
+int index_file_roll_back(struct index_file *file, const struct index_header *to);
 
-/* Physical offsets of entries with this hash, newest first, whose time lies in [from_ms, to_ms]; at most `most`. */
+/* Physical offsets of entries with this hash, newest first, whose time may lie in [from_ms, to_ms] (an entry knows its time
+ * to the second); at most `most`. Safe beside a writer, in whatever state a dead one left the file. */
 uint32_t index_file_find(const struct index_file *file, uint32_t hash, uint64_t from_ms, uint64_t to_ms, uint64_t *offsets,
                          uint32_t most);
 
