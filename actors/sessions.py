@@ -125,8 +125,10 @@ class Sessions:
 
         Raises: SettingError: a size that cannot be; Full: no slot; StoreFull: no memory.
         """
-        message_max = message_max or self._tree.settings.files.message_max
-        _check_sizes(window, sq_capacity, queue_capacity, message_max, self._tree.settings.files.message_max)
+        _check_sizes(window, sq_capacity, queue_capacity, message_max)
+        # A client that would take more than this broker does is told so by the message that is too large, if one ever comes.
+        limit = self._tree.settings.files.message_max
+        message_max = min(message_max or limit, limit)
         slot = self._free_slot(bool(sq_capacity))
         shape = self._entry(slot)
         # Never 0, and another one than any that somebody may still remember of this slot.
@@ -246,7 +248,7 @@ class Sessions:
         return Session(shape.slot, shape.epoch, shape.pid, shape, memory, pointer, memfd)
 
 
-def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int, limit: int) -> None:
+def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> None:
     def refuse(name: str, value: int, why: str) -> SettingError:
         return SettingError(f"cannot open a session with {name} {value!r}: {why}", name=name, value=value)
 
@@ -261,5 +263,5 @@ def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max
         raise refuse("queue_capacity", queue_capacity, f"it lies outside 0 to {QUEUES_MAX:,}")
     if not sq_capacity and not queue_capacity:
         raise refuse("queue_capacity", queue_capacity, "a session has a submission ring, or queues")
-    if not isinstance(message_max, int) or not 1 <= message_max <= limit:
-        raise refuse("message_max", message_max, f"it lies outside 1 to {limit:,}, the broker's message_max")
+    if not isinstance(message_max, int) or message_max < 0:
+        raise refuse("message_max", message_max, "it is no number of bytes")

@@ -91,7 +91,10 @@ def test_session_comes_and_goes(tmp_path: Path) -> None:
             with pytest.raises(errors.SettingError):
                 broker.connection.open_session(**sizes)
         with pytest.raises(errors.SettingError, match="message_max"):
-            broker.connection.open_session(window=64, sq_capacity=65536, message_max=1 << 30)
+            broker.connection.open_session(window=64, sq_capacity=65536, message_max=-1)
+        larger = broker.connection.open_session(window=64, sq_capacity=65536, message_max=1 << 30)
+        assert larger.message_max < 1 << 20, "the broker's limit holds"
+        larger.close()
         second.close()
         third.close()
 
