@@ -76,7 +76,7 @@ static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t
     uint64_t ahead = need < FIRST_RESERVE ? FIRST_RESERVE : need; /* doubles */
     if (ahead > CONSUME_QUEUE_RESERVE)
         ahead = CONSUME_QUEUE_RESERVE;
-    uint64_t end = (need + ahead - 1) / ahead * ahead;
+    uint64_t end = (need + ahead + FIRST_RESERVE - 1) & ~(uint64_t)(FIRST_RESERVE - 1);
     if (end > size)
         end = size;
     int error;

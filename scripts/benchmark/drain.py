@@ -32,7 +32,7 @@ def _objects(name: str, topic: str, messages: int) -> Callable[[], tuple[int, in
 def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
     consumer.poll_arrow(1, timeout=0)  # loads pyarrow
-    consumer.seek_to_beginning()
+    consumer.seek_to_time(0)
 
     def act() -> tuple[int, int]:
         count = size = 0

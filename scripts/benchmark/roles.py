@@ -9,6 +9,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from scripts.benchmark.pages import warm_pages
+
 FORK = multiprocessing.get_context("fork")
 
 
@@ -66,6 +68,7 @@ class Role:
 
 def together(*roles: Role) -> list[tuple[int, int, Any]]:
     """Starts all at once; their results in the same order."""
+    warm_pages()
     for role in roles:
         role.go()
     found = [role.result() for role in roles]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import orbitmq
 from scripts.benchmark import load
-from scripts.benchmark.pages import warm_pages
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
@@ -49,7 +48,6 @@ def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[],
 
 def _rate(stage: Stage, messages: int, busy: bool) -> float:
     topic = stage.topic()
-    warm_pages()
     ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, messages, busy))
     return messages / ((end - begin) / 1e9)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import orbitmq
 from scripts.benchmark import ceiling, load
-from scripts.benchmark.pages import warm_pages
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
@@ -58,7 +57,6 @@ def run_stream(
 ) -> float:
     """Messages a second, from the producer's start to the consumer's last message."""
     topic = stage.topic(queues)
-    warm_pages()
     consumer = Role(consume, stage.name, topic, messages)
     producer = Role(produce, stage.name, topic, messages, keyed, durability)
     consumed, produced = together(consumer, producer)
