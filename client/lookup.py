@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
+from orbitmq.errors import CorruptRecord, SettingError, StoreError, StoreSettings, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Message, Reader
+from orbitmq.store.index_file import TIME_END, IndexFile, index_files, key_hash
 from orbitmq.store.record import Fault, MessageId
 
-NEWEST_MS = (1 << 63) - 1
 COLLISIONS = 64  # hits of one IndexFile that may turn out to belong to other keys
 _DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC)
 
@@ -53,16 +54,18 @@ def messages_by_key(
     """
     if most < 1:
         raise SettingError(f"could not find {most} messages: 1 is the least", setting="most", value=most)
-    last_ms = NEWEST_MS if end_ms is None else end_ms
+    last_ms = TIME_END if end_ms is None else end_ms
     settings = lib.control_settings(attached.control)
-    prefix = f"{topic}#".encode()
-    encoded = key.encode()
-    key_hash = lib.index_key_hash(lib.java_hash(0, prefix, len(prefix)), encoded, len(encoded))
+    hash_ = key_hash(topic, key)
     first, end = _readable(attached)
     reader = _reader(attached)
     found: dict[int, Message] = {}
-    for path in _newest_first(Path(ffi.string(settings.store).decode()) / "index"):
-        for offset in _hits(path, settings, key_hash, max(0, begin_ms), last_ms, most + COLLISIONS):
+    for path in reversed(index_files(Path(ffi.string(settings.store).decode()) / "index")):
+        hits: list[int] = []
+        # Of a file that is just being made, or was just removed, nothing is wanted.
+        with suppress(FileNotFoundError, StoreSettings), IndexFile(path, settings.index_slots, settings.index_entries) as file:
+            hits = file.find(hash_, max(0, begin_ms), last_ms, most + COLLISIONS)
+        for offset in hits:
             if not first <= offset < end or offset in found:
                 continue
             message = _record(reader, offset)
@@ -96,22 +99,3 @@ def _record(reader: Reader, offset: int) -> Message | None:
     except StoreError:
         pass  # retention has just removed the file
     return None
-
-
-def _newest_first(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return sorted((path for path in folder.iterdir() if path.name.isdigit()), reverse=True)
-
-
-def _hits(path: Path, settings: Any, key_hash: int, begin_ms: int, end_ms: int, most: int) -> list[int]:
-    """Physical offsets of one file's entries with this hash, newest first. None of a file that is just being made."""
-    file = ffi.new("struct index_file *")
-    if lib.index_file_open(file, str(path).encode(), settings.index_slots, settings.index_entries, False, False):
-        return []
-    try:
-        offsets = ffi.new("uint64_t[]", most)
-        count = lib.index_file_find(file, key_hash, begin_ms, end_ms, offsets, most)
-        return [int(offsets[index]) for index in range(count)]
-    finally:
-        lib.index_file_close(file)

@@ -179,7 +179,7 @@ static void look_for_news(struct reader *reader)
     if (!reader->control)
         return;
     /* acquire: reput publishes max_offset of the queues before its position, so a position seen here has its queues'
-     * offsets behind it. Pairs with the release in reput_step [P3]. */
+     * offsets behind it. Pairs with reput's release [P1]. */
     const uint64_t reput = atomic_load_explicit(&reader->control->reput.value, memory_order_acquire);
     if (reput == reader->reput_seen)
         return;

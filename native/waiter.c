@@ -85,15 +85,19 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
     const uint64_t began = now_ns();
     struct bell *bell = &waiter->session->bell;
     for (;;) {
+        const uint64_t now = now_ns(), passed = now - began;
+        const bool due = now - waiter->rechecked_ns >= WAITER_RECHECK_NS;
+        if (due) {
+            reader_recheck(reader);
+            waiter->rechecked_ns = now;
+        }
+        /* The look between the announcement and the sleep is at the reput position first, which reput publishes before its fence
+         * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
         const uint32_t ticket = bell_announce(bell);
-        /* Between the announcement and the sleep every queue is looked at, not only the reput position: reput rings for a queue
-         * before it publishes its own position. Pairs with reput's fence between max_offset and the bell [I2] [B1]. */
-        reader_recheck(reader);
         result = look(waiter, reader);
         if (result == WAITER_TIMEOUT && waiter_gone(waiter))
             result = WAITER_GONE;
-        const uint64_t passed = now_ns() - began;
-        if (result != WAITER_TIMEOUT || passed >= timeout_ns || passed >= WAITER_RECHECK_NS) {
+        if (result != WAITER_TIMEOUT || passed >= timeout_ns || due) {
             bell_cancel(bell, ticket);
             if (result != WAITER_TIMEOUT)
                 return result;

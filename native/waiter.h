@@ -1,8 +1,8 @@
 /* The consumer's half of the pull hold: says once which queues it waits for, then sleeps until one has news.
  *
- * The notifier and reput ring the session's bell (notifier.c draws the order). Whatever became of them, a sleep lasts at
- * most BELL_LIMIT_NS, and before each sleep every queue is looked at, so a lost ring costs lateness only. Every WAITER_RECHECK_NS
- * the wait ends with WAITER_RECHECK, so that its owner looks at what has no bell (a topic with more queues).
+ * The notifier and reput ring the session's bell (notifier.c and reput.c draw the order). Whatever became of them, a sleep lasts at most
+ * BELL_LIMIT_NS, and every WAITER_RECHECK_NS each queue is looked at and the wait ends with WAITER_RECHECK, so that its
+ * owner looks at what has no bell (a topic with more queues). A lost ring costs lateness only.
  */
 #ifndef ORBITMQ_WAITER_H
 #define ORBITMQ_WAITER_H
@@ -31,6 +31,7 @@ struct waiter {
     int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
     uint32_t group;                /* whose epoch ends a wait, or WAITER_NO_GROUP */
     uint64_t epoch;
+    uint64_t rechecked_ns;         /* CLOCK_MONOTONIC of the last look at every queue */
     _Atomic uint32_t interrupted;
 };
 
