@@ -16,7 +16,7 @@ import pytest
 
 import orbitmq
 import orbitmq.aio
-from orbitmq.errors import BrokerStopped, UsageError
+from orbitmq.errors import BrokerStopped, Closed, UsageError
 from tests.actors.trees import small_broker, until
 
 WATCHDOG_S = 30.0
@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
 
 def test_all_that_was_sent_arrives_once(broker: orbitmq.Broker) -> None:
     broker.create_topic("t", queues=4)
-    producer = broker.producer()
+    producer = broker.producer(message_max=4096)
     bodies = [b"%d" % number + b"." * (number % 400) for number in range(5000)]
     receipts = producer.send_batch("t", bodies, tags="even", keys=[f"k{number}" for number in range(5000)])
     consumer = broker.consumer("g", topics=["t"])
@@ -49,7 +49,7 @@ def test_all_that_was_sent_arrives_once(broker: orbitmq.Broker) -> None:
 def test_a_waiting_consumer_is_woken(broker: orbitmq.Broker) -> None:
     """Alone on its queue, and one of several on it."""
     broker.create_topic("t", queues=2)
-    producer = broker.producer()
+    producer = broker.producer(message_max=4096)
     for audience in (1, 3):
         consumers = [broker.consumer(None, topics=["t"], start="latest") for _ in range(audience)]
         with ThreadPoolExecutor(audience) as threads:
@@ -63,21 +63,41 @@ def test_a_waiting_consumer_is_woken(broker: orbitmq.Broker) -> None:
 def test_a_group_outlives_the_tree(tmp_path: Path) -> None:
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=2)
-        broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        broker.producer(message_max=4096).send_batch("t", [b"%d" % number for number in range(100)])
         consumer = broker.consumer("g", topics=["t"])
         read = 0
         while read < 60:
             read += len(consumer.poll_bodies(60 - read, WATCHDOG_S))
         consumer.commit()
-    with pytest.raises(BrokerStopped):
-        while consumer.poll_bodies(100, 0):
-            pass
+    with pytest.raises(Closed):
+        consumer.poll(0)
     with small_broker(tmp_path / "store") as broker:
         consumer = broker.consumer("g", topics=["t"])
         rest: list[bytes] = []
         while len(rest) < 40:
             rest += consumer.poll_bodies(100, WATCHDOG_S)
         assert consumer.poll(0) is None and len(rest) == 40
+
+
+def test_the_trees_death_ends_a_wait(tmp_path: Path) -> None:
+    """SIGKILL for the supervisor; what was delivered stays readable, and a successor under the name is read on."""
+    with small_broker(tmp_path / "store", name=f"dies-{os.getpid()}") as broker:
+        broker.create_topic("t", queues=1)
+        broker.producer(message_max=4096).send("t", b"before", durability="flushed")
+        with orbitmq.connect(broker.name) as client:
+            consumer = client.consumer(None, topics=["t"])
+            message = consumer.poll(WATCHDOG_S)
+            assert message is not None
+            with ThreadPoolExecutor(1) as thread:
+                wait = thread.submit(consumer.poll)
+                os.kill(broker.pid, signal.SIGKILL)
+                with pytest.raises(BrokerStopped):
+                    wait.result(WATCHDOG_S)
+            assert bytes(message) == b"before"
+            with small_broker(tmp_path / "store", name=broker.name) as successor:
+                successor.producer(message_max=4096).send("t", b"after")
+                found = consumer.poll(WATCHDOG_S)
+                assert found is not None and bytes(found) == b"after"
 
 
 def member(name: str, pipe: Connection) -> None:
@@ -94,7 +114,7 @@ def member(name: str, pipe: Connection) -> None:
 def test_a_dead_members_queues_are_taken_over(broker: orbitmq.Broker) -> None:
     """Killed with SIGKILL while it has half of the queues; nothing is lost, and only what it had not committed comes twice."""
     broker.create_topic("t", queues=4)
-    producer = broker.producer()
+    producer = broker.producer(message_max=4096)
     mine = broker.consumer("g", topics=["t"])
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -123,7 +143,7 @@ def test_a_dead_members_queues_are_taken_over(broker: orbitmq.Broker) -> None:
 
 def test_look_ups(broker: orbitmq.Broker) -> None:
     broker.create_topic("t", queues=2)
-    receipts = [broker.producer().send("t", b"%d" % number, keys=["k", f"k{number}"]) for number in range(5)]
+    receipts = [broker.producer(message_max=4096).send("t", b"%d" % number, keys=["k", f"k{number}"]) for number in range(5)]
     consumer = broker.consumer(None, topics=["t"])
     read = 0
     while read < 5:
@@ -143,7 +163,7 @@ def test_asyncio(broker: orbitmq.Broker) -> None:
         async with orbitmq.aio.connect(broker.name) as client:
             consumer = await client.consumer("g", topics=["t"])
             waiting = asyncio.create_task(consumer.poll())
-            producer = await client.producer()
+            producer = await client.producer(message_max=4096)
             await producer.send("t", b"first")
             first = await asyncio.wait_for(waiting, WATCHDOG_S)
             assert first is not None
