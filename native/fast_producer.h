@@ -92,7 +92,8 @@ struct producer {
     struct topic_memo topics[TOPIC_CACHE];
 };
 
-/* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed or what opening one raised. */
+/* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed, BrokerStopped or what opening
+ * one raised. */
 int producer_ready(Producer *self, uint64_t now_ms);
 
 /* The same, without opening one. */

@@ -74,7 +74,8 @@ void producer_retire(Producer *self, uint32_t code)
     self->flushed_before = producer_flushed(self);
     self->link = NULL;
     link_lose(link, code);
-    self->failed += link->failed;
+    if (code != VERDICT_FORKED) /* else its messages are the parent's to count */
+        self->failed += link->failed;
     producer_forget_topics(self);
     link_release(link);
 }
@@ -143,7 +144,13 @@ bool producer_usable(Producer *self, uint64_t now_ms)
 
 int producer_ready(Producer *self, uint64_t now_ms)
 {
-    return producer_usable(self, now_ms) ? 0 : open_session(self);
+    if (!producer_usable(self, now_ms))
+        return open_session(self);
+    /* relaxed: the state only moves on, and a send that slips past it is answered by the tree's end */
+    if (atomic_load_explicit(&self->link->sender.control->tree_state, memory_order_relaxed) < TREE_STOPPING)
+        return 0;
+    fast_raise("BrokerStopped", NULL, NULL, "could not send: the broker is stopping");
+    return -1;
 }
 
 uint32_t producer_topic(Producer *self, PyObject *name)

@@ -20,6 +20,7 @@ import pytest
 
 from orbitmq.client.producer import Producer
 from orbitmq.errors import (
+    BrokerStopped,
     Closed,
     Full,
     MessageTooLarge,
@@ -458,6 +459,17 @@ def test_after_a_death_sends_go_to_the_successor(tmp_path: Path) -> None:
         producer.close()
 
 
+def test_a_stopping_broker_takes_nothing_new_and_answers_the_rest(broker: ThreadBroker) -> None:
+    producer = Producer(broker)
+    pending = producer.send_async("orders", b"")
+    broker.begin_to_stop()
+    for send in (producer.send, producer.send_async, producer.send_oneway, lambda topic, _: producer.send_batch(topic, [b""])):
+        with pytest.raises(BrokerStopped):
+            send("orders", b"")
+    assert pending.result(10).offset == 0
+    producer.close()
+
+
 def test_a_fork_gets_its_own_session(broker: ThreadBroker) -> None:
     with Producer(broker) as producer:
         producer.send("orders", b"parent")
@@ -473,7 +485,8 @@ def test_a_fork_gets_its_own_session(broker: ThreadBroker) -> None:
                 except Closed:
                     # The broker's threads stayed with the parent: only a one-way message can be posted from here.
                     producer.send_oneway("orders", b"child")
-                    code = 0 if broker.sessions_opened == opened + 1 and producer.in_flight == 1 else 2
+                    alone = broker.sessions_opened == opened + 1 and producer.in_flight == 1
+                    code = 0 if alone and producer.failed == 0 else 2
             finally:
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import OrbitError
+from orbitmq.errors import BrokerError, OrbitError, PerhapsStored
 from orbitmq.store.record import Record, parse
 from tests.actors.trees import actors, small_broker, until
 
@@ -52,7 +52,7 @@ def test_send_batch_flush_and_fork(tmp_path: Path) -> None:
     assert found[b"c"] == 10 and found[b"child"] == found[b"parent"] == 1
 
 
-@pytest.mark.parametrize("victim", ["handler 0", "handler 1", "flush", "coordinator"])
+@pytest.mark.parametrize("victim", ["writer", "handler 0", "handler 1", "flush", "reput", "coordinator"])
 def test_no_actors_death_is_noticed(tmp_path: Path, victim: str) -> None:
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders")
@@ -68,6 +68,32 @@ def test_no_actors_death_is_noticed(tmp_path: Path, victim: str) -> None:
             assert len({receipt.physical_offset for receipt in stored}) == 6000
     assert set(bodies(tmp_path).values()) == {1}
     assert len(bodies(tmp_path)) == 6000
+
+
+def test_the_trees_death_and_its_successor(tmp_path: Path) -> None:
+    with small_broker(tmp_path, name=f"heir-{os.getpid()}") as broker:
+        broker.create_topic("orders")
+        producer = broker.producer(message_max=1 << 14)
+        first = producer.send("orders", b"first")
+        os.kill(broker.pid, signal.SIGKILL)
+        outcomes: Counter[str] = Counter()
+        for i in range(3000):
+            try:
+                producer.send_oneway("orders", b"%d" % i) if i % 2 else producer.send("orders", b"%d" % i, timeout=10)
+                outcomes["stored"] += 1
+            except PerhapsStored:
+                outcomes["perhaps"] += 1
+            except BrokerError:
+                outcomes["refused"] += 1
+                break
+        assert outcomes["refused"] == 1
+        with small_broker(tmp_path, name=broker.name):
+            second = producer.send("orders", b"second", durability="flushed")
+            assert second.physical_offset > first.physical_offset
+            producer.close()
+    found = bodies(tmp_path)
+    assert found[b"first"] == found[b"second"] == 1
+    assert max(found.values()) == 1
 
 
 def test_a_stopped_broker_refuses(tmp_path: Path) -> None:

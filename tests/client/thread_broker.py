@@ -22,7 +22,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, parse
 
 FILE_SIZE = 64 << 20
-TREE_RUNNING = 2
+TREE_RUNNING, TREE_STOPPING = 2, 3
 PAGE_WRITER, PAGE_FLUSH, PAGE_HANDLER = 2, 3, 8
 RUN_FAILED, RUN_NEED = 2, 3
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -164,6 +164,10 @@ class ThreadBroker:
 
     def session_state(self, slot: int) -> int:
         return int(lib.session_get_state(self.control, slot))
+
+    def begin_to_stop(self) -> None:
+        """What the supervisor says first when it is told to stop; the stages go on."""
+        lib.control_set_tree_state(self.control, TREE_STOPPING)
 
     def kill(self) -> None:
         """As clients see it, the supervisor is dead from now on."""
