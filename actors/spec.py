@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orbitmq.native._core import lib
-
 if TYPE_CHECKING:
     from orbitmq.actors.actor import Actor
     from orbitmq.actors.tree import Tree
@@ -40,7 +38,7 @@ def child_specs(handlers: int) -> list[ChildSpec]:
     the flush service, sees everything that the others did."""
     return [
         ChildSpec("flush", PAGE_FLUSH, _flush),
-        *([ChildSpec("reput", PAGE_REPUT, _reput)] if hasattr(lib, "reput_open") else []),
+        ChildSpec("reput", PAGE_REPUT, _reput),
         ChildSpec("writer", PAGE_WRITER, _writer),
         *(ChildSpec(f"handler {lane}", PAGE_HANDLER + lane, _handler(lane)) for lane in range(handlers)),
         ChildSpec("notifier", PAGE_NOTIFIER, _notifier),
