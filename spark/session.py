@@ -1,0 +1,84 @@
+"""A Spark session on this machine alone, with nothing to configure: quiet, without a port that others see, and able to read
+OrbitMQ."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orbitmq
+from orbitmq.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_LEAST = 17
+_JAVA_HINT = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
+
+
+def local_session(name: str = "orbitmq", *, cores: int | None = None, memory: str = "1g") -> SparkSession:
+    """A session that runs in this process's own JVM, with the format "orbitmq" registered. The caller stops it.
+
+    A session that this process has already is returned instead, whatever it was configured with.
+
+    Args:
+        cores: tasks at once; None: one for each core this process may use. memory: of the JVM.
+    Raises: SettingError: no Java, or one too old. ImportError: PySpark is not installed.
+    """
+    require_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ImportError(f"{error}; Spark needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
+
+    from orbitmq.spark.source import register
+
+    cores = cores or len(os.sched_getaffinity(0))
+    # Spark's Python processes are started from the JVM, which inherits the environment as it is now; they must find the
+    # same package as we have, also when it was never installed but lies in a checkout.
+    root = str(Path(orbitmq.__file__).resolve().parent.parent)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    # spark.pyspark.python is heard by spark-submit only.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    logging = Path(__file__).resolve().with_name("log4j2.properties")
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} -XX:+UseSerialGC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        # A topic that is named 2024 stays text when it comes back as the name of a folder.
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    register(session)
+    return session
+
+
+def require_java() -> str:
+    """Path of the Java that Spark will start. Raises: SettingError: there is none, or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if java is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java is installed"
+        raise SettingError(f"cannot start Spark: {where}", hint=_JAVA_HINT, name="JAVA_HOME", value=home)
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    if found is None or int(found[1]) < JAVA_LEAST:
+        version = found[1] if found else "of an unknown version"
+        raise SettingError(f"cannot start Spark: {java} is Java {version}", hint=_JAVA_HINT, name="JAVA_HOME", value=home)
+    return java

@@ -1,0 +1,80 @@
+"""Goal: planning sees what a store holds, no more and no less. Method: stores made by hand, also such as crashes leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import BrokerNotRunning, SettingError
+from orbitmq.spark import extents
+from orbitmq.store import positions
+from orbitmq.store.layout import StoreLayout
+from tests.spark.stored_topics import StoredTopics
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredTopics:
+    stored = StoredTopics(tmp_path / "store")
+    stored.add("orders", 2)
+    stored.add("empty", 3)
+    for number in range(301):
+        stored.send("orders", b"%d" % number + bytes(500))
+    return stored
+
+
+def test_topics_of_a_stopped_store(stored: StoredTopics) -> None:
+    snapshot = extents.of(stored.root)
+    assert snapshot.broker is None and snapshot.root == stored.root
+    assert (snapshot.log_file_size, snapshot.queue_file_units) == (1 << 16, 50)
+    assert snapshot.topics == {"orders": {0: (0, 151), 1: (0, 150)}, "empty": {0: (0, 0), 1: (0, 0), 2: (0, 0)}}
+
+
+def test_what_retention_took_is_gone(stored: StoredTopics) -> None:
+    logs = sorted((stored.root / "commitlog").iterdir())
+    assert len(logs) > 2
+    logs[0].unlink()
+    left = [row for row in stored.rows if row[8] >= 1 << 16]
+    bounds = extents.of(stored.root).topics["orders"]
+    assert bounds == {queue: (min(row[2] for row in left if row[1] == queue), 151 - queue) for queue in (0, 1)}
+
+
+def test_after_a_crash_of_the_machine_what_was_flushed_counts(stored: StoredTopics) -> None:
+    layout = StoreLayout.at(stored.root)
+    layout.own.mkdir(exist_ok=True)
+    flushed = stored.rows[100][8]
+    recorded = positions.Positions(layout)
+    recorded.record(flushed, 0)
+    recorded.close()
+    assert extents.of(stored.root).topics["orders"] == {0: (0, 151), 1: (0, 150)}, "the machine has not crashed"
+    recorded = positions.Positions(layout)
+    recorded._boot = bytes(16)
+    recorded.record(flushed, 0)
+    recorded.close()
+    assert extents.of(stored.root).topics["orders"] == {0: (0, 50), 1: (0, 50)}
+
+
+def test_a_dead_broker_is_not_asked(stored: StoredTopics) -> None:
+    layout = StoreLayout.at(stored.root)
+    layout.own.mkdir(exist_ok=True)
+    layout.holder.write_text(json.dumps({"name": "gone", "pid": os.getpid(), "since_ms": 1}))
+    assert extents.of(stored.root).broker is None
+
+
+def test_no_store_and_no_broker(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="commitlog"):
+        extents.of(tmp_path)
+    with pytest.raises(SettingError, match="not a folder"):
+        extents.of(tmp_path / "nowhere")
+    with pytest.raises(BrokerNotRunning, match="path of its folder"):
+        extents.of("no-such-broker")
+
+
+def test_a_unit_half_written_ends_the_queue(stored: StoredTopics) -> None:
+    """The broker of a stopped store died between the words of a unit: its size is still 0."""
+    path = stored.root / "consumequeue" / "orders" / "1" / f"{150 * 20:020d}"
+    path.write_bytes(struct.pack(">qiq", 1 << 40, 0, 0).ljust(50 * 20, b"\0"))
+    assert extents.of(stored.root).topics["orders"][1] == (0, 150)
