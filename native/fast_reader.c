@@ -10,7 +10,7 @@ static PyTypeObject *reader_type;
 
 bool fast_reader_usable(const struct reader_object *self)
 {
-    if (!self->closed && !self->busy)
+    if (!self->closed && !(self->busy && self->busy_in == fast_forks()))
         return true;
     if (self->closed)
         fast_raise("Closed", NULL, NULL, "could not read: the consumer is closed");

@@ -17,7 +17,8 @@ struct reader_object {
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
     uint32_t taken;  /* messages of the batch that were delivered */
     bool closed;
-    bool busy;       /* a thread waits with it, without the interpreter lock */
+    bool busy;       /* a thread waits with it, without the interpreter lock ... */
+    unsigned busy_in; /* ... of the process with this fast_forks(): in a forked child there is no such thread */
     struct column_note *notes;
     uint32_t notes_room;
     struct columns_size measured; /* what copy() will copy */

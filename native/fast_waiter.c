@@ -123,6 +123,7 @@ static PyObject *waiter_object_wait(PyObject *object, PyObject *const *arguments
         PyObject *owner = Py_NewRef(self->owner);
         self->waiting++;
         reader->busy = true;
+        reader->busy_in = fast_forks();
         Py_BEGIN_ALLOW_THREADS
         result = waiter_wait(&self->waiter, reader->reader, timeout_ns);
         Py_END_ALLOW_THREADS

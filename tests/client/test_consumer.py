@@ -343,6 +343,34 @@ def test_a_forked_child_has_a_session_of_its_own(broker: ComposedBroker) -> None
     assert broker.opened == 1
 
 
+def test_a_fork_while_another_thread_waits(broker: ComposedBroker) -> None:
+    """The child goes on where the waiting thread stood, although that thread is not there to let the consumer go."""
+    slot = fill(broker, "t", 1, 2)
+    consumer = Consumer(broker, None, ["t"])
+    assert len(drain(consumer)) == 2
+    thread, _results = in_thread(lambda: consumer.poll_bodies(1, 30))
+    while not consumer._lock.locked():
+        pass
+    with pytest.raises(UsageError):
+        while True:
+            consumer._reader.ready()  # until the wait has begun
+    broker.append("t", slot, b"later")
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            broker.publish()
+            os.write(writer, b" ".join(drain(consumer)))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(reader, 100) == b"later"
+    os.close(reader)
+    consumer.close()
+    finish(thread)
+
+
 # ---- what cannot be
 
 
