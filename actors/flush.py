@@ -1,5 +1,4 @@
-"""The flush service: the log's fdatasync (native/flush.h), its next file, and beside it, in a second thread, the slow
-duties.
+"""The flush service: the log's fdatasync (native/flush.h), and beside it, in a second thread, the slow duties.
 
 Those are: every few seconds sync what changed of the ConsumeQueues and the index, then write the checkpoint. They
 would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
@@ -13,9 +12,6 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.queue_sync import QueueSync
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import OrbitError
-from orbitmq.native._core import lib
-from orbitmq.store.mapped_file import allocate
 from orbitmq.store.positions import Positions
 
 DUTY_S = 5.0
@@ -37,20 +33,6 @@ class Flush(CoreActor):
         super().run(limit_ms)
         if self._positions is not None:
             self._record(self._positions)
-
-    def need(self) -> None:
-        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried
-        again."""
-        seen = self.tree.positions()
-        start = int(seen.allocated)
-        size = self.tree.settings.files.log_file_size
-        try:
-            allocate(self.tree.settings.layout, start, size)
-        except OrbitError as error:
-            print(f"orbitmq: {error}", file=sys.stderr, flush=True)
-            lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or 28)
-        else:
-            lib.control_set_allocated(self.tree.control, start + size, 0)
 
     def drain(self) -> None:
         """Everybody else has stopped: what is written now is all, and what is synced here is what the next start

@@ -17,6 +17,7 @@ PAGE_WRITER = 2
 PAGE_FLUSH = 3
 PAGE_NOTIFIER = 4
 PAGE_COORDINATOR = 5
+PAGE_ALLOCATOR = 6
 PAGE_HANDLER = 8
 
 
@@ -38,6 +39,7 @@ def child_specs(handlers: int) -> list[ChildSpec]:
     the flush service, sees everything that the others did."""
     return [
         ChildSpec("flush", PAGE_FLUSH, _flush),
+        ChildSpec("allocator", PAGE_ALLOCATOR, _allocator),
         ChildSpec("reput", PAGE_REPUT, _reput),
         ChildSpec("writer", PAGE_WRITER, _writer),
         *(ChildSpec(f"handler {lane}", PAGE_HANDLER + lane, _handler(lane)) for lane in range(handlers)),
@@ -51,6 +53,12 @@ def _flush(tree: Tree) -> Actor:
     from orbitmq.actors.flush import Flush
 
     return Flush(tree)
+
+
+def _allocator(tree: Tree) -> Actor:
+    from orbitmq.actors.allocator import Allocator
+
+    return Allocator(tree)
 
 
 def _reput(tree: Tree) -> Actor:

@@ -89,6 +89,7 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
     atomic_store_explicit(&control->reput.value, reput, memory_order_relaxed);
     atomic_store_explicit(&control->flushed.value, flushed, memory_order_relaxed);
     atomic_store_explicit(&control->allocated.value, allocated, memory_order_relaxed);
+    atomic_store_explicit(&control->warmed.value, log_end, memory_order_relaxed);
 }
 
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error)

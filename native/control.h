@@ -89,11 +89,13 @@ struct control {
     struct position confirmed; /* the replica's */
     struct position reput;     /* reput's: readable below here */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t reput_ms; /* reput's: store timestamp of the newest record below reput */
-    struct position allocated; /* the flush service's: end of the last CommitLog file that is ready; error: why no more */
+    struct position allocated; /* the allocator's: end of the last CommitLog file that is ready; error: why no more */
+    struct position warmed;    /* the allocator's: below here the log's pages are in memory */
     struct position min_offset; /* the flush service's: start of the oldest CommitLog file */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t flush_wanted; /* the writer's: end of the newest record somebody waits for */
     struct bell writer_bell;
     struct bell reput_bell;
+    struct bell allocator_bell;
     struct commit_record commit;
     /* [lane][word]: sessions with fresh verdicts whose clients sleep; the writer sets bits, the handler takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
@@ -112,6 +114,7 @@ enum actor_index {
     ACTOR_FLUSH = 3,
     ACTOR_NOTIFIER = 4,
     ACTOR_COORDINATOR = 5,
+    ACTOR_ALLOCATOR = 6,
     ACTOR_HANDLER = 8,
 };
 
@@ -145,7 +148,7 @@ void control_set_tree_state(struct control *control, uint32_t state);
 void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
                        uint64_t allocated, uint64_t store_ms);
 
-/* The flush service's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
+/* The allocator's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
 void control_set_min_offset(struct control *control, uint64_t min_offset);
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
-#define RETRY_MS 500u /* between two tries to make a CommitLog file after one failed */
 
 struct flush {
     struct tree *tree;
@@ -21,7 +20,6 @@ struct flush {
     uint64_t open_start; /* of the file behind descriptor */
     int descriptor;      /* -1: none */
     uint64_t synced_ms;  /* CLOCK_MONOTONIC of the last look that synced */
-    uint64_t asked_ms;   /* ... of the last RUN_NEED */
 };
 
 struct flush *flush_open(struct tree *tree)
@@ -95,17 +93,6 @@ uint64_t flush_step(struct flush *flush)
     return wrote - flushed;
 }
 
-/* The file that `wrote` lies in and one more must be ready. */
-static bool needs_file(const struct flush *flush)
-{
-    const struct control *control = flush->tree->control;
-    if (control->settings.read_only)
-        return false;
-    const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
-    const uint64_t ready = atomic_load_explicit(&control->allocated.value, memory_order_relaxed); /* only we write it */
-    return ready < wrote - wrote % flush->file_size + 2 * flush->file_size;
-}
-
 static bool wanted(const struct flush *flush)
 {
     const struct control *control = flush->tree->control;
@@ -153,11 +140,6 @@ enum run_result flush_run(struct flush *flush, uint32_t limit_ms)
     for (;;) {
         const uint64_t now = clock_ms();
         tree_beat(flush->tree);
-        const bool failed = atomic_load_explicit(&control->allocated.error, memory_order_relaxed) != 0;
-        if (needs_file(flush) && (!failed || now - flush->asked_ms >= RETRY_MS)) {
-            flush->asked_ms = now;
-            return RUN_NEED;
-        }
         if (wanted(flush)) {
             flush_step(flush);
             if (now < end && wanted_soon(flush))

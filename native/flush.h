@@ -1,4 +1,4 @@
-/* The flush service: makes the log durable, in time or on demand, and keeps CommitLog files ready ahead of the writer. */
+/* The flush service: makes the log durable, in time or on demand. */
 #ifndef ORBITMQ_FLUSH_H
 #define ORBITMQ_FLUSH_H
 
@@ -13,7 +13,6 @@ void flush_close(struct flush *flush);
 /* Syncs everything up to the wrote position that it reads first; returns bytes made durable. */
 uint64_t flush_step(struct flush *flush);
 
-/* RUN_NEED: the next CommitLog file is to be made (Python does that: store/mapped_file.py), then call again. */
 enum run_result flush_run(struct flush *flush, uint32_t limit_ms);
 
 #endif

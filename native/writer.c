@@ -14,6 +14,7 @@
  * takes them from reput's published maxima, once reput has indexed all that was committed.
  */
 #include "writer.h"
+#include "allocator.h"
 #include "bytes.h"
 #include "log_map.h"
 #include "verdict.h"
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define POPULATE_STEP (2u << 20)  /* pages are made ready in steps of this, at most one step ahead */
+#define POPULATE_STEP (256u << 10) /* pages are made ready in steps of this, where the allocator has not been yet */
 #define TAKE_OVER_NAP_NS 500000u  /* between two looks at reput's position */
 
 struct writer {
@@ -150,12 +151,22 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
 
 /* ---- apply --------------------------------------------------------------------------------------------------------- */
 
-/* Between batches: the next pages made ready, files that are behind us let go. */
+/* Between batches: files that are behind us let go, the next pages asked for. Where the allocator is behind, we make them
+ * ready ourselves, a step at a time: a fault for each page would cost more. */
 static void look_ahead(struct writer *writer)
 {
+    struct control *control = writer->tree->control;
     log_map_forget(&writer->map, writer->file_start);
+    if (!writer->file)
+        return;
+    /* relaxed: a hint */
+    const uint64_t warmed = atomic_load_explicit(&control->warmed.value, memory_order_relaxed);
+    if (warmed < writer->wrote + ALLOCATOR_AHEAD / 2)
+        bell_ring(&control->allocator_bell);
     const uint64_t at = writer->wrote - writer->file_start;
-    if (!writer->file || writer->populated >= writer->file_size || at + POPULATE_STEP / 2 < writer->populated)
+    if (warmed > writer->wrote)
+        writer->populated = at > warmed - writer->file_start ? at : warmed - writer->file_start;
+    if (writer->populated >= writer->file_size || at + POPULATE_STEP / 2 < writer->populated)
         return;
     if (writer->populated < at)
         writer->populated = at & ~UINT64_C(4095);
@@ -467,7 +478,7 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
                 bell_cancel(bell, ticket);
             } else {
                 if (writer->waits)
-                    bell_ring(&tree->wake->flush);
+                    bell_ring(&tree->control->allocator_bell);
                 count(tree->page, COUNT_SLEEPS, 1);
                 if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)
                     return RUN_SIGNAL;

@@ -22,3 +22,9 @@ struct notifier *notifier_open(struct tree *tree);
 void notifier_close(struct notifier *notifier);
 uint32_t notifier_step(struct notifier *notifier);
 int notifier_run(struct notifier *notifier, uint32_t limit_ms);
+
+struct allocator;
+struct allocator *allocator_open(struct tree *tree);
+void allocator_close(struct allocator *allocator);
+uint64_t allocator_step(struct allocator *allocator);
+int allocator_run(struct allocator *allocator, uint32_t limit_ms);

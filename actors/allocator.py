@@ -1,0 +1,41 @@
+"""The allocator: the writer's next CommitLog file and its next pages, ready before they are needed (native/allocator.h)."""
+
+from __future__ import annotations
+
+import sys
+
+from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.spec import PAGE_ALLOCATOR
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
+from orbitmq.native._core import lib
+from orbitmq.store.mapped_file import allocate
+
+NO_SPACE = 28  # what senders are told when the error has no errno of its own
+
+
+class Allocator(CoreActor):
+    kind = "allocator"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree, PAGE_ALLOCATOR)
+        self._complaint = ""
+
+    def need(self) -> None:
+        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried
+        again."""
+        start = int(self.tree.positions().allocated)
+        size = self.tree.settings.files.log_file_size
+        try:
+            allocate(self.tree.settings.layout, start, size)
+        except OrbitError as error:
+            if str(error) != self._complaint:  # said once, not twice a second
+                self._complaint = str(error)
+                print(f"orbitmq: {error}", file=sys.stderr, flush=True)
+            lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or NO_SPACE)
+        else:
+            self._complaint = ""
+            lib.control_set_allocated(self.tree.control, start + size, 0)
+
+    def drain(self) -> None:
+        """Nothing is left to do: whoever would need the next file has stopped."""
