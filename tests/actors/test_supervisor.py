@@ -18,7 +18,7 @@ from orbitmq.actors.settings import tree_settings
 from orbitmq.shm import runtime
 from tests.actors.trees import SMALL, actors, dead, segments, small_broker, until
 
-KINDS = ["flush", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
+KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
 
 
 def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:

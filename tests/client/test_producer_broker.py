@@ -52,7 +52,7 @@ def test_send_batch_flush_and_fork(tmp_path: Path) -> None:
     assert found[b"c"] == 10 and found[b"child"] == found[b"parent"] == 1
 
 
-@pytest.mark.parametrize("victim", ["writer", "handler 0", "handler 1", "flush", "reput", "coordinator"])
+@pytest.mark.parametrize("victim", ["writer", "handler 0", "handler 1", "flush", "allocator", "reput", "coordinator"])
 def test_no_actors_death_is_noticed(tmp_path: Path, victim: str) -> None:
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders")
