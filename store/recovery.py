@@ -34,7 +34,7 @@ from orbitmq.store.queue_recovery import QueueKey
 from orbitmq.store.record import Fault, Record, parse
 from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, RecoveryReport
 from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, ending
-from orbitmq.store.reput_commit import reput_position
+from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
 
 Progress = Callable[[str], None]
@@ -65,7 +65,7 @@ class _Recovery:
     starts: list[int] = field(default_factory=list)
     recorded: Recorded | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    reput: int | None = None
+    reput: ReputCommit | None = None
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
     damage: Damage | None = None
@@ -103,7 +103,7 @@ class _Recovery:
         self._cut(scan)
         # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
         beyond = [header for header in whole_index if not header.empty and header.end_offset >= scan.end]
-        beyond_reput = self.reput is not None and self.reput > scan.end
+        beyond_reput = self.reput is not None and self.reput.indexed > scan.end
         if beyond or beyond_reput:
             whole_index = [] if beyond_reput else [header for header in whole_index if header not in beyond]
             reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
@@ -122,7 +122,7 @@ class _Recovery:
         self.starts = mapped_file.list_starts(layout, self.file_size)
         self.recorded = positions.load(layout)
         self.checkpoint = Checkpoint.load(layout)
-        self.reput = reput_position(layout)
+        self.reput = ReputCommit.load(layout)
         self.index = index_headers.load(layout)
         self.queues = queue_recovery.measure(layout, self.settings.queue_file_units, self.begin)
         mark = Mark.NONE
@@ -143,7 +143,7 @@ class _Recovery:
             Anchor.CHECKPOINT: self._checkpoint_file,
             Anchor.FLUSHED: lambda: self.recorded.flushed if self.recorded else self.begin,
             Anchor.WROTE: lambda: self.recorded.wrote if self.recorded else self.begin,
-            Anchor.REPUT: lambda: self.allocated if self.reput is None else self.reput,
+            Anchor.REPUT: lambda: self.allocated if self.reput is None else self.reput.position,
             Anchor.QUEUES: lambda: max((queue.physical_end for queue in self.queues.values()), default=self.begin),
             Anchor.INDEX: lambda: self._behind_index(index),
         }

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from log_builder import FILE_SIZE, LogBuilder
 from queue_builder import UNITS, index_queues, write_index, write_units
 
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import abort, config, mapped_file, positions, recovery
+from orbitmq.store import abort, config, mapped_file, positions
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
@@ -29,6 +31,7 @@ from orbitmq.store.record import encode
 from orbitmq.store.recovery import recover
 from orbitmq.store.recovery_report import RecoveryReport
 from orbitmq.store.recovery_table import ENDINGS, PLANS, Ending, Mark, Signs, ending
+from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
 
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=UNITS, index_slots=10, index_entries=20)
@@ -42,9 +45,14 @@ def log(tmp_path: Path) -> LogBuilder:
     return LogBuilder(layout)
 
 
-@pytest.fixture
-def set_reput(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
-    return lambda position: monkeypatch.setattr(recovery, "reput_position", lambda layout: position)
+def set_reput(log: LogBuilder, position: int | None) -> None:
+    """reput's commit file with one commit, or none."""
+    if position is None:
+        log.layout.reput.unlink(missing_ok=True)
+        return
+    slot = struct.pack(">QQQQ40x", 1, position, position, 0)
+    content = b"OMQREPUT".ljust(192, b"\0") + slot + struct.pack(">I", zlib.crc32(slot))
+    log.layout.reput.write_bytes(content.ljust(4096, b"\0"))
 
 
 def run(layout: StoreLayout, *, read_only: bool = False) -> RecoveryReport:
@@ -117,7 +125,6 @@ def test_every_ending_with_every_tail(
     signs: Signs,
     tail: Callable[[LogBuilder], None],
     monkeypatch: pytest.MonkeyPatch,
-    set_reput: Callable[[int | None], None],
 ) -> None:
     """Whatever the signs say, the end is behind the last good record, only zeros follow, and what is on disk is
     recorded.
@@ -125,7 +132,7 @@ def test_every_ending_with_every_tail(
     log.fill(3 * FILE_SIZE + 9000)
     middle = log.written[-20].offset
     index_queues(log, log.written[:-20])
-    set_reput(middle if signs[2] else None)
+    set_reput(log, middle if signs[2] else None)
     set_signs(log, signs, middle, log.end, monkeypatch)
     tail(log)
     report = run(log.layout)
@@ -157,7 +164,6 @@ def test_what_was_on_disk_is_never_cut(
     signs: Signs,
     spoilt: bytes | None,
     monkeypatch: pytest.MonkeyPatch,
-    set_reput: Callable[[int | None], None],
 ) -> None:
     """A spoilt byte, or zeros, below the flushed position: the store opens for reading only and not a byte of it
     changes.
@@ -166,8 +172,7 @@ def test_what_was_on_disk_is_never_cut(
     bad = log.written[-5]
     log.spoil(bad.offset + 90 if spoilt else bad.offset, spoilt or bytes(bad.size))
     index_queues(log)
-    set_reput(log.written[-30].offset)
-    monkeypatch.setattr(recovery, "reput_position", lambda layout: log.written[-30].offset if signs[2] else None)
+    set_reput(log, log.written[-30].offset if signs[2] else None)
     set_signs(log, signs, log.end, log.written[-30].offset, monkeypatch)
     if signs[1] is Mark.CLEAN:
         # A clean mark whose end lies beyond the damage.
@@ -274,7 +279,7 @@ def test_index_files_that_the_checkpoint_vouches_for_stay(log: LogBuilder, index
     assert not log.layout.reput.exists()
 
 
-def test_an_index_that_reaches_past_the_end_goes(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+def test_an_index_that_reaches_past_the_end_goes(log: LogBuilder) -> None:
     log.fill(FILE_SIZE)
     write_index(log.layout, "20240101000000000", log.written[0], log.written[9])
     write_index(log.layout, "20240101000000001", log.written[10], log.written[-1])
@@ -285,6 +290,36 @@ def test_an_index_that_reaches_past_the_end_goes(log: LogBuilder, set_reput: Cal
     assert report.end == bad.offset
     assert report.removed_index_files == ("20240101000000001",)
     assert report.reput == log.written[10].offset
+
+
+@pytest.mark.parametrize("newer", ["whole", "torn", "void"])
+def test_the_newest_whole_commit_of_reput_counts(log: LogBuilder, newer: str) -> None:
+    log.append()
+    first, second = (struct.pack(">QQQQ40x", version, version * 100, 0, 0) for version in (4, 5))
+    crc = zlib.crc32(second) ^ (newer == "torn")
+    second = (bytes(8) + second[8:]) if newer == "void" else second
+    slots = first + struct.pack(">I", zlib.crc32(first)), second + struct.pack(">I", crc)
+    content = b"OMQREPUT".ljust(64, b"\0") + slots[0].ljust(128, b"\0") + slots[1]
+    log.layout.reput.write_bytes(content.ljust(4096, b"\0"))
+    expected = 500 if newer == "whole" else 400
+    assert ReputCommit.load(log.layout) == ReputCommit(expected, expected)
+    for broken in (b"", content, bytes(4096)):
+        log.layout.reput.write_bytes(broken)
+        assert ReputCommit.load(log.layout) is None
+
+
+def test_an_index_ahead_of_a_cut_is_built_anew(log: LogBuilder) -> None:
+    """reput had committed what is now cut: nothing tells which entries to take back, so all of them go."""
+    log.fill(FILE_SIZE)
+    index_queues(log)
+    abort.create(log.layout)
+    Positions(log.layout).record(log.written[0].offset, 1)
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[3])
+    set_reput(log, log.end)
+    log.spoil(log.written[20].offset + 90, b"\x01")
+    report = run(log.layout)
+    assert (report.end, report.reput, report.ending) == (log.written[20].offset, 0, Ending.KILLED)
+    assert report.removed_index_files and not log.layout.reput.exists()
 
 
 def test_queues_and_groups_follow_the_cut(log: LogBuilder) -> None:
@@ -323,7 +358,7 @@ def test_units_behind_a_hole_go_after_a_power_cut(log: LogBuilder) -> None:
     assert not (folder / f"{0:020d}").read_bytes()[5 * 20 :].strip(b"\0")
 
 
-def test_old_messages_that_were_removed(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+def test_old_messages_that_were_removed(log: LogBuilder) -> None:
     """The log begins later than its queues: their min is the first unit that the log still holds."""
     log.fill(3 * FILE_SIZE, queues=1)
     index_queues(log)
@@ -334,11 +369,11 @@ def test_old_messages_that_were_removed(log: LogBuilder, set_reput: Callable[[in
     assert report.queues[0].min_offset == first.queue_offset
 
 
-def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder, set_reput: Callable[[int | None], None]) -> None:
+def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder) -> None:
     log.fill(FILE_SIZE + 5000)
     abort.create(log.layout)
     Positions(log.layout).record(log.written[-3].offset + 7, 1)
-    set_reput(log.end)
+    set_reput(log, log.end)
     report = run(log.layout)
     assert (report.end, report.scanned_from) == (log.end, FILE_SIZE)
 
