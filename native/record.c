@@ -180,19 +180,25 @@ bool record_body_good(const struct record_view *view)
     return (crc32_update(0, view->body.data, view->body.size) & CRC_MASK) == view->body_crc;
 }
 
+static bool has_zero(const uint8_t *at, uint32_t size)
+{
+    return size && memchr(at, 0, size) != NULL;
+}
+
 /* Whether the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
- * property, not an absent one: else a flipped bit in the name would switch the check off. */
+ * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a sector, there are zeros, which no
+ * properties string of anybody's holds: they do not count as a record without the property either. */
 static bool crc_good(const uint8_t *at, const struct record_view *view)
 {
     if (view->properties.size < RECORD_CRC_SIZE)
-        return true;
+        return !has_zero(view->properties.data, view->properties.size);
     uint8_t expected[RECORD_CRC_SIZE];
     const uint8_t *stored = at + view->total_size - RECORD_CRC_SIZE;
     uint32_t differing = (stored[8] != PROPERTY_NAME_END) + (stored[19] != PROPERTY_END);
     for (unsigned i = 0; i < sizeof crc_name; i++)
         differing += stored[i] != crc_name[i];
     if (differing > 3)
-        return true;
+        return !has_zero(stored, RECORD_CRC_SIZE);
     write_crc(expected, crc32_update(0, at, view->total_size - RECORD_CRC_SIZE) & CRC_MASK);
     return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
 }
