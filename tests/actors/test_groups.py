@@ -4,8 +4,6 @@ real tree."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
 from orbitmq.native._fast import Waiter
-from tests.actors.trees import actors, small_broker, until
+from tests.actors.trees import actors, kill, small_broker, until
 
 QUEUES = 7
 
@@ -138,7 +136,7 @@ def test_coordinator_dies(tmp_path: Path) -> None:
         members = [Member(broker) for _ in range(3)]
         partition(members)
         before = [(member.epoch, member.queues) for member in members]
-        os.kill(actors(broker)["coordinator"].pid, signal.SIGKILL)
+        kill(broker, "coordinator")
         assert sorted(queue for queues in owned(broker).values() for queue in queues)
         assert actors(broker)["coordinator"].epoch == 2
         assert all(member.waiter.current() for member in members)

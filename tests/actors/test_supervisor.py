@@ -16,7 +16,7 @@ from orbitmq import errors
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.settings import tree_settings
 from orbitmq.shm import runtime
-from tests.actors.trees import SMALL, actors, dead, segments, small_broker, until
+from tests.actors.trees import SMALL, actors, dead, kill, segments, small_broker, until
 
 KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
 
@@ -121,7 +121,7 @@ def test_killed_actor_is_restarted(tmp_path: Path, name: str) -> None:
     stopped."""
     with small_broker(tmp_path) as broker:
         before = actors(broker)
-        os.kill(before[name].pid, signal.SIGKILL)
+        kill(broker, name)
         until(lambda: actors(broker)[name].epoch == 2 and actors(broker)[name].state == "running", f"a new {name}")
         after = actors(broker)
         assert {each: actor.pid for each, actor in after.items() if each != name} == {

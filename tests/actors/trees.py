@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +49,15 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
     """By name. Read from shared memory alone, so that it works without a coordinator."""
     return {actor.name: actor for actor in read_actors(client.connection.attachment)}
+
+
+def kill(client: orbitmq.Client, name: str) -> ActorStatus:
+    """Kills an actor and waits for its end; returns what it was. Between two lives its page has pid 0, which to
+    kill(2) is every process of the caller's group."""
+    victim: ActorStatus = until(lambda: (seen := actors(client)[name]).pid > 0 and seen, f"{name} to live")
+    os.kill(victim.pid, signal.SIGKILL)
+    until(lambda: dead(victim.pid), f"the death of {name}")
+    return victim
 
 
 def dead(pid: int) -> bool:

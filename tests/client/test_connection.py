@@ -4,7 +4,6 @@ bare sessions stand for producers and consumers."""
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
-from tests.actors.trees import SMALL, actors, small_broker, until
+from tests.actors.trees import SMALL, actors, kill, small_broker, until
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -120,14 +119,14 @@ def test_coordinator_dies(tmp_path: Path) -> None:
         broker.create_topic("orders", 2)
         held = open_producer(broker)
         for epoch in (2, 3):
-            os.kill(actors(broker)["coordinator"].pid, signal.SIGKILL)
+            kill(broker, "coordinator")
             assert slots(broker) == {held.slot}
             assert actors(broker)["coordinator"].epoch == epoch
             assert broker.create_topic("orders", 2).queues == 2
 
         def work() -> None:
             open_producer(broker)
-            os.kill(actors(broker)["coordinator"].pid, signal.SIGKILL)
+            kill(broker, "coordinator")
 
         assert in_child(work) == 0
         until(lambda: slots(broker) == {held.slot}, "the end of the child's session")

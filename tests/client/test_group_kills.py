@@ -5,14 +5,12 @@ exact accounts at the end."""
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import orbitmq
-from tests.actors.trees import actors, small_broker, until
+from tests.actors.trees import actors, kill, small_broker, until
 
 PRODUCERS = 2
 CONSUMERS = 3
@@ -63,8 +61,7 @@ def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 def kill_each(broker: orbitmq.Broker) -> None:
     for name in ("writer", "coordinator", "handler 0", "reput", "notifier", "flush", "handler 1", "writer"):
-        before = actors(broker)[name]
-        os.kill(before.pid, signal.SIGKILL)
+        before = kill(broker, name)
         until(lambda: (seen := actors(broker)[name]).epoch > before.epoch and seen.state == "running", name)  # noqa: B023
         first = actors(broker)["writer"].counters["messages"]
         # Load goes on through the successor before the next one dies.
