@@ -7,15 +7,22 @@ leaves complete; after a crash what reput had not reached yet appears once the b
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orbitmq.errors import BrokerError, BrokerNotRunning, SettingError
+from orbitmq.errors import BrokerError, BrokerNotRunning, SettingError, TimedOut
 from orbitmq.shm import runtime
 from orbitmq.store import config, positions
 from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
+
+if TYPE_CHECKING:
+    from orbitmq.client.client import Client
+
+REPUT_TIMEOUT_S = 30.0
 
 # Queue offsets [minimum, maximum) by queue, by topic.
 Extents = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -33,13 +40,14 @@ class Snapshot:
 
 
 def of_broker(name: str) -> Snapshot:
-    """What the running broker `name` publishes.
+    """What the running broker `name` publishes, all that was acknowledged before this call included.
 
-    Raises: BrokerNotRunning, SettingError.
+    Raises: BrokerNotRunning, BrokerStopped, SettingError; TimedOut: reput does not get there.
     """
     from orbitmq.client.client import connect
 
     with connect(runtime.broker_name(name)) as client:
+        _wait_for_reput(client)
         status = client.status()
     topics = {
         topic.name: {queue.queue: (queue.min_offset, queue.max_offset) for queue in topic.queues} for topic in status.topics
@@ -81,6 +89,24 @@ def of(store_or_broker: str | Path) -> Snapshot:
     except BrokerNotRunning as error:
         error.hint = f"{error.hint}; a store is given by the path of its folder" if error.hint else None
         raise
+
+
+def _wait_for_reput(client: Client) -> None:
+    """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
+    from orbitmq.client.status import read_positions
+
+    wrote = read_positions(client.connection.attachment).wrote
+    begin = time.monotonic()
+    while (reput := read_positions(client.connection.attachment).reput) < wrote:
+        if time.monotonic() - begin > REPUT_TIMEOUT_S:
+            raise TimedOut(
+                f"cannot read from broker {client.name!r}: its queues lack {wrote - reput:,} bytes of the log "
+                f"after {REPUT_TIMEOUT_S:.0f} s",
+                hint="look at reput in `orbitmq status`",
+                name=client.name,
+                missing=wrote - reput,
+            )
+        time.sleep(0.001)
 
 
 def _sizes(layout: StoreLayout) -> tuple[int, int]:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     stored = StoredTopics(tmp_path_factory.mktemp("export") / "store")
-    for topic in ("orders", "2024", "%RETRY%group", "empty"):
+    for topic in ("2024", "%RETRY%group", "empty"):
         stored.add(topic, 2)
-    for number in range(300):
-        stored.send(("orders", "2024", "%RETRY%group")[number % 3], b"%d" % number, keys=f"k{number}")
+    for number in range(200):
+        stored.send(("2024", "%RETRY%group")[number % 2], b"%d" % number, keys=f"k{number}")
     return stored
 
 
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    assert topics_with_messages(stored.root) == ["%RETRY%group", "2024", "orders"]
+    assert topics_with_messages(stored.root) == ["%RETRY%group", "2024"]
     told: list[tuple[int, int]] = []
 
     def progress(done: int, tasks: int) -> None:
@@ -45,16 +45,16 @@ def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: 
 
 
 def test_an_export_is_replaced_only_when_asked(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    assert export_topic(stored.root, "orders", tmp_path, spark, columns=["offset", "topic"]).rows == 100
+    assert export_topic(stored.root, "2024", tmp_path, spark, columns=["offset", "topic"]).rows == 100
     with pytest.raises(SettingError, match="exists"):
-        export_topic(stored.root, "orders", tmp_path, spark)
-    assert export_topic(stored.root, "orders", tmp_path, spark, overwrite=True).rows == 100
-    assert "value" in spark.read.parquet(str(tmp_path / "topic=orders")).columns
+        export_topic(stored.root, "2024", tmp_path, spark)
+    assert export_topic(stored.root, "2024", tmp_path, spark, overwrite=True).rows == 100
+    assert "value" in spark.read.parquet(str(tmp_path / "topic=2024")).columns
 
 
 def test_a_topic_without_messages(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     assert export_topic(stored.root, "empty", tmp_path, spark).rows == 0
-    with pytest.raises(UnknownTopic, match="2024, empty, orders"):
+    with pytest.raises(UnknownTopic, match="%RETRY%group, 2024, empty"):
         export_topic(stored.root, "order", tmp_path, spark)
 
 

@@ -1,0 +1,47 @@
+"""Goal: what a broker has acknowledged is read, while it runs, by name or by folder, and after it stopped. Method: a whole
+tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orbitmq
+from orbitmq.spark import extents
+from orbitmq.spark.export import export_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNT = 20_000
+
+
+def read(spark: SparkSession, **source: str) -> list[tuple[int, int, bytes, str]]:
+    frame = spark.read.format("orbitmq").options(subscribe="flights", minPartitions="4", **source).load()
+    return sorted((row.partition, row.offset, bytes(row.value), row["keys"][0]) for row in frame.collect())
+
+
+def test_before_and_after_the_stop(spark: SparkSession, tmp_path: Path) -> None:
+    bodies = [b"%d" % number for number in range(COUNT)]
+    with orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26) as broker:
+        broker.create_topic("flights", queues=3)
+        with broker.producer() as producer:
+            receipts = producer.send_batch("flights", bodies, keys=[f"k{number}" for number in range(COUNT)])
+            places = [(receipt.queue, receipt.offset) for receipt in receipts]
+        sent = sorted((*place, body, f"k{body.decode()}") for place, body in zip(places, bodies, strict=True))
+        assert extents.of(tmp_path / "store").broker == broker.name
+        assert read(spark, broker=broker.name) == sent
+        assert read(spark, path=str(tmp_path / "store")) == sent
+        report = export_topic(broker.name, "flights", tmp_path / "out", spark)
+        assert report.rows == COUNT
+    assert extents.of(tmp_path / "store").broker is None
+    assert read(spark, path=str(tmp_path / "store")) == sent
+
+
+def test_every_acknowledged_message_is_planned(tmp_path: Path) -> None:
+    """A receipt, and at once the question, again and again."""
+    with orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26) as broker, broker.producer() as producer:
+        broker.create_topic("t", queues=1)
+        for number in range(1, 101):
+            producer.send("t", b"")
+            assert extents.of(broker.name).topics["t"][0] == (0, number)
