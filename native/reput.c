@@ -19,11 +19,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define STEP_BYTES (256u << 10)  /* about a thousand messages: late enough to share a wake-up, early enough to overlap */
 #define AHEAD 1024u              /* bytes of log fetched ahead of the record at hand */
-#define RETRY_NS 20000000        /* between two looks for room on a full disk */
+#define RETRY_NS 20000000u       /* between two looks for room on a full disk */
 #define QUEUE_OFFSET_END (UINT64_C(1) << OFFSET_BITS)
 
 /* What reput knows of one queue slot. */
@@ -425,12 +424,12 @@ static enum bell_wake wait_for_news(struct reput *reput)
     return bell_sleep(bell, ticket, BELL_LIMIT_NS);
 }
 
-/* A bounded nap, whatever the writer rings meanwhile: a full disk does not empty itself faster for being asked. */
+/* Waits for room on a full disk, which rings no bell: looks again when the writer rings, and every now and then by itself. */
 static enum bell_wake wait_for_room(struct reput *reput)
 {
+    struct bell *bell = &reput->tree->control->reput_bell;
     count(reput->tree->page, COUNT_FULL, 1);
-    const struct timespec nap = {.tv_nsec = RETRY_NS};
-    return nanosleep(&nap, NULL) == 0 ? BELL_TIMEOUT : BELL_SIGNAL;
+    return bell_sleep(bell, bell_announce(bell), RETRY_NS);
 }
 
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
