@@ -48,11 +48,11 @@ static bool needs_file(const struct allocator *allocator)
     return ready < at - at % allocator->file_size + 2 * allocator->file_size;
 }
 
-/* Where the ready pages should end now. */
+/* Where the ready pages should end now: a page's start. */
 static uint64_t target(const struct allocator *allocator)
 {
     const struct control *control = allocator->tree->control;
-    const uint64_t end = wrote(allocator) + ALLOCATOR_AHEAD;
+    const uint64_t end = (wrote(allocator) + ALLOCATOR_AHEAD) & ~UINT64_C(4095);
     const uint64_t ready = atomic_load_explicit(&control->allocated.value, memory_order_relaxed);
     return control->settings.read_only ? 0 : end < ready ? end : ready;
 }
@@ -61,13 +61,15 @@ uint64_t allocator_step(struct allocator *allocator)
 {
     struct control *control = allocator->tree->control;
     uint64_t from = atomic_load_explicit(&control->warmed.value, memory_order_relaxed); /* only we write it */
-    const uint64_t behind = wrote(allocator) & ~UINT64_C(4095);
+    const uint64_t behind = wrote(allocator);
     if (from < behind)
         from = behind; /* the writer was faster */
+    from &= ~UINT64_C(4095); /* madvise takes whole pages */
     const uint64_t file_end = from - from % allocator->file_size + allocator->file_size;
     uint64_t end = from + STEP < file_end ? from + STEP : file_end;
-    if (end > target(allocator))
-        end = target(allocator);
+    const uint64_t enough = target(allocator);
+    if (end > enough)
+        end = enough;
     if (end <= from)
         return 0;
     uint8_t *pages = log_map_at(&allocator->map, from);

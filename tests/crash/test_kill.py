@@ -49,7 +49,10 @@ def life_of(client: orbitmq.Client, actor: str) -> tuple[int, str]:
     return found.pid, found.state
 
 
-@pytest.mark.parametrize("actor", ["handler 0", "handler 1", "writer", "reput", "flush", "allocator", "notifier", "coordinator"])
+ACTORS = ["handler 0", "handler 1", "writer", "reput", "flush", "allocator", "notifier", "coordinator"]
+
+
+@pytest.mark.parametrize("actor", ACTORS)
 def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
     """Method: two producers send while the actor is killed as soon as it runs again, a dozen times."""
     with orbitmq.Broker(tmp_path / "store", restarts=1_000_000) as broker:
