@@ -46,7 +46,13 @@ def start_tree(
     try:
         # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
         process = subprocess.Popen(
-            arguments, pass_fds=(writer,), start_new_session=True, stdin=subprocess.DEVNULL, stderr=errors_to
+            arguments,
+            pass_fds=(writer,),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            # A tree that outlives its starter must not hold a pipe open that somebody reads to its end.
+            stdout=subprocess.DEVNULL,
+            stderr=errors_to,
         )
     except BaseException:
         os.close(reader)
