@@ -112,11 +112,18 @@ def test_no_machine_in_the_text() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Waits that nobody could ring for.
+NAPS = {
+    "native/reput.c": "until a full disk has room again",
+    "client/connection.py": "until a coordinator's successor listens",
+}
+
+
 def test_nothing_sleeps_for_a_duration() -> None:
     """Goal: hot paths and tests wait for conditions. Method: a search for sleeps outside scripts/ and the command line."""
     wrong = []
     for path in tracked(".py", ".c"):
-        if path.relative_to(ROOT).parts[0] in ("scripts", "cli", "spark"):
+        if path.relative_to(ROOT).parts[0] in ("scripts", "cli", "spark") or short(path) in NAPS:
             continue
         in_python, in_c = r"\btime\.sleep\(|\bfrom time import .*\bsleep\b", r"\b(?:usleep|nanosleep|sleep)\("
         pattern = in_python if path.suffix == ".py" else in_c
@@ -212,5 +219,5 @@ def test_scripts_run() -> None:
     for path in [ROOT / ".ci" / "run", *(path for path in tracked() if path.parent == ROOT / "scripts" and not path.suffix)]:
         lines = path.read_text().splitlines()
         assert path.stat().st_mode & 0o111, f"{short(path)} is not executable"
-        assert lines[0].startswith("#!/usr/bin/env "), short(path)
+        assert lines[0].startswith(("#!/usr/bin/env ", "#!/bin/sh")), short(path)
         assert lines[1].startswith(("# ", '"""')), f"{short(path)} does not say what it does"

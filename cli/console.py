@@ -1,0 +1,66 @@
+"""The command's two streams, answers on standard output and all about them on standard error; and how numbers look."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.markup import escape
+
+from orbitmq.errors import OrbitError
+
+# Where nobody looks at it, tables are as wide as they need to be.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+err = Console(highlight=False, soft_wrap=True, stderr=True)
+
+BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def show_error(error: OrbitError) -> None:
+    """One line in red with what could not be done, and below it what would help."""
+    err.print(f"[bold red]error:[/] {escape(error.message)}")
+    if error.hint:
+        err.print(f"  [dim]hint:[/] {escape(error.hint)}")
+
+
+def byte_count(count: float) -> str:
+    """1536 -> "1.5 KiB"."""
+    unit = 0
+    while count >= 1024 and unit < len(BYTE_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:,.0f} {BYTE_UNITS[unit]}" if unit == 0 else f"{count:,.1f} {BYTE_UNITS[unit]}"
+
+
+def rate(per_second: float) -> str:
+    """Messages a second: "0", "7.5", "1,234", "1.23 M"."""
+    if per_second >= 1e6:
+        return f"{per_second / 1e6:,.2f} M"
+    return f"{per_second:,.0f}" if per_second >= 10 or per_second == int(per_second) else f"{per_second:.1f}"
+
+
+def duration(milliseconds: float) -> str:
+    """The age of something: "3 ms", "1.2 s", "5 min"."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 120_000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds / 60_000:.0f} min"
+
+
+def clock_time(milliseconds: int) -> str:
+    """Milliseconds since 1970 as local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) + f".{milliseconds % 1000:03d}"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from "65536", "64K", "256M" or "1G". Raises: ValueError."""
+    digits = text.strip().lower().removesuffix("b").removesuffix("i")
+    number = digits.rstrip("kmg")
+    return int(float(number) * SIZE_SUFFIXES[digits[len(number) :]]) if number else _no_size(text)
+
+
+def _no_size(text: str) -> int:
+    raise ValueError(f"{text!r} is no size")

@@ -1,0 +1,77 @@
+"""The `orbitmq` command: puts the groups of commands together, and turns what OrbitMQ raises into one readable line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from orbitmq import __version__
+from orbitmq.cli import console, reading, sending, status, topic, tree
+from orbitmq.errors import OrbitError
+
+# \b keeps the lines of a paragraph as they are.
+HELP = """
+A durable message broker for one machine.
+
+\b
+[bold]A first look, in two terminals:[/]
+    orbitmq up --store ./data             # a broker, until Ctrl-C
+    orbitmq topic create orders           # in the other terminal
+    orbitmq send orders "hello" --tag paid --key o-1
+    orbitmq tail orders --from earliest
+    orbitmq status --watch
+    orbitmq down
+
+Commands find the broker by its name: --name, else $ORBITMQ_BROKER, else "default".
+"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"max_content_width": 100},
+)
+app.command("up")(tree.up)
+app.command("down")(tree.down)
+app.command("status")(status.status)
+app.add_typer(topic.app, name="topic")
+app.command("send")(sending.send)
+app.command("tail")(reading.tail)
+app.command("find")(reading.find)
+app.command("show")(reading.show)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.out.print(f"orbitmq {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 could not be done (the reason on standard error), 2 not understood."""
+    try:
+        app()
+    except OrbitError as error:
+        console.show_error(error)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`orbitmq tail ... | head`); the interpreter must not complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""How a tree looks: the tables of `orbitmq status`, and the one line of `orbitmq up`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from orbitmq.cli.console import byte_count, duration, rate
+from orbitmq.cli.looks import Between
+from orbitmq.client.status import ActorStatus, Status
+
+STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
+LATE_BEAT_MS = 5000  # a heartbeat this old is worth a look; it kills nobody
+
+# Counters worth a word when they are not 0, and the word.
+EVENTS = {
+    "rejected": "rejected",
+    "full": "waits for room",
+    "syncs": "syncs",
+    "indexed": "keys indexed",
+    "blanks": "files ended",
+    "redelivered": "verdicts given again",
+    "faults": "sessions given up",
+}
+
+
+def summary_line(between: Between) -> str:
+    """A tree in one line of markup."""
+    now = between.now.status
+    behind = now.positions.wrote - now.positions.flushed
+    lag = sum(group.lag_messages for group in now.groups)
+    parts = [
+        f"[{STATE_STYLES.get(now.state, 'red')}]●[/] {now.state}",
+        f"[bold]{rate(between.of_actor('writer', 'messages'))}[/] messages/s",
+        f"{byte_count(between.of_position('wrote'))}/s",
+        f"log at {byte_count(now.positions.wrote)}",
+        f"{byte_count(behind)} not yet on disk" if behind else "all on disk",
+        f"{len(now.sessions)} sessions",
+    ]
+    return "  ".join([*parts, f"lag {lag:,}"] if now.groups else parts)
+
+
+def whole_picture(between: Between, queues: bool = False) -> RenderableType:
+    """Everything about a tree. queues: one line for each of them."""
+    now = between.now.status
+    parts: list[RenderableType] = [_head(now), "", _processes(between), "", _positions(between), ""]
+    parts += [_topics(between, queues) if now.topics else Text("no topics yet", style="dim"), ""]
+    if now.groups:
+        parts += [_groups(between, queues), ""]
+    return Group(*parts, Text.from_markup(_sessions(now)))
+
+
+def _head(now: Status) -> RenderableType:
+    style = STATE_STYLES.get(now.state, "red")
+    flush = (
+        "every receipt waits for the disk"
+        if now.flush == "batch"
+        else f"flushed every {now.flush_interval_ms} ms, or on demand"
+    )
+    return Text.from_markup(
+        f"broker [bold]{escape(now.name)}[/]  [{style}]● {now.state}[/]  pid {now.pid}  version {now.version}\n"
+        f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]"
+    )
+
+
+def _table(*columns: tuple[str, str]) -> Table:
+    """columns: heading and "l" or "r"; the last one gives way where the terminal is narrow."""
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for heading, side in columns:
+        table.add_column(heading, justify="right" if side == "r" else "left", no_wrap=True)
+    table.columns[-1].no_wrap = False
+    return table
+
+
+def _processes(between: Between) -> Table:
+    table = _table(
+        ("process", "l"),
+        ("state", "l"),
+        ("pid", "r"),
+        ("life", "r"),
+        ("heartbeat", "r"),
+        ("messages", "r"),
+        ("/s", "r"),
+        ("", "l"),
+    )
+    for actor in between.now.status.actors:
+        messages = actor.counters.get("messages", 0)
+        age = duration(actor.heartbeat_age_ms)
+        table.add_row(
+            escape(actor.name),
+            f"[{STATE_STYLES.get(actor.state, 'dim')}]{actor.state}[/]",
+            str(actor.pid or "-"),
+            f"[yellow]{actor.epoch}[/]" if actor.epoch > 1 else str(actor.epoch),
+            f"[yellow]{age}[/]" if actor.heartbeat_age_ms > LATE_BEAT_MS else age,
+            f"{messages:,}" if messages else "",
+            rate(between.of_actor(actor.name, "messages")) if messages else "",
+            f"[dim]{escape(', '.join(_events(actor)))}[/]",
+        )
+    return table
+
+
+def _events(actor: ActorStatus) -> Iterable[str]:
+    if actor.error:
+        yield f"stopped by {os.strerror(actor.error)}"
+    for counter, word in EVENTS.items():
+        if count := actor.counters.get(counter, 0):
+            yield f"{count:,} {word}"
+    if actor.quantiles:
+        middle, high = actor.quantiles.get(0.5, 0), actor.quantiles.get(0.99, 0)
+        if actor.name == "flush":
+            yield f"sync p50 {duration(middle / 1000)}, p99 {duration(high / 1000)}"
+        elif actor.name == "writer":
+            yield f"batches of {middle:,} (p99 {high:,})"
+
+
+def _positions(between: Between) -> Table:
+    now = between.now.status.positions
+    table = _table(("position", "l"), ("bytes", "r"), ("/s", "r"), ("behind", "r"), ("means", "l"))
+    rows = [
+        ("wrote", "appended: survives any process", now.wrote_error),
+        ("flushed", "on disk: survives the machine", now.flushed_error),
+        ("reput", "readable by consumers, found by key", 0),
+    ]
+    for name, meaning, error in rows:
+        value = getattr(now, name)
+        behind = now.wrote - value
+        note = f"[bold red]stopped: {os.strerror(error)}[/]" if error else f"[dim]{meaning}[/]"
+        table.add_row(name, f"{value:,}", byte_count(between.of_position(name)), byte_count(behind) if behind > 0 else "", note)
+    return table
+
+
+def _topics(between: Between, queues: bool) -> Table:
+    table = _table(("topic", "l"), ("queues", "r"), ("first", "r"), ("next", "r"), ("messages", "r"), ("/s", "r"))
+    for topic in between.now.status.topics:
+        first = sum(queue.min_offset for queue in topic.queues)
+        following = sum(queue.max_offset for queue in topic.queues)
+        table.add_row(
+            f"[bold]{escape(topic.name)}[/]",
+            str(len(topic.queues)),
+            f"{first:,}",
+            f"{following:,}",
+            f"{following - first:,}",
+            rate(between.of_topic(topic.name)),
+        )
+        for queue in topic.queues if queues else ():
+            held = queue.max_offset - queue.min_offset
+            table.add_row("", f"[dim]{queue.queue}[/]", f"{queue.min_offset:,}", f"{queue.max_offset:,}", f"{held:,}", "")
+    return table
+
+
+def _groups(between: Between, queues: bool) -> Table:
+    table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"))
+    for group in between.now.status.groups:
+        lag = group.lag_messages
+        pids = ", ".join(f"{member.pid} ({len(member.queues)})" for member in group.members)
+        table.add_row(
+            f"[bold]{escape(group.name)}[/]",
+            pids or "[dim]none now[/]",
+            escape(
+                ", ".join(
+                    sorted({topic for member in group.members for topic in member.topics} | {q.topic for q in group.queues})
+                )
+            ),
+            f"[yellow]{lag:,}[/]" if lag else "0",
+            rate(between.of_group(group.name)),
+        )
+        for queue in group.queues if queues else ():
+            table.add_row(
+                "",
+                f"[dim]committed {queue.committed:,}[/]",
+                f"{escape(queue.topic)}/{queue.queue}",
+                f"{queue.lag_messages:,}",
+                "",
+            )
+    return table
+
+
+def _sessions(now: Status) -> str:
+    producers = sum(session.window > 0 for session in now.sessions)
+    consumers = len(now.sessions) - producers
+    return f"[dim]sessions[/]  {producers} producing, {consumers} consuming"

@@ -1,0 +1,115 @@
+"""`orbitmq tail`, `find` and `show`: messages out, by hand."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+
+import orbitmq
+from orbitmq.cli.console import err
+from orbitmq.cli.options import Json, Name, Topic
+from orbitmq.cli.printing import print_json, print_line, print_whole
+from orbitmq.client.client import Client
+from orbitmq.errors import UnknownTopic
+
+BATCH = 1000
+LOOK_S = 0.5  # how often a waiting tail looks whether it should end
+
+
+def tail(
+    topic: Topic,
+    start: Annotated[
+        str, typer.Option("--from", metavar="earliest|latest|OFFSET", help="Where to begin; an offset counts in every queue.")
+    ] = "latest",
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Share the queues with this group's members, and commit what was shown.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only these, such as 'paid || refunded'.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end where the topic ends.")] = True,
+    as_json: Json = False,
+    name: Name = None,
+) -> None:
+    """Show messages as they come, until Ctrl-C.
+
+    Without a group nothing is stored: everybody who looks sees everything. With one, its members share the messages, and the
+    next tail goes on where this one ended.
+    """
+    if start not in ("earliest", "latest") and not start.isdecimal():
+        raise typer.BadParameter(f"{start!r} is neither earliest, latest nor an offset", param_hint="--from")
+    if start.isdecimal() and group is not None:
+        raise typer.BadParameter("a group begins where it left off; an offset needs a tail without one", param_hint="--from")
+    show = print_json if as_json else print_line
+    shown = 0
+    with orbitmq.connect(name) as broker:
+        consumer = broker.consumer(group, topics=[topic], tags=tag, start=_start(start))
+        try:
+            if start.isdecimal():
+                _seek_all(consumer, broker, topic, int(start))
+            while count is None or shown < count:
+                wanted = BATCH if count is None else min(BATCH, count - shown)
+                messages = consumer.poll_batch(wanted, timeout=LOOK_S)
+                for message in messages:
+                    show(message)
+                shown += len(messages)
+                if messages and group is not None:
+                    consumer.commit()
+                if messages:
+                    sys.stdout.flush()
+                elif not follow and not any(consumer.lag().values()):
+                    break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            consumer.close()
+    if not as_json and err.is_terminal:
+        err.print(f"[dim]{shown:,} messages[/]")
+
+
+def _start(text: str) -> Literal["earliest", "latest"]:
+    return "latest" if text == "latest" else "earliest"
+
+
+def _seek_all(consumer: Any, broker: Client, topic: str, offset: int) -> None:
+    """Moves every queue to the offset, or to its end where it holds fewer."""
+    bounds = {each.name: each.queues for each in broker.status().topics}
+    for queue in bounds.get(topic, ()):
+        consumer.seek(topic, queue.queue, max(queue.min_offset, min(offset, queue.max_offset)))
+
+
+def find(
+    topic: Topic,
+    key: Annotated[str, typer.Argument(help="One of the keys that it was sent with.")],
+    most: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 32,
+    as_json: Json = False,
+    name: Name = None,
+) -> None:
+    """Find the messages that were sent with a key."""
+    with orbitmq.connect(name) as broker:
+        if topic not in {each.name for each in broker.topics()}:
+            raise UnknownTopic(
+                f"cannot search topic {topic!r}, there is none of this name", hint="see: orbitmq topic list", topic=topic
+            )
+        found = broker.find(topic, key, most=most)
+        for message in found:
+            (print_json if as_json else print_line)(message)
+        if not found:
+            err.print(f"no message of {escape(topic)} has the key {escape(key)}")
+            raise typer.Exit(1)
+
+
+def show(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="The 32 hex digits of a receipt.")],
+    as_json: Json = False,
+    name: Name = None,
+) -> None:
+    """Show one message with everything about it."""
+    with orbitmq.connect(name) as broker:
+        message = broker.message(message_id)
+        if as_json:
+            print_json(message)
+        else:
+            print_whole(message)

@@ -1,0 +1,77 @@
+"""`orbitmq send`: messages in, by hand."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import orbitmq
+from orbitmq.cli.console import err, out, rate
+from orbitmq.cli.options import Name, Topic
+
+BATCH = 1000
+
+
+def send(
+    topic: Topic,
+    body: Annotated[str, typer.Argument(help="The message; [bold]-[/] reads it from standard input.")],
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="What consumers filter by.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", "-k", help="What `orbitmq find` looks for; may be given again.")
+    ] = None,
+    queue: Annotated[int | None, typer.Option(help="Number of the queue.", show_default="one after another")] = None,
+    queue_key: Annotated[
+        str | None, typer.Option(help="Messages of one such key go to the same queue, and keep their order.")
+    ] = None,
+    flushed: Annotated[bool, typer.Option("--flushed", "-f", help="Wait until the disk has it.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
+    lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
+    name: Name = None,
+) -> None:
+    """Send a message, and print its receipt.
+
+    The receipt says where it is, and how safe:
+    [bold]appended[/] survives the death of any process, [bold]flushed[/] that of the machine.
+    """
+    if queue is not None and queue_key is not None:
+        raise typer.BadParameter("a queue and a queue key say different things; give one of them")
+    if lines and body != "-":
+        raise typer.BadParameter("--lines splits standard input; give - as the body")
+    bodies = _bodies(body, lines) * count
+    if not bodies:
+        err.print("nothing to send: standard input was empty")
+        raise typer.Exit(1)
+    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": "flushed" if flushed else None}
+    with orbitmq.connect(name) as broker, broker.producer() as producer:
+        if len(bodies) == 1:
+            receipt = producer.send(topic, bodies[0], tags=tag, keys=key or (), **placed)
+            place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"
+            out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}")
+            return
+        begun = time.perf_counter()
+        first = last = None
+        for start in range(0, len(bodies), BATCH):
+            part = bodies[start : start + BATCH]
+            receipts = producer.send_batch(topic, part, tags=tag, keys=[key] * len(part) if key else None, **placed)
+            first, last = first or receipts[0], receipts[-1]
+        took = time.perf_counter() - begun
+        assert first is not None and last is not None
+        what = f"{len(bodies):,} messages to {escape(topic)}"
+        out.print(
+            f"[green]{last.durability}[/]  {what} in {took:.3f} s, {rate(len(bodies) / took)}/s"
+            f"\nfirst  {escape(topic)}/{first.queue}@{first.offset}  {first.id}"
+            f"\nlast   {escape(topic)}/{last.queue}@{last.offset}  {last.id}"
+        )
+
+
+def _bodies(text: str, lines: bool) -> list[bytes]:
+    if text != "-":
+        return [text.encode("utf-8", "surrogateescape")]
+    content = sys.stdin.buffer.read()
+    if lines:
+        return content.splitlines()
+    return [content] if content else []

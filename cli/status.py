@@ -1,0 +1,74 @@
+"""`orbitmq status`: the tree's processes, positions, topics and groups, once or live."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+
+import orbitmq
+from orbitmq.cli.console import out
+from orbitmq.cli.looks import Between, Look
+from orbitmq.cli.options import Json, Name
+from orbitmq.cli.panels import whole_picture
+from orbitmq.errors import BrokerStopped
+
+RATE_S = 0.4  # one picture's rates are those of so long
+
+
+def status(
+    name: Name = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show it live until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks, with --watch.")] = 1.0,
+    queues: Annotated[bool, typer.Option("--queues", "-q", help="Show every queue of the topics and groups.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show processes, positions, topics and lag.
+
+    Reading it costs the broker nothing: the numbers stand in shared memory.
+    """
+    wait = threading.Event().wait  # nobody sets it: a pause that Ctrl-C ends
+    with orbitmq.connect(name) as broker:
+
+        def look() -> Look:
+            return Look(broker.status())
+
+        try:
+            if as_json:
+                _print_json(look, wait, interval, watch)
+            elif watch:
+                _watch(look, wait, interval, queues)
+            else:
+                before = look()
+                wait(RATE_S)
+                out.print(whole_picture(Between(before, look()), queues))
+        except KeyboardInterrupt:
+            return
+
+
+def _watch(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, queues: bool) -> None:
+    before = look()
+    wait(RATE_S)
+    with Live(console=out, auto_refresh=False, screen=out.is_terminal, vertical_overflow="crop") as live:
+        try:
+            while True:
+                now = look()
+                live.update(whole_picture(Between(before, now), queues), refresh=True)
+                before = now
+                wait(interval)
+        except BrokerStopped:
+            live.stop()
+            raise
+
+
+def _print_json(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, watch: bool) -> None:
+    while True:
+        print(json.dumps(asdict(look().status)), flush=True)
+        if not watch:
+            return
+        wait(interval)

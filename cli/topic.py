@@ -1,0 +1,54 @@
+"""`orbitmq topic`: make topics and list them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+import orbitmq
+from orbitmq.cli.console import out
+from orbitmq.cli.options import Json, Name, Topic
+
+app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
+PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
+
+
+@app.command("create")
+def create(
+    topic: Topic,
+    queues: Annotated[
+        int, typer.Option("--queues", "-q", min=1, help="How many consumers of a group can share it, at most.")
+    ] = 8,
+    name: Name = None,
+) -> None:
+    """Make a topic, or give it more queues.
+
+    Messages of one queue keep their order. A topic is never made by sending to it.
+    """
+    with orbitmq.connect(name) as broker:
+        made = broker.create_topic(topic, queues)
+    out.print(f"topic [bold]{made.name}[/] with {made.queues} queues")
+
+
+@app.command("list")
+def list_topics(name: Name = None, as_json: Json = False) -> None:
+    """List the topics."""
+    with orbitmq.connect(name) as broker:
+        topics = broker.topics()
+    if as_json:
+        for each in topics:
+            print(json.dumps({"name": each.name, "queues": each.queues, "perm": each.perm}))
+        return
+    if not topics:
+        out.print("no topics; make one: [bold]orbitmq topic create NAME[/]")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("topic", style="bold")
+    table.add_column("queues", justify="right")
+    table.add_column("permission")
+    for each in topics:
+        table.add_row(each.name, str(each.queues), PERMISSIONS.get(each.perm & 6, str(each.perm)))
+    out.print(table)

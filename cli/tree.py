@@ -1,0 +1,215 @@
+"""`orbitmq up` and `orbitmq down`: a broker in the foreground or in the background, and its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+import orbitmq
+from orbitmq.cli.console import err, out
+from orbitmq.cli.looks import Between, Look
+from orbitmq.cli.options import Name, size
+from orbitmq.cli.panels import summary_line
+from orbitmq.client.client import Client
+from orbitmq.client.launch import Started, start_tree
+from orbitmq.client.status import Status
+from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
+from orbitmq.shm.runtime import broker_name, runtime_folder
+
+LOOK_S = 1.0  # between two status lines
+
+
+def up(
+    store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store; made when it is missing.")] = Path("data"),
+    name: Name = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background; return once it is ready.")] = False,
+    flush: Annotated[
+        str | None, typer.Option(help="[bold]timed[/], or [bold]batch[/]: every message is on disk before its receipt.")
+    ] = None,
+    flush_interval_ms: Annotated[
+        int | None, typer.Option(help="Longest time that a message is in the page cache only.", show_default="500")
+    ] = None,
+    handlers: Annotated[int | None, typer.Option(help="Send handler processes.", show_default="one a core, at most 4")] = None,
+    log_file_size: Annotated[
+        int | None,
+        typer.Option(parser=size, metavar="SIZE", help="Of one CommitLog file; fixed once a store exists.", show_default="1G"),
+    ] = None,
+    message_max: Annotated[
+        int | None, typer.Option(parser=size, metavar="SIZE", help="Largest record that is accepted.", show_default="4M")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
+    ] = None,
+) -> None:
+    """Run a broker on a store.
+
+    It stays in the foreground until Ctrl-C or [bold]orbitmq down[/]; the store is kept for the next time.
+
+    After a crash of anything, the machine included, the next start recovers by itself.
+    """
+    options: dict[str, Any] = _more_settings(settings or [])
+    given = {
+        "flush": flush,
+        "flush_interval_ms": flush_interval_ms,
+        "handlers": handlers,
+        "log_file_size": log_file_size,
+        "message_max": message_max,
+    }
+    options |= {key: value for key, value in given.items() if value is not None}
+    options["name"] = broker_name(name)
+    if detach:
+        _run_detached(store, options)
+    else:
+        _run_in_foreground(store, options)
+
+
+def down(
+    name: Name = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for its end.")] = 60.0,
+) -> None:
+    """Stop a broker.
+
+    What was received is flushed, then its processes end; the command returns when they have.
+    """
+    with orbitmq.connect(name, timeout=timeout) as broker:
+        broker.stop_broker()
+        out.print(f"broker [bold]{escape(broker.name)}[/] stopped")
+
+
+def _more_settings(assignments: list[str]) -> dict[str, Any]:
+    """name=value pairs; whole numbers and true/false become what they look like."""
+    settings: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
+        value: Any = {"true": True, "false": False}.get(text.lower(), text)
+        with suppress(ValueError):
+            value = int(text)
+        settings[key.strip().replace("-", "_")] = value
+    return settings
+
+
+def _show_progress(line: str) -> None:
+    err.print(f"[dim]{escape(line)}[/]")
+
+
+def _describe(status: Status, started: Started) -> None:
+    """What runs, what a receipt promises, how to reach it."""
+    plain = status.name == "default"
+    out.print(f"broker [bold]{escape(status.name)}[/] runs, pid {started.process.pid}, {len(status.actors)} processes")
+    out.print(f"  store       {escape(status.store)}")
+    if status.flush == "batch":
+        out.print("  durability  [bold]flushed[/]: every receipt waits for the disk")
+    else:
+        out.print("  durability  [bold]appended[/]: a receipt survives the death of any process, and is on disk within")
+        out.print(f"              {status.flush_interval_ms} ms; a send that asks for [bold]flushed[/] waits for the disk")
+    argument = "" if plain else f'"{status.name}"'
+    flag = "" if plain else f" --name {status.name}"
+    out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")
+
+
+def _run_detached(store: Path, options: dict[str, Any]) -> None:
+    log = runtime_folder() / f"{options['name']}.log"
+    with log.open("a") as file:
+        started = start_tree(str(store), options, errors_to=file, progress=_show_progress)
+    with orbitmq.connect(started.name) as broker:
+        _describe(broker.status(), started)
+    flag = "" if started.name == "default" else f" --name {started.name}"
+    out.print(f"  events      {escape(str(log))}")
+    out.print(f"  stop        orbitmq down{escape(flag)}")
+
+
+def _run_in_foreground(store: Path, options: dict[str, Any]) -> None:
+    # The tree ends with this process, however that ends.
+    options["owner"] = os.getpid()
+    # Its lines come through here, so that they never tear the status line apart.
+    reader, writer = os.pipe()
+    events = threading.Thread(target=_show_events, args=(reader,), daemon=True)
+    events.start()
+    stop = threading.Event()
+
+    def ask_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, ask_stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        try:
+            started = start_tree(str(store), options, errors_to=writer, progress=_show_progress)
+        except KeyboardInterrupt:
+            err.print("stopped before it ran")
+            raise typer.Exit(1) from None
+        finally:
+            os.close(writer)
+        code = _watch(started)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    events.join(timeout=LOOK_S)
+    if code != 0:
+        raise BrokerBroken(
+            f"the broker {started.name!r} ended with code {code}",
+            hint="the lines above say why; the next start recovers the store",
+        )
+    out.print("stopped; the store is flushed and closed")
+
+
+def _show_events(reader: int) -> None:
+    """Prints the tree's lines until its last process is gone."""
+    with os.fdopen(reader, errors="replace") as lines:
+        for line in lines:
+            err.print(f"[yellow]{escape(line.rstrip())}[/]")
+
+
+def _watch(started: Started) -> int:
+    """Shows what goes on until the tree ends or somebody presses Ctrl-C; returns the supervisor's exit code."""
+    process = started.process
+    try:
+        with orbitmq.connect(started.name) as broker:
+            _describe(broker.status(), started)
+            out.print("  stop        Ctrl-C")
+            if not err.is_terminal:
+                return process.wait()
+            with Live(console=err, auto_refresh=False, transient=True) as live:
+                _show_line(live, broker, process)
+        return process.wait()
+    except KeyboardInterrupt:
+        out.print("stopping ...")
+        return _terminate(process)
+    except BrokerError:
+        return process.wait()
+
+
+def _show_line(live: Live, broker: Client, process: subprocess.Popen[bytes]) -> None:
+    before = Look(broker.status())
+    while process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+            return
+        with suppress(OrbitError):  # between two coordinators there is nothing new to show
+            now = Look(broker.status())
+            live.update(Text.from_markup(summary_line(Between(before, now))), refresh=True)
+            before = now
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> int:
+    """Asks for a clean end; a second Ctrl-C does not wait for it."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.kill()
+        return process.wait()

@@ -1,0 +1,196 @@
+"""Goal: the commands do what their help says, and never answer with a traceback.
+
+Method: a real broker in the background, started and stopped by the command itself; each command is a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+WATCHDOG_S = 60
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("run")
+    folder.chmod(0o700)
+    return {**os.environ, "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "test", "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@pytest.fixture(scope="module")
+def run(environment: dict[str, str]) -> Run:
+    """Runs `orbitmq` with these arguments, and returns it ended."""
+
+    def command(*arguments: str, feed: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "orbitmq.cli.main", *arguments],
+            env={**environment, **more},
+            input=feed if feed is not None else "",
+            capture_output=True,
+            text=True,
+            timeout=WATCHDOG_S,
+            check=False,
+        )
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def broker(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A broker in the background; its store."""
+    store = tmp_path_factory.mktemp("store")
+    started = run("up", "--store", str(store), "--detach", "--log-file-size", "4M", "--handlers", "1")
+    assert started.returncode == 0, started.stderr
+    assert "appended" in started.stdout and str(store) in started.stdout and "orbitmq down --name test" in started.stdout
+    yield store
+    stopped = run("down")
+    assert stopped.returncode == 0, stopped.stderr
+
+
+def failed(done: subprocess.CompletedProcess[str], *parts: str, code: int = 1) -> None:
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr, done.stderr
+
+
+def test_create_and_list_topics(broker: Path, run: Run) -> None:
+    """Goal: a topic that was made is listed. Method: as text and as JSON."""
+    assert "colours with 3 queues" in run("topic", "create", "colours", "--queues", "3").stdout
+    assert "colours" in run("topic", "list").stdout
+    listed = [json.loads(line) for line in run("topic", "list", "--json").stdout.splitlines()]
+    assert {"name": "colours", "queues": 3, "perm": 6} in listed
+
+
+def test_send_prints_receipts(broker: Path, run: Run) -> None:
+    """Goal: a receipt says place and level. Method: one message, several, from standard input, line by line, on disk."""
+    run("topic", "create", "letters", "--queues", "1")
+    first = run("send", "letters", "a", "--tag", "t", "--key", "k1", "--key", "k2").stdout.split()
+    assert first[:2] == ["appended", "letters/0@0"] and len(first[-1]) == 32
+    assert run("send", "letters", "-", "--flushed", feed="b").stdout.split()[:2] == ["flushed", "letters/0@1"]
+    many = run("send", "letters", "c", "--count", "2500").stdout
+    assert "2,500 messages" in many and "letters/0@2 " in many and "letters/0@2501 " in many
+    assert "3 messages" in run("send", "letters", "-", "--lines", feed="x\ny\nz\n").stdout
+    failed(run("send", "letters", "-", feed=""), "standard input was empty")
+
+
+def test_tail_shows_what_was_sent(broker: Path, run: Run) -> None:
+    """Goal: messages come out as they went in. Method: text, JSON, other bytes, tags, an offset, a group that goes on."""
+    run("topic", "create", "tales", "--queues", "1")
+    run("send", "tales", "one", "--tag", "a", "--key", "k")
+    run("send", "tales", "two\x1b[2J", "--tag", "b")
+    line, escaped = run("tail", "tales", "--from", "earliest", "--count", "2").stdout.splitlines()
+    assert line.split("\t")[0] == "tales/0@0" and line.split("\t")[2:] == ["a", "k", "one"]
+    assert escaped.endswith("two\\x1b[2J"), "a message must not control the terminal"
+    told = [
+        json.loads(text) for text in run("tail", "tales", "--from", "earliest", "--no-follow", "--json").stdout.splitlines()
+    ]
+    assert [each["body"] for each in told] == ["one", "two\x1b[2J"]
+    assert told[0]["keys"] == ["k"] and told[0]["tags"] == "a"
+    assert run("tail", "tales", "--from", "1", "--no-follow").stdout.startswith("tales/0@1")
+    assert run("tail", "tales", "--from", "earliest", "--no-follow", "--tag", "b").stdout.count("\n") == 1
+    assert run("tail", "tales", "--group", "g", "--from", "earliest", "--count", "1").stdout.startswith("tales/0@0")
+    assert run("tail", "tales", "--group", "g", "--no-follow").stdout.startswith("tales/0@1")
+    assert run("tail", "tales", "--group", "g", "--no-follow").stdout == ""
+    failed(run("tail", "tales", "--from", "soon"), "soon", code=2)
+    failed(run("tail", "untold"), "untold", "hint:")
+
+
+def test_find_and_show(broker: Path, run: Run) -> None:
+    """Goal: a message is found again by key and by id. Method: send, find, show; then what does not exist."""
+    run("topic", "create", "lost")
+    receipt = run("send", "lost", "and found", "--key", "k-7").stdout.split()
+    place, message_id = receipt[1], receipt[-1]
+    assert place in run("tail", "lost", "--from", "earliest", "--count", "1").stdout, "readable, so indexed"
+    assert place in run("find", "lost", "k-7").stdout
+    shown = run("show", message_id).stdout
+    assert place in shown and "k-7" in shown and shown.endswith("and found\n")
+    assert json.loads(run("show", message_id, "--json").stdout)["id"] == message_id
+    failed(run("find", "lost", "k-8"), "k-8")
+    failed(run("find", "nowhere", "k-8"), "nowhere", "hint:")
+    failed(run("show", "xyz"), "xyz")
+    failed(run("show", "0" * 31 + "1"), "error:")
+
+
+def test_status_tells_what_runs(broker: Path, run: Run) -> None:
+    """Goal: status shows every process and topic. Method: the text for a person, the JSON for a program."""
+    run("topic", "create", "shown")
+    text = run("status", "--queues").stdout
+    for word in ("writer", "handler 0", "flush", "coordinator", "running", "wrote", "flushed", "shown", str(broker)):
+        assert word in text
+    content = json.loads(run("status", "--json").stdout)
+    assert content["state"] == "running" and content["store"] == str(broker)
+    assert all(actor["pid"] > 0 and actor["epoch"] == 1 for actor in content["actors"])
+
+
+def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
+    """Goal: every refusal names the value and what would help. Method: one wrong wish after another; then the broker works."""
+    failed(run("send", "nowhere", "x"), "nowhere", "hint:", "orbitmq topic create nowhere")
+    failed(run("topic", "create", "two words"), "two words")
+    failed(run("topic", "create", "x" * 128), "128")
+    run("topic", "create", "narrow", "--queues", "2")
+    failed(run("send", "narrow", "x", "--queue", "2"), "narrow", "2 queues")
+    failed(run("up", "--store", str(broker), "--detach"), "error:", "hint:")
+    failed(run("up", "--store", str(broker), "--detach", ORBITMQ_BROKER="other"), str(broker))
+    failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody")
+    failed(run("send", "narrow"), "rror", code=2)
+    failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
+    failed(run("up", "--log-file-size", "much"), "much", code=2)
+    failed(run("up", "--set", "depth=3", ORBITMQ_BROKER="other"), "depth", "hint:")
+    assert "appended" in run("send", "narrow", "x").stdout
+
+
+def test_help_teaches(run: Run) -> None:
+    """Goal: a beginner finds the way. Method: the first page names the first steps; every command has a page."""
+    page = run("--help").stdout
+    for step in ("orbitmq up", "orbitmq topic create", "orbitmq send", "orbitmq status", "orbitmq down"):
+        assert step in page
+    for command in ("up", "down", "status", "send", "tail", "find", "show", "topic"):
+        assert run(command, "--help").returncode == 0
+    assert run("--version").stdout.startswith("orbitmq ")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_up_in_the_foreground_stops_cleanly(environment: dict[str, str], tmp_path: Path, how: signal.Signals) -> None:
+    """Goal: Ctrl-C leaves nothing running and a closed store. Method: wait for its last line of greeting, then signal."""
+    arguments = ["up", "--store", str(tmp_path / "store"), "--log-file-size", "1M", "--handlers", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orbitmq.cli.main", *arguments],
+        env={**environment, "ORBITMQ_BROKER": "front"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    while "Ctrl-C" not in (line := process.stdout.readline()):
+        assert line, process.communicate(timeout=WATCHDOG_S)
+    process.send_signal(how)
+    answer, complaint = process.communicate(timeout=WATCHDOG_S)
+    assert process.returncode == 0, complaint
+    assert "stopped" in answer
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_up_in_the_foreground_ends_when_it_is_told_to(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    """Goal: `orbitmq down` ends a broker that sits in another terminal. Method: as it says."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orbitmq.cli.main", "up", "--store", str(tmp_path / "store"), "--log-file-size", "1M"],
+        env={**environment, "ORBITMQ_BROKER": "front"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    while "Ctrl-C" not in (line := process.stdout.readline()):
+        assert line, process.communicate(timeout=WATCHDOG_S)
+    assert "stopped" in run("down", ORBITMQ_BROKER="front").stdout
+    answer, _ = process.communicate(timeout=WATCHDOG_S)
+    assert process.returncode == 0 and "stopped" in answer
