@@ -119,7 +119,7 @@ def test_members_die(tmp_path: Path) -> None:
                 process.kill()
                 process.communicate()
                 left = {each.pid for each in processes}
-                until(lambda: set(owned(broker)) == left, "the dead member to be forgotten")  # noqa: B023
+                until(lambda: set(owned(broker)) == left, "the dead member to be forgotten")
                 held = sorted(queue for queues in owned(broker).values() for queue in queues)
                 assert held == (list(range(QUEUES)) if left else [])
         finally:

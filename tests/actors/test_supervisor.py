@@ -143,7 +143,7 @@ def test_restart_intensity(tmp_path: Path) -> None:
             if pid and not dead(pid):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
-                until(lambda: dead(pid), "the notifier's death")  # noqa: B023
+                until(lambda: dead(pid), "the notifier's death")
         until(lambda: not attachment.alive(), "the end of the tree")
         attachment.wait_ended(30)
         assert killed >= 4

@@ -62,10 +62,10 @@ def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
 def kill_each(broker: orbitmq.Broker) -> None:
     for name in ("writer", "coordinator", "handler 0", "reput", "notifier", "flush", "handler 1", "writer"):
         before = kill(broker, name)
-        until(lambda: (seen := actors(broker)[name]).epoch > before.epoch and seen.state == "running", name)  # noqa: B023
+        until(lambda: (seen := actors(broker)[name]).epoch > before.epoch and seen.state == "running", name)
         first = actors(broker)["writer"].counters["messages"]
         # Load goes on through the successor before the next one dies.
-        until(lambda: actors(broker)["writer"].counters["messages"] > first, "messages to be written again")  # noqa: B023
+        until(lambda: actors(broker)["writer"].counters["messages"] > first, "messages to be written again")
 
 
 def test_every_message_once_stored_and_consumed(tmp_path: Path) -> None:
