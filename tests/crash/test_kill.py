@@ -59,9 +59,15 @@ def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 2, 6_000, seed=len(actor))
         for _ in range(8):
-            until(lambda: life_of(broker, actor)[1] == "running", f"{actor} to run")
             before = broker.status().positions.wrote
-            pid = life_of(broker, actor)[0]
+            pid = 0
+
+            def runs() -> bool:
+                nonlocal pid
+                pid, state = life_of(broker, actor)
+                return pid > 0 and state == "running"
+
+            until(runs, f"{actor} to run")
             os.kill(pid, signal.SIGKILL)
             until(lambda: life_of(broker, actor)[0] not in (pid, 0), f"a new {actor}")
             busy = [producer for producer in producers if producer.is_alive()]
