@@ -62,22 +62,8 @@ def export_topic(
     Raises: UnknownTopic, BrokerNotRunning; SettingError: no store there, no Java, or the folder exists already.
     """
     snapshot = extents.of(store_or_broker)
-    if topic not in snapshot.topics:
-        known = sorted(snapshot.topics)
-        raise UnknownTopic(
-            f"cannot export topic {topic!r}: {snapshot.root} has no such topic",
-            hint=f"it has {', '.join(known) or 'none'}",
-            topic=topic,
-            topics=known,
-        )
     folder = topic_folder(out, topic)
-    if folder.exists() and not overwrite:
-        raise SettingError(
-            f"cannot export topic {topic!r} to {folder}: it exists",
-            hint="choose another folder, or overwrite it",
-            name="out",
-            value=str(folder),
-        )
+    _check(snapshot, topic, folder, overwrite)
     names = [name for name in columns or COLUMNS if name != "topic"]
     session = spark or local_session("orbitmq export")
     try:
@@ -96,6 +82,13 @@ def export_topic(
     return ExportReport(topic, *_counted(folder), folder, seconds)
 
 
+def check_export(store_or_broker: str | Path, topics: Sequence[str], out: str | Path, *, overwrite: bool = False) -> None:
+    """Raises what export_topic would raise at once, for who wants to know before Spark starts."""
+    snapshot = extents.of(store_or_broker)
+    for topic in topics:
+        _check(snapshot, topic, topic_folder(out, topic), overwrite)
+
+
 def topics_with_messages(store_or_broker: str | Path) -> list[str]:
     """Names of the topics that hold a message, sorted. Raises: as export_topic."""
     topics = extents.of(store_or_broker).topics
@@ -106,6 +99,24 @@ def topic_folder(out: str | Path, topic: str) -> Path:
     """Where the topic's files go; named as Spark names the folder of a partition, so that it reads the name back."""
     name = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", topic)
     return Path(out).expanduser().resolve() / f"topic={name}"
+
+
+def _check(snapshot: extents.Snapshot, topic: str, folder: Path, overwrite: bool) -> None:
+    if topic not in snapshot.topics:
+        known = sorted(snapshot.topics)
+        raise UnknownTopic(
+            f"cannot export topic {topic!r}: {snapshot.root} has no such topic",
+            hint=f"it has {', '.join(known) or 'none'}",
+            topic=topic,
+            topics=known,
+        )
+    if folder.exists() and not overwrite:
+        raise SettingError(
+            f"cannot export topic {topic!r} to {folder}: it exists",
+            hint="choose another folder, or overwrite it",
+            name="out",
+            value=str(folder),
+        )
 
 
 def _counted(folder: Path) -> tuple[int, int]:

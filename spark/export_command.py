@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 
 from orbitmq.errors import OrbitError, UsageError
 from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.export import ExportReport, Progress, export_topic, topics_with_messages
+from orbitmq.spark.export import ExportReport, Progress, check_export, export_topic, topics_with_messages
 from orbitmq.spark.session import local_session, require_java
 
 
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not topics:
             print(f"spark_export: {given.source} holds no message", file=sys.stderr)
             return 0
+        check_export(given.source, topics, given.out, overwrite=given.overwrite)
+        from pyspark.errors import PySparkException
+
         _say("starting Spark")
         session = local_session("orbitmq export")
         try:
@@ -44,6 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
                 _say("")
                 print(_line(report), flush=True)
+        except PySparkException as error:
+            # What went wrong in one of Spark's processes comes as text, between two stack traces.
+            ours = re.search(r"orbitmq\.errors\.\w+: (.*)", str(error))
+            if ours is None:
+                raise
+            _say("")
+            print(f"spark_export: {ours[1]}", file=sys.stderr)
+            return 1
         finally:
             session.stop()
     except (OrbitError, ImportError) as error:

@@ -1,5 +1,5 @@
-"""Goal: batches hold what was stored, in Spark's types, and stay within their bounds. Method: a reader over a store made by
-hand."""
+"""Goal: batches hold what was stored and stay within their bounds. Method: a reader over a store made by hand. That the types
+are Spark's, test_source.py shows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from orbitmq.native._fast import Reader
-from orbitmq.spark.columns import COLUMNS, batches, ddl, schema
+from orbitmq.spark.columns import batches
 from tests.spark.stored_topics import StoredTopics
 
 COMPRESSED = 1
@@ -29,12 +27,6 @@ def reader(stored: StoredTopics) -> Reader:
     reader = Reader(store=str(stored.root), log_file_size=1 << 16, queue_file_units=50)
     reader.add_offline("t", 0, 0, len(stored.rows))
     return reader
-
-
-def test_types_are_those_that_spark_expects(spark: object) -> None:
-    """Spark refuses a batch whose schema is not equal to its own."""
-    expected = to_arrow_schema(StructType.fromDDL(ddl(list(COLUMNS))), timezone="UTC")
-    assert schema(list(COLUMNS)).equals(expected)
 
 
 def test_rows_of_a_batch_are_bounded(stored: StoredTopics) -> None:
