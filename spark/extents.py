@@ -81,8 +81,9 @@ def of_store(path: str | Path) -> Snapshot:
 
 
 def of(store_or_broker: str | Path) -> Snapshot:
-    """A folder is a store, any other text the name of a broker. Raises: as of_store and of_broker."""
-    if isinstance(store_or_broker, Path) or "/" in store_or_broker or Path(store_or_broker).is_dir():
+    """A path, or the name of a folder here that holds a store, is a store; any other text is the name of a broker, also
+    where a folder happens to be called alike. Raises: as of_store and of_broker."""
+    if isinstance(store_or_broker, Path) or "/" in store_or_broker or Path(store_or_broker, "commitlog").is_dir():
         return of_store(store_or_broker)
     try:
         return of_broker(store_or_broker)

@@ -64,6 +64,16 @@ def test_a_dead_broker_is_not_asked(stored: StoredTopics) -> None:
     assert extents.of(stored.root).broker is None
 
 
+def test_a_folder_without_a_store_does_not_hide_a_broker(
+    stored: StoredTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "no-such-broker").mkdir()
+    with pytest.raises(BrokerNotRunning):
+        extents.of("no-such-broker")
+    assert extents.of("store").root == stored.root
+
+
 def test_no_store_and_no_broker(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="commitlog"):
         extents.of(tmp_path)
