@@ -1,0 +1,222 @@
+"""The main program of `scripts/quickstart`: a broker, two producers, a group of two consumers, Spark; every count checked."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import orbitmq
+from orbitmq.cli.console import err, show_error
+from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, flights
+from orbitmq.cli.quickstart.summary import Stage, check, show_summary
+from orbitmq.cli.quickstart.workers import GROUP, TOPIC, Reports, consume, produce
+from orbitmq.client.client import Client
+from orbitmq.errors import BrokerError, OrbitError, SettingError
+
+PRODUCERS = 2
+CONSUMERS = 2
+QUEUES = 8
+LOG_FILE_SIZE = 128 << 20  # two of them hold all flights; the default of 1 GiB would be reserved for nothing
+MARK = ".orbitmq-quickstart"  # in a folder that this program made, and may therefore empty
+LOOK_S = 0.2
+
+
+def prepare(folder: Path) -> None:
+    """An empty folder of ours. Raises: SettingError: there is something in it that is not."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARK).is_file():
+            raise SettingError(
+                f"cannot use the folder {folder}, it holds something that is not of a quickstart",
+                hint="name an empty or a new one with --folder",
+                name="folder",
+                value=str(folder),
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("Made by scripts/quickstart, which empties this folder when it runs again.\n")
+
+
+class Workers:
+    """The processes of one run, and what they report."""
+
+    def __init__(self, broker: str) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.go, self.stop = spawn.Event(), spawn.Event()
+        self.reports: Reports = spawn.Queue()
+        self.sent = self.seen = 0
+        self.results: dict[str, Any] = {}
+        self._ready: set[str] = set()
+        self._processes: dict[str, BaseProcess] = {}
+        for number in range(PRODUCERS):
+            arguments = (broker, number, PRODUCERS, self.go, self.reports)
+            self._processes[f"producer {number}"] = spawn.Process(target=produce, args=arguments, daemon=True)
+        for number in range(CONSUMERS):
+            told = (broker, number, QUEUES // CONSUMERS, self.stop, self.reports)
+            self._processes[f"consumer {number}"] = spawn.Process(target=consume, args=told, daemon=True)
+
+    def start(self) -> None:
+        for process in self._processes.values():
+            process.start()
+        self.until(lambda: len(self._ready) == PRODUCERS + CONSUMERS)
+
+    def until(self, reached: Callable[[], bool], told: Callable[[], None] = lambda: None) -> None:
+        """Takes reports until the condition holds. Raises: BrokerError: a worker failed or died."""
+        while not reached():
+            try:
+                self._take(*self.reports.get(timeout=LOOK_S))
+                told()
+            except queue.Empty:
+                for name, process in self._processes.items():
+                    if process.exitcode not in (None, 0):
+                        raise BrokerError(f"cannot go on: {name} ended with code {process.exitcode}") from None
+
+    def _take(self, kind: str, *values: Any) -> None:
+        if kind == "ready":
+            self._ready.add(values[0])
+        elif kind == "sent":
+            self.sent += values[0]
+        elif kind == "seen":
+            self.seen += values[0]
+        elif kind == "done":
+            self.results[values[0]] = values[1]
+        else:
+            raise BrokerError(f"cannot go on: {values[0]} failed: {values[1]}")
+
+    def finish(self) -> None:
+        """Lets consumers end, and takes everybody's result."""
+        self.stop.set()
+        self.until(lambda: len(self.results) == len(self._processes))
+        for process in self._processes.values():
+            process.join()
+
+    def end(self) -> None:
+        """Ends whoever is still there, however the run ended."""
+        for process in self._processes.values():
+            if process.is_alive():
+                process.terminate()
+                process.join()
+
+
+def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage]) -> dict[str, list[int]]:
+    """Returns what the consumers have added up."""
+    broker.create_topic(TOPIC, QUEUES)
+    workers = Workers(broker.name)
+    try:
+        waiting = progress.add_task("producers read the flights", total=None)
+        workers.start()
+        progress.remove_task(waiting)
+        produced = progress.add_task(f"{PRODUCERS} producers", total=FLIGHTS)
+        consumed = progress.add_task(f"{CONSUMERS} consumers", total=FLIGHTS)
+        begun = time.perf_counter()
+        workers.go.set()
+        ends: dict[str, float] = {}
+
+        def show() -> None:
+            progress.update(produced, completed=workers.sent)
+            progress.update(consumed, completed=workers.seen)
+            if workers.sent >= FLIGHTS:
+                ends.setdefault("produced", time.perf_counter() - begun)
+
+        workers.until(lambda: workers.sent >= FLIGHTS and workers.seen >= FLIGHTS, show)
+        show()
+        consumed_s = time.perf_counter() - begun
+        workers.finish()
+    finally:
+        workers.end()
+    delays = Delays()
+    for number in range(CONSUMERS):
+        delays.merge(workers.results[f"consumer {number}"])
+    status = broker.status()
+    stored = sum(queue.max_offset - queue.min_offset for topic in status.topics for queue in topic.queues)
+    lag = sum(group.lag_messages for group in status.groups if group.name == GROUP)
+    stages.append(Stage(f"produced by {PRODUCERS} processes", workers.sent, ends["produced"], check(workers.sent, FLIGHTS)))
+    stages.append(Stage("stored in the topic", stored, None, check(stored, FLIGHTS)))
+    stages.append(Stage(f"consumed by {CONSUMERS} processes", workers.seen, consumed_s, check(delays.flights, FLIGHTS)))
+    stages.append(Stage("left for the group", lag, None, check(lag, 0)))
+    return delays.plain()
+
+
+def run(folder: Path) -> bool:
+    """Everything; True when every count was right."""
+    begun = time.perf_counter()
+    prepare(folder)
+    stages: list[Stage] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # A descriptor of its own, because Spark's part turns standard error away.
+    screen = Console(file=os.fdopen(os.dup(2), "w"))
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
+        reading = progress.add_task("read the source", total=FLIGHTS)
+        expected = Delays()
+        for number, flight in enumerate(flights(), 1):
+            expected.add(flight)
+            if number % 10_000 == 0:
+                progress.update(reading, completed=number)
+        progress.update(reading, completed=expected.flights)
+        stages.append(Stage("flights in the source", expected.flights, None, check(expected.flights, FLIGHTS)))
+        say("starting a broker")
+        with orbitmq.Broker(folder / "store", log_file_size=LOG_FILE_SIZE) as broker:
+            say(f"{PRODUCERS} producers send {FLIGHTS:,} flights, {CONSUMERS} consumers add up their delays")
+            counted = produce_and_consume(broker, progress, stages)
+            stages.append(Stage("delays as in the source", len(counted), None, check(counted, expected.plain())))
+            say("Spark reads the topic out of the store")
+            from orbitmq.cli.quickstart.spark_part import ask_spark, chatter_in
+
+            exporting = progress.add_task("Spark writes Parquet", total=None)
+            with chatter_in(folder / "spark.log"):
+                answer = ask_spark(
+                    broker.name,
+                    TOPIC,
+                    folder / "parquet",
+                    lambda done, total: progress.update(exporting, completed=done, total=total),
+                    lambda: progress.update(exporting, description="Spark answers a query"),
+                )
+        rows = answer.export.rows
+        stages.append(Stage("rows in Parquet", rows, answer.export.seconds, check(rows, FLIGHTS)))
+        stages.append(Stage("of them different", answer.ordered, None, check(answer.ordered, FLIGHTS)))
+        stages.append(Stage("Spark's answer as the source's", len(answer.counts), None, check(answer.counts, expected.plain())))
+    show_summary(stages, answer.counts, folder, time.perf_counter() - begun)
+    return all(stage.right for stage in stages)
+
+
+def say(text: str) -> None:
+    """A line about what comes next, where no progress bar tells it."""
+    if not err.is_terminal:
+        err.print(f"quickstart: {text}")
+
+
+def main(
+    folder: Annotated[Path, typer.Option(help="Where the store and the Parquet files go; emptied first if it is ours.")] = Path(
+        "data/quickstart"
+    ),
+) -> None:
+    """Run the whole pipeline on real data: producers, broker, consumers, Spark."""
+    try:
+        right = run(folder.absolute())
+    except OrbitError as error:
+        show_error(error)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        err.print("stopped; nothing runs any more")
+        raise typer.Exit(130) from None
+    if not right:
+        err.print("[bold red]error:[/] a count is wrong; see the marks above, and the store in " + escape(str(folder)))
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    sys.exit(app())

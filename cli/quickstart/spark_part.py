@@ -1,0 +1,85 @@
+"""Spark's part: the topic out of the store into Parquet, and the same question once more, to Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orbitmq.spark.export import ExportReport, export_topic
+from orbitmq.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BODY = "carrier string, arr_delay int"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkAnswer:
+    """counts: by airline the flights, those that arrived, and the sum of their delays, minutes."""
+
+    export: ExportReport
+    counts: dict[str, list[int]]
+    ordered: int
+
+
+def ask_spark(
+    broker: str, topic: str, out: Path, progress: Callable[[int, int], None], asking: Callable[[], None]
+) -> SparkAnswer:
+    """Exports the topic of the running broker, then reads the Parquet files.
+
+    ordered: how many messages carry a number in their queue that no other has: all of them, if none was stored twice.
+    asking: called between the two.
+    """
+    from pyspark.sql import functions as f
+
+    spark = local_session("orbitmq quickstart")
+    try:
+        report = export_topic(broker, topic, out, spark, overwrite=True, progress=progress)
+        asking()
+        rows = spark.read.parquet(str(out))
+        flights = rows.select("tags", f.from_json(f.col("value").cast("string"), BODY).alias("flight"))
+        by_airline = flights.groupBy("tags").agg(
+            f.count("*").alias("flights"),
+            f.count("flight.arr_delay").alias("arrived"),
+            f.sum("flight.arr_delay").alias("delay"),
+        )
+        counts = {row["tags"]: [row["flights"], row["arrived"], row["delay"] or 0] for row in by_airline.collect()}
+        ordered = rows.select("partition", "offset").distinct().count()
+    finally:
+        _stop(spark)
+    return SparkAnswer(report, dict(sorted(counts.items())), ordered)
+
+
+@contextmanager
+def chatter_in(log: Path) -> Iterator[None]:
+    """Sends what this process and the JVMs it starts write to standard error into a file meanwhile, away from progress bars."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stops the session and waits until its JVM has ended, which PySpark leaves to the end of this process and does not see."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is not None:
+        gateway.shutdown()
+        process = gateway.proc
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM lives as long as somebody holds this end
+        process.wait()

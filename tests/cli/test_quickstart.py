@@ -1,0 +1,62 @@
+"""Goal: the quickstart does the whole job on the real data, harms nobody's files. Method: its parts alone, then the whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.quickstart.__main__ import MARK, prepare
+from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, airlines, flights, share
+from orbitmq.errors import SettingError
+
+
+def test_the_source_is_whole() -> None:
+    """Goal: every flight is sent by one producer, every aircraft's by the same. Method: read the file once."""
+    senders: Counter[int] = Counter()
+    of_plane: dict[object, int] = {}
+    delays = Delays()
+    for flight in flights():
+        sender = share(flight, 2)
+        senders[sender] += 1
+        assert of_plane.setdefault(flight["tailnum"], sender) == sender
+        delays.add(flight)
+    assert sum(senders.values()) == delays.flights == FLIGHTS
+    assert min(senders.values()) > FLIGHTS // 4
+    assert set(delays.plain()) == set(airlines())
+
+
+def test_it_empties_only_its_own_folder(tmp_path: Path) -> None:
+    """Goal: a wrong --folder costs no file. Method: a folder of somebody's, then one of the program's."""
+    (tmp_path / "letter").write_text("dear")
+    with pytest.raises(SettingError, match="holds something"):
+        prepare(tmp_path)
+    assert (tmp_path / "letter").read_text() == "dear"
+    ours = tmp_path / "ours"
+    prepare(ours)
+    (ours / "store").mkdir()
+    prepare(ours)
+    assert [path.name for path in ours.iterdir()] == [MARK]
+
+
+@pytest.mark.timeout(900)
+def test_the_whole_of_it(tmp_path: Path) -> None:
+    """Goal: producers, broker, consumers and Spark agree with the source. Method: run it; it checks every count itself."""
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    done = subprocess.run(
+        [sys.executable, "-m", "orbitmq.cli.quickstart", "--folder", str(tmp_path / "quick")],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WRONG" not in done.stdout and done.stdout.count("right") == 9, done.stdout
+    assert "Frontier Airlines" in done.stdout
+    assert not list((runtime / "orbitmq").glob("*.sock"))
