@@ -27,8 +27,6 @@ WINDOW_MAX = 65536
 QUEUES_MAX = 16384
 SQ_MIN = 4096
 SQ_MAX = 64 << 20
-# A handler that answers nothing for so long has another trouble; its successor starts with a fresh look at the table.
-DRAIN_PATIENCE_S = 30.0
 
 FREE, READY, CLOSING, DRAINED, FAULTY = range(5)
 
@@ -173,9 +171,8 @@ class Sessions:
         session.closing_since = time.monotonic()
         self._closing[session.slot] = session
         self._ended(session)
-        state = lib.session_get_state(self._tree.control, session.slot)
-        if state == READY:
-            lib.session_set_state(self._tree.control, session.slot, CLOSING)
+        # Not over what its handler may have found in this very moment: a faulty session stays faulty.
+        lib.session_move_state(self._tree.control, session.slot, READY, CLOSING)
         if session.consumes:
             lib.session_call_notifier(self._tree.wake, session.slot)
         if session.produces:
@@ -199,9 +196,9 @@ class Sessions:
             return True
         lane = self._tree.lanes[session.slot % self._tree.settings.handlers]
         if session.settled_at is None:
-            state = lib.session_get_state(self._tree.control, session.slot)
-            late = time.monotonic() - session.closing_since > DRAIN_PATIENCE_S
-            if state == CLOSING and not late:
+            # However long it takes: a handler that was only late would put more into the lane behind the place that we
+            # wait for, and its verdicts would count for the next session here. One that is dead has a successor.
+            if lib.session_get_state(self._tree.control, session.slot) == CLOSING:
                 return False
             session.settled_at = lib.lane_published(lane)
         return bool(lib.lane_freed(lane) >= session.settled_at)

@@ -116,6 +116,8 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     assert(shape->slot < SESSIONS_MAX && shape->epoch != 0);
     struct session_entry *entry = &control->sessions[shape->slot];
     assert(atomic_load_explicit(&entry->state, memory_order_relaxed) == SESSION_FREE);
+    /* release: the FREE state before the new line, for whoever copies it meanwhile and then looks again [E2] */
+    atomic_thread_fence(memory_order_release);
     entry->descriptor = descriptor;
     entry->inode = inode;
     entry->shape = *shape;
@@ -133,6 +135,17 @@ void session_set_state(struct control *control, uint32_t slot, uint32_t state)
     assert(slot < SESSIONS_MAX);
     atomic_store_explicit(&control->sessions[slot].state, state, memory_order_release);
     sessions_changed(control);
+}
+
+bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to)
+{
+    assert(slot < SESSIONS_MAX);
+    /* release: what the caller did with the session before its new state; acquire on neither side, nothing is read */
+    if (!atomic_compare_exchange_strong_explicit(&control->sessions[slot].state, &from, to, memory_order_release,
+                                                 memory_order_relaxed))
+        return false;
+    sessions_changed(control);
+    return true;
 }
 
 uint32_t session_get_state(const struct control *control, uint32_t slot)

@@ -156,6 +156,9 @@ void control_set_min_offset(struct control *control, uint64_t min_offset);
  * sessions_version. */
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
+/* Moves an entry on only from the state that the caller knows; false where somebody else was faster. A handler's answer that comes
+ * after the coordinator has freed the slot, or the end of a session that a handler has just found faulty, changes nothing. */
+bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to);
 uint32_t session_get_state(const struct control *control, uint32_t slot);
 /* Shape (and descriptor) of the entry as it stands; completed: verdicts delivered. */
 void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,

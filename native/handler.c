@@ -33,6 +33,8 @@ struct handler {
     uint64_t published; /* position of the lane's tail that the writer knows */
     uint32_t sessions_version;
     bool stalled;       /* the lane had no room for the next record */
+    uint32_t turn;      /* the session to begin the next step with */
+    uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
     uint32_t last_topic; /* resolved last: its entry's checked copy */
     uint32_t last_hash;
     const struct topic_entry *topic;
@@ -115,8 +117,10 @@ static struct session_map *attach(struct handler *handler, uint32_t slot)
     if (!map || !map->parts.sq)
         return NULL;
     struct intake *intake = &handler->intake[slot];
-    if (intake->in.ring == map->parts.sq && intake->epoch == map->epoch)
+    if (intake->in.ring && intake->epoch == map->epoch) {
+        intake->in.ring = map->parts.sq; /* perhaps mapped anew, elsewhere; what we took of it stays taken */
         return map;
+    }
 
     const bool in_lane = intake->in.ring == NULL && intake->epoch == map->epoch;
     const uint64_t skip = in_lane ? intake->skip : 0;
@@ -230,6 +234,7 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct send_fr
     record->flags = frame->flags;
     record->code = verdict;
     record->detail = detail;
+    record->physical_offset = record->queue_offset = 0; /* of a refusal nobody fills them, and the lane's old bytes are others' */
     if (verdict == VERDICT_APPENDED) {
         record->queue_slot = topic->first_slot + message->queue_id;
         record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
@@ -314,10 +319,13 @@ static void collect(struct handler *handler)
     _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
         /* relaxed look first, so that an idle scan does not write; seq_cst exchange: the bit is cleared before the ring's
-         * tail is read, and the client sets tail before bit [N1] */
+         * tail is read (the fence below), and the client sets tail before bit [N1] */
         if (atomic_load_explicit(&news[word], memory_order_relaxed))
             handler->pending[word] |= atomic_exchange_explicit(&news[word], 0, memory_order_seq_cst);
     }
+    /* seq_cst: the bits' clearing before our look at the rings; an acquiring load may pass the store half of an exchange. Pairs with
+     * the fence between a client's frame and its look at the bit [N1]. */
+    atomic_thread_fence(memory_order_seq_cst);
     const uint32_t version = atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
     if (version != handler->sessions_version) {
         handler->sessions_version = version;
@@ -346,7 +354,11 @@ static void deliver(struct handler *handler)
 static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
 {
     const uint64_t bit = UINT64_C(1) << (slot % 64);
-    struct session_entry *entry = &handler->tree->control->sessions[slot];
+    struct control *control = handler->tree->control;
+    struct session_entry *entry = &control->sessions[slot];
+    /* acquire, and before the ring's tail is read: a client publishes, then ends. Looked at afterwards, the state could be that of an end
+     * whose last frames came after our look at the ring. */
+    const bool closing = atomic_load_explicit(&entry->state, memory_order_acquire) == SESSION_CLOSING;
     struct session_map *map = ours(handler, slot) ? attach(handler, slot) : NULL;
     enum intake_result result = map ? take(handler, slot, map, taken) : INTAKE_EMPTY;
     publish(handler);
@@ -358,10 +370,31 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
         handler->pending[slot / 64] &= ~bit;
     if (result == INTAKE_FAULTY) {
         count(handler->tree->page, COUNT_FAULTS, 1);
-        session_set_state(handler->tree->control, slot, SESSION_FAULTY);
-    } else if (result == INTAKE_EMPTY && ours(handler, slot) &&
-               atomic_load_explicit(&entry->state, memory_order_acquire) == SESSION_CLOSING) {
-        session_set_state(handler->tree->control, slot, SESSION_DRAINED);
+        if (!session_move_state(control, slot, SESSION_READY, SESSION_FAULTY))
+            session_move_state(control, slot, SESSION_CLOSING, SESSION_FAULTY);
+    } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity) {
+        /* Only a session with a ring is held for us; any other may be free, or another's, by now. */
+        session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
+    }
+}
+
+/* Serves the pending sessions in [from, to), until the lane is full. Whom it turned away empty-handed comes first the next
+ * time, else who comes after the last: one that can fill the lane alone must not starve those behind it. */
+static void serve_between(struct handler *handler, uint32_t from, uint32_t to, uint32_t *taken)
+{
+    for (uint32_t slot = from; slot < to && !handler->stalled; slot++) {
+        const uint64_t bits = handler->pending[slot / 64] >> (slot % 64);
+        if (!bits) {
+            slot |= 63;
+            continue;
+        }
+        slot += (uint32_t)__builtin_ctzll(bits);
+        if (slot >= to)
+            return;
+        const uint32_t before = *taken;
+        serve(handler, slot, taken);
+        if (handler->stalled)
+            handler->turn = (*taken == before ? slot : slot + 1) % SESSIONS_MAX;
     }
 }
 
@@ -372,9 +405,9 @@ uint32_t handler_step(struct handler *handler)
     deliver(handler);
     collect(handler);
     handler->stalled = false;
-    for (uint32_t word = 0; word < SESSION_WORDS && !handler->stalled; word++)
-        for (uint64_t bits = handler->pending[word]; bits && !handler->stalled; bits &= bits - 1)
-            serve(handler, word * 64 + (uint32_t)__builtin_ctzll(bits), &taken);
+    const uint32_t turn = handler->turn;
+    serve_between(handler, turn, SESSIONS_MAX, &taken);
+    serve_between(handler, 0, turn, &taken);
     if (taken) {
         count(handler->tree->page, COUNT_STEPS, 1);
         count(handler->tree->page, COUNT_MESSAGES, taken);
@@ -424,6 +457,16 @@ static enum bell_wake rest(struct handler *handler)
     return wake;
 }
 
+/* Every BELL_LIMIT_NS all sessions are looked at: a client may have lied about its news bit, or another cleared it. By the
+ * clock and not after a sleep that ran out, because whoever clears bits can ring as well, and a busy handler never sleeps. */
+static void look_at_all(struct handler *handler, uint64_t now_ms)
+{
+    if (now_ms - handler->looked_ms < BELL_LIMIT_NS / 1000000u)
+        return;
+    handler->looked_ms = now_ms;
+    all_pending(handler);
+}
+
 enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
 {
     const uint64_t end = clock_ms() + limit_ms;
@@ -433,15 +476,14 @@ enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
         if (handler_step(handler)) {
             spun_from = clock_ns();
         } else if (clock_ns() - spun_from >= spin_ns) {
-            const enum bell_wake wake = rest(handler);
-            if (wake == BELL_SIGNAL)
+            if (rest(handler) == BELL_SIGNAL)
                 return RUN_SIGNAL;
-            if (wake == BELL_TIMEOUT)
-                all_pending(handler); /* a client may have lied about its news bit, or another cleared it */
             spun_from = clock_ns();
         }
+        const uint64_t now_ms = clock_ms();
+        look_at_all(handler, now_ms);
         tree_beat(handler->tree);
-        if (clock_ms() >= end)
+        if (now_ms >= end)
             return RUN_TIME;
     }
 }

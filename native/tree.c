@@ -61,9 +61,30 @@ static bool entry_open(const struct session_entry *entry)
     return state == SESSION_READY || state == SESSION_CLOSING;
 }
 
+/* What the coordinator wrote into an entry, copied as a whole. */
+struct entry_copy {
+    int32_t descriptor;
+    uint64_t inode;
+    struct session_shape shape;
+};
+
+/* Copies an entry that is open under this epoch. The coordinator may free the slot and fill it anew while we copy, at once
+ * where a session has no ring to drain; half of each would be a shape that the memory does not have. So the entry is looked at
+ * again behind the copy. */
+static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct entry_copy *copy)
+{
+    if (!entry_open(entry))
+        return false;
+    *copy = (struct entry_copy){entry->descriptor, entry->inode, entry->shape};
+    /* acquire: the copy before the second look. Pairs with the fence in session_open_entry: if anything in the copy is new,
+     * the state is seen FREE, or READY with the new epoch before it [E1, E2]. */
+    atomic_thread_fence(memory_order_acquire);
+    return entry_open(entry) && entry->shape.epoch == epoch && copy->shape.epoch == epoch;
+}
+
 /* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the one, of the right size, and can
  * not be resized under us. */
-static bool map_session(struct tree *tree, const struct session_entry *entry, struct session_map *map)
+static bool map_session(struct tree *tree, const struct entry_copy *entry, struct session_map *map)
 {
     const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
     char path[64];
@@ -96,12 +117,12 @@ struct session_map *tree_session(struct tree *tree, uint32_t slot, uint32_t epoc
     struct session_map *map = &tree->sessions[slot];
     if (map->epoch == epoch)
         return map;
-    const struct session_entry *entry = &tree->control->sessions[slot];
-    if (!entry_open(entry) || entry->shape.epoch != epoch)
+    struct entry_copy entry;
+    if (!copy_entry(&tree->control->sessions[slot], epoch, &entry))
         return NULL;
     if (map->epoch)
         unmap(tree, map);
-    return map_session(tree, entry, map) ? map : NULL;
+    return map_session(tree, &entry, map) ? map : NULL;
 }
 
 void tree_sweep(struct tree *tree)

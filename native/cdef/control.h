@@ -37,6 +37,7 @@ void control_set_min_offset(struct control *control, uint64_t min_offset);
 
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
+bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to);
 uint32_t session_get_state(const struct control *control, uint32_t slot);
 void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,
                        uint64_t *completed);

@@ -52,9 +52,9 @@ def message(body: bytes, properties: bytes = b"", queue: int = 0, flag: int = 0)
 class Session:
     """A producer session of the pipeline, and its client's ring."""
 
-    def __init__(self, pipeline: Pipeline, slot: int, window: int, sq_capacity: int) -> None:
+    def __init__(self, pipeline: Pipeline, slot: int, window: int, sq_capacity: int, epoch: int) -> None:
         self.shape = ffi.new("struct session_shape *")
-        self.shape.slot, self.shape.epoch, self.shape.window = slot, 1, window
+        self.shape.slot, self.shape.epoch, self.shape.window = slot, epoch, window
         self.shape.sq_capacity, self.shape.message_max, self.shape.pid = sq_capacity, sq_capacity // 4, os.getpid()
         size = lib.session_size(self.shape)
         self.descriptor = create_memfd("test", size)
@@ -133,8 +133,8 @@ class Pipeline:
         assert lib.writer_take_over(writer, 1000) == RUN_NEED
         return writer
 
-    def session(self, slot: int = 0, window: int = 64, sq_capacity: int = 1 << 20) -> Session:
-        session = Session(self, slot, window, sq_capacity)
+    def session(self, slot: int = 0, window: int = 64, sq_capacity: int = 1 << 20, epoch: int = 1) -> Session:
+        session = Session(self, slot, window, sq_capacity, epoch)
         self._keep.append(session)
         return session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pipeline as p
@@ -205,3 +206,65 @@ def test_an_unsealed_session_is_not_mapped(tmp_path: Path) -> None:
         handler, writer = tree.handler(), tree.writer()
         run(handler, writer)
         assert tree.wrote == 0
+
+
+def test_one_session_that_fills_the_lane_does_not_starve_another(tmp_path: Path) -> None:
+    """Method: two sessions, each with many times what the lane holds. The second is served long before the first is done."""
+    with p.pipeline(tmp_path, lane_capacity=64 << 10, message_max=16 << 10, file_size=4 << 20) as tree:
+        handler, writer = tree.handler(), tree.writer()
+        first, second = tree.session(slot=0, window=1024), tree.session(slot=1, window=1024)
+        for n in range(200):
+            for session in (first, second):
+                session.send(p.message(bytes([n % 256]) * 3000))
+        while first.completed < 100:
+            assert lib.handler_step(handler) > 0
+            lib.writer_step(writer)
+        assert second.completed > 50
+        run(handler, writer)
+        assert (first.completed, second.completed) == (200, 200)
+
+
+def test_frames_are_found_without_a_news_bit_however_busy_it_is(tmp_path: Path) -> None:
+    """Goal: a client that clears another's news bit costs it lateness only, also where the handler never sleeps.
+
+    Method: a frame without a bit, and a handler that spins for longer than it is run."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(slot=2)
+        lib.control_settings(tree.control).spin_us = 10**6
+        run(handler, writer)
+        frame = p.FRAME.pack(tree.topic, tree.topic_hash, 1, 0, 0) + p.message(b"unheard")
+        room = session.ring.claim(len(frame))
+        assert room is not None
+        room[:] = frame
+        session.ring.commit(len(frame), p.SQ_SEND)
+        session.ring.publish()
+        watchdog = time.monotonic() + 10
+        while session.completed == 0 and time.monotonic() < watchdog:
+            lib.handler_run(handler, 20)
+            lib.writer_step(writer)
+        assert [verdict.code for verdict in session.verdicts()] == [p.APPENDED]
+
+
+def test_a_late_answer_does_not_touch_a_freed_slot(tmp_path: Path) -> None:
+    """Goal: a state moves on only from the one that the mover has seen."""
+    with p.pipeline(tmp_path) as tree:
+        session = tree.session(slot=9)
+        assert not lib.session_move_state(tree.control, 9, CLOSING, DRAINED)
+        assert session.state == READY
+        assert lib.session_move_state(tree.control, 9, READY, FAULTY)
+        assert not lib.session_move_state(tree.control, 9, READY, CLOSING)
+        assert session.state == FAULTY
+
+
+def test_a_refusal_shows_nothing_of_other_messages(tmp_path: Path) -> None:
+    """Goal: places in a refusal's verdict are 0, not what the lane held there before."""
+    with p.pipeline(tmp_path, lane_capacity=64 << 10, message_max=16 << 10) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(window=256)
+        for _ in range(10):
+            session.send(p.message(b"\xee" * 9000))
+            run(handler, writer)
+        session.send(*(p.message(b"x", queue=99) for _ in range(40)))
+        run(handler, writer)
+        refused = [verdict for verdict in session.verdicts() if verdict.code == p.UNKNOWN_QUEUE]
+        assert {(verdict.physical_offset, verdict.queue_offset) for verdict in refused} == {(0, 0)}
+        assert len(refused) == 40
