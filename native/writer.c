@@ -82,6 +82,9 @@ void writer_close(struct writer *writer)
 
 /* ---- deliver ------------------------------------------------------------------------------------------------------- */
 
+/* The broker's count before the client's, so that a client that saw a verdict finds its window open. A writer killed between the
+ * two leaves the client's behind; that is why a successor raises it again for every session in the lane, also where
+ * all of its verdicts count as delivered. */
 static void raise_completed(struct writer *writer, struct batch *batch, uint64_t sequence)
 {
     struct session_map *map = writer->session;
@@ -90,6 +93,21 @@ static void raise_completed(struct writer *writer, struct batch *batch, uint64_t
     atomic_store_explicit(&writer->tree->control->sessions[slot].completed, sequence, memory_order_release);
     atomic_store_explicit(&map->session->completed, sequence, memory_order_release);
     batch->wake[session_lane(&writer->tree->control->settings, slot)] = 1;
+}
+
+/* Where the verdicts of this session go, or NULL for one that is gone. */
+static struct session_map *addressee(struct tree *tree, uint32_t slot, uint32_t epoch)
+{
+    struct session_entry *entry = &tree->control->sessions[slot];
+    /* Our mapping may outlive the session; `completed` in the entry is then the next one's, whose handler would take it for
+     * a count of its own messages and drop as many. */
+    if (entry->shape.epoch != epoch)
+        return NULL;
+    struct session_map *map = tree_session(tree, slot, epoch);
+    /* Nobody would ever answer its client: short of memory or descriptors, it is told that the session is lost. */
+    if (!map)
+        session_move_state(tree->control, slot, SESSION_READY, SESSION_FAULTY);
+    return map;
 }
 
 /* Puts the verdicts of a lane's records from its position up to `applied` into their slots. Marks sessions whose clients sleep. */
@@ -110,27 +128,29 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
         assert(found == RING_RECORD);
         const struct lane_record *record = (const struct lane_record *)payload;
         if (record->session_slot != slot || record->session_epoch != epoch) {
-            if (writer->session && sequence > done)
-                raise_completed(writer, batch, sequence);
+            if (writer->session && sequence)
+                raise_completed(writer, batch, sequence > done ? sequence : done);
             slot = record->session_slot;
             epoch = record->session_epoch;
-            writer->session = tree_session(tree, slot, epoch);
+            writer->session = addressee(tree, slot, epoch);
             writer->session_slot = slot;
             sequence = 0;
             done = writer->session ? atomic_load_explicit(&tree->control->sessions[slot].completed, memory_order_relaxed)
                                    : UINT64_MAX; /* relaxed: only the writer raises it */
             touched[slot / 64] |= UINT64_C(1) << (slot % 64);
         }
-        if (record->sequence > done && writer->session && writer->session->parts.slots) {
-            struct completion *to = &writer->session->parts.slots[(record->sequence - 1) & (writer->session->shape.window - 1)];
-            *to = (struct completion){record->physical_offset, record->queue_offset, record->image_size,
-                                      record->queue_id, record->code, record->detail};
+        if (writer->session && writer->session->parts.slots) {
             sequence = record->sequence;
+            if (sequence > done) {
+                struct completion *to = &writer->session->parts.slots[(sequence - 1) & (writer->session->shape.window - 1)];
+                *to = (struct completion){record->physical_offset, record->queue_offset, record->image_size,
+                                          record->queue_id, record->code, record->detail};
+            }
         }
         ring_pass(&look, &header);
     }
-    if (writer->session && sequence > done)
-        raise_completed(writer, batch, sequence);
+    if (writer->session && sequence)
+        raise_completed(writer, batch, sequence > done ? sequence : done);
 
     /* seq_cst: `completed` before our look at who sleeps; a client announces, fences, then looks at `completed` [B1, B2] */
     atomic_thread_fence(memory_order_seq_cst);
@@ -371,20 +391,23 @@ static void scrub(uint8_t *from, uint64_t size)
     }
 }
 
-/* What a batch cut short may have written: up to one batch and one largest record behind `wrote`, here and at the start of
- * the next file. */
+/* What a batch cut short may have written: up to one batch and one largest record behind `wrote`, here and in as many of
+ * the next files as that may have filled. Of each file that was left, less than one largest record stayed empty. */
 static void scrub_tail(struct writer *writer)
 {
-    const uint64_t reach = WRITER_BATCH_BYTES + writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
+    const uint64_t gap = writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
     const uint64_t start = writer->wrote - writer->wrote % writer->file_size;
-    if (!enter_file(writer, start))
-        return; /* no file yet: nothing was written */
-    const uint64_t left = start + writer->file_size - writer->wrote;
-    scrub(writer->file + (writer->wrote - start), left < reach ? left : reach);
-    if (left < reach && enter_file(writer, start + writer->file_size)) {
-        scrub(writer->file, reach < writer->file_size ? reach : writer->file_size);
-        enter_file(writer, start);
+    uint64_t reach = WRITER_BATCH_BYTES + gap, at = writer->wrote;
+    while (enter_file(writer, at - at % writer->file_size)) { /* where no file is, nothing was written */
+        const uint64_t left = writer->file_start + writer->file_size - at;
+        scrub(writer->file + (at - writer->file_start), left < reach ? left : reach);
+        if (left >= reach)
+            break;
+        reach -= left > gap ? left - gap : 0;
+        at += left;
     }
+    if (writer->file)
+        enter_file(writer, start);
 }
 
 static void deliver_over(struct writer *writer)

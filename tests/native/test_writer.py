@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
+import struct
 from pathlib import Path
 
 import pipeline as p
 from pipeline import run
 
 from orbitmq.native._core import ffi, lib
+
+FREE, READY, FAULTY = 0, 1, 4
+# Places in shared memory that only a kill at the right instruction would leave so: native/session.h, native/lane.h.
+SESSION_COMPLETED_AT = 192
+LANE_HEAD_AT = 256
 
 
 def test_a_record_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
@@ -86,6 +93,67 @@ def test_a_successor_zeroes_what_was_not_committed(tmp_path: Path) -> None:
         assert lib.writer_take_over(successor, 1) == 0
         content = path.read_bytes()
         assert content[end:] == bytes(len(content) - end)
+        assert len(tree.records()) == 1
+
+
+def test_a_successor_zeroes_every_file_that_a_batch_may_have_filled(tmp_path: Path) -> None:
+    """Method: files far smaller than a batch, all of them full of what was not committed."""
+    with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10, files=4) as tree:
+        for n in range(4):
+            tree.layout.log_file(n << 16).write_bytes(b"\xda" * (64 << 10))
+        writer = tree.writer()
+        assert tree.log() == bytes(256 << 10)
+        assert lib.writer_step(writer) == 0
+
+
+def test_a_client_is_told_when_the_writer_died_between_its_two_counts(tmp_path: Path) -> None:
+    """Goal: a writer killed after it counted its verdicts for the broker, before it did for the client, leaves nobody waiting.
+
+    Method: the session's count and the lane's head are put back to where they were at that instruction."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(*(p.message(b"%d" % n) for n in range(3)))
+        run(handler, writer)
+        session.memory[SESSION_COMPLETED_AT : SESSION_COMPLETED_AT + 8] = bytes(8)
+        lane = ffi.buffer(ffi.cast("char *", tree.lane), LANE_HEAD_AT + 8)
+        assert struct.unpack_from("=Q", lane, LANE_HEAD_AT)[0] > 0
+        lane[LANE_HEAD_AT : LANE_HEAD_AT + 8] = bytes(8)
+        assert session.completed == 0
+        successor = lib.writer_open(tree.tree(2))
+        assert lib.writer_take_over(successor, 1) == 0
+        assert [verdict.code for verdict in session.verdicts()] == [p.APPENDED] * 3
+        assert len(tree.records()) == 3
+
+
+def test_verdicts_of_a_slots_last_session_do_not_count_for_its_next(tmp_path: Path) -> None:
+    """Goal: what a gone session left in the lane is stored, and the session after it in the same slot starts at nothing.
+
+    Method: the writer still has the first session mapped when the second opens."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, first = tree.handler(), tree.writer(), tree.session()
+        first.send(p.message(b"delivered"))
+        run(handler, writer)
+        first.send(*(p.message(b"last %d" % n) for n in range(3)))
+        lib.handler_step(handler)
+        lib.session_set_state(tree.control, 0, FREE)
+        second = tree.session(epoch=2)
+        lib.writer_step(writer)
+        assert (first.completed, second.completed) == (1, 0)
+        second.send(p.message(b"fresh"))
+        run(handler, writer)
+        assert [verdict.code for verdict in second.verdicts()] == [p.APPENDED]
+        assert [bytes(record.body) for record in tree.records()][-1] == b"fresh"
+
+
+def test_a_session_that_cannot_be_answered_is_given_up(tmp_path: Path) -> None:
+    """Goal: where the writer cannot map a session, its client learns that it is lost instead of waiting for ever."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"x"))
+        assert lib.handler_step(handler) == 1
+        os.close(session.descriptor)
+        assert lib.writer_step(writer) == 1
+        assert session.state == FAULTY
         assert len(tree.records()) == 1
 
 
