@@ -459,9 +459,8 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         *scan -= looked;
         const bool good = check(reader, staged, cursor->queue_id, &next);
         cursor->position = next;
-        if (!good)
-            return TAKEN_FAULTY;
-        if (error && !expired(reader, cursor))
+        /* Also a unit that is none may have fallen below a min_offset raised since: the blank ones before a queue's first. */
+        if ((!good || error) && !expired(reader, cursor))
             return TAKEN_FAULTY;
     }
     return TAKEN_ALL;

@@ -97,14 +97,14 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
         return TOPICS_QUEUES_FULL;
 
     *index = (uint32_t)(entry - topics->topic);
-    /* A coordinator that died between here and the release left an entry that nobody sees; its slots, if it had
-     * raised queue_count already, stay unused until the tree restarts. */
-    atomic_store_explicit(&topics->queue_count, first + slot_capacity, memory_order_release);
     for (uint32_t i = 0; i < slot_capacity; i++) {
         struct queue_slot *queue = topics_queue(topics, first + i);
         queue->topic = *index;
         queue->queue_id = i;
     }
+    /* release: the slots before their count, for whoever looks at a slot by its number; pairs with reader_add. A coordinator that died
+     * between here and the state left an entry that nobody sees; its slots stay unused until the tree restarts. */
+    atomic_store_explicit(&topics->queue_count, first + slot_capacity, memory_order_release);
     entry->hash = hash;
     entry->first_slot = first;
     entry->slot_capacity = slot_capacity;
