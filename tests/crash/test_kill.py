@@ -55,7 +55,7 @@ ACTORS = ["handler 0", "handler 1", "writer", "reput", "flush", "allocator", "no
 @pytest.mark.parametrize("actor", ACTORS)
 def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
     """Method: two producers send while the actor is killed as soon as it runs again, a dozen times."""
-    with orbitmq.Broker(tmp_path / "store", restarts=1_000_000) as broker:
+    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20, restarts=1_000_000) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 2, 6_000, seed=len(actor))
         for _ in range(8):
@@ -88,7 +88,7 @@ def _alive(process: object) -> bool:
 def test_actors_at_random(tmp_path: Path, seed: int) -> None:
     """Method: three producers; a seeded actor is killed whenever the log has grown by a seeded number of bytes."""
     rng = random.Random(seed)
-    with orbitmq.Broker(tmp_path / "store", restarts=1_000_000) as broker:
+    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20, restarts=1_000_000) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 3, 15_000, seed)
         names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]
@@ -111,7 +111,7 @@ def test_actors_at_random(tmp_path: Path, seed: int) -> None:
 def test_the_whole_tree(tmp_path: Path, durability: str) -> None:
     """Method: the supervisor is killed under load, and with it everything. Senders are told that their message is
     perhaps stored; a new tree recovers the store, which holds every acknowledged message once."""
-    broker = orbitmq.Broker(tmp_path / "store")
+    broker = orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20)
     broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
     producers = ledger.start_producers(broker.name, tmp_path, 2, 10**6, seed=7, durability=durability)
     until(lambda: broker.status().positions.wrote > 500_000, "some load")
@@ -122,7 +122,7 @@ def test_the_whole_tree(tmp_path: Path, durability: str) -> None:
         producer.join(PATIENCE_S)
         assert not producer.is_alive(), "a producer is stuck"
     broker.close()
-    with orbitmq.Broker(tmp_path / "store") as again:
+    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20) as again:
         account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(again))
         assert account.wrong == []
         assert account.stored >= account.acknowledged > 0
@@ -138,7 +138,7 @@ def _zombie(pid: int) -> bool:
 
 def test_a_producer_dies_and_others_go_on(tmp_path: Path) -> None:
     """Method: one of three producers is killed in the middle; its session is freed, the others end as if nothing was."""
-    with orbitmq.Broker(tmp_path / "store") as broker:
+    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 3, 8_000, seed=3)
         until(lambda: broker.status().positions.wrote > 200_000, "some load")
