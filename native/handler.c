@@ -8,6 +8,7 @@
  * to the larger of the two. Nothing is stored twice, nothing is left out.
  */
 #include "handler.h"
+#include "pace.h"
 #include "verdict.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct handler {
     struct ring_producer out;
     uint64_t published; /* position of the lane's tail that the writer knows */
     uint32_t sessions_version;
+    struct pace pace;
     bool stalled;       /* the lane had no room for the next record */
     uint32_t turn;      /* the session to begin the next step with */
     uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
@@ -86,6 +88,7 @@ struct handler *handler_open(struct tree *tree, uint32_t lane)
     handler->index = lane;
     handler->lane = tree->lanes[lane];
     handler->last_topic = TOPIC_NONE;
+    handler->pace = pace_start();
     ring_producer_attach(&handler->out, &handler->lane->ring, handler->lane->capacity);
     handler->published = handler->out.position;
     scan_lane(handler);
@@ -471,14 +474,12 @@ enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
 {
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)handler->tree->control->settings.spin_us * 1000u;
-    uint64_t spun_from = clock_ns();
     for (;;) {
         if (handler_step(handler)) {
-            spun_from = clock_ns();
-        } else if (clock_ns() - spun_from >= spin_ns) {
+            pace_work(&handler->pace);
+        } else if (!pace_linger(&handler->pace, spin_ns)) {
             if (rest(handler) == BELL_SIGNAL)
                 return RUN_SIGNAL;
-            spun_from = clock_ns();
         }
         const uint64_t now_ms = clock_ms();
         look_at_all(handler, now_ms);

@@ -13,6 +13,7 @@
 #include "consume_queue.h"
 #include "index_log.h"
 #include "log_map.h"
+#include "pace.h"
 #include "record.h"
 
 #include <assert.h>
@@ -41,6 +42,7 @@ struct topic_prefix {
 
 struct reput {
     struct tree *tree;
+    struct pace pace;
     uint64_t position;
     uint64_t store_ms;                /* of the newest record below position */
     bool all;                         /* every queue counts as changed */
@@ -66,6 +68,7 @@ struct reput *reput_open(struct tree *tree)
     if (!reput)
         return NULL;
     reput->tree = tree;
+    reput->pace = pace_start();
     reput->prefixes = calloc(tree->topics->topic_capacity, sizeof *reput->prefixes);
     reput->queues = calloc(tree->topics->queue_capacity, sizeof *reput->queues);
     reput->touched = calloc(tree->topics->queue_capacity, sizeof *reput->touched);
@@ -437,7 +440,6 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
     struct control *control = reput->tree->control;
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)control->settings.spin_us * 1000u;
-    uint64_t idle_from = clock_ns();
     for (;;) {
         const uint64_t from = reput->position;
         enum bell_wake wake = BELL_RUNG;
@@ -450,10 +452,9 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
         if (error) {
             wake = wait_for_room(reput);
         } else if (reput->position != from) {
-            idle_from = clock_ns();
-        } else if (clock_ns() - idle_from >= spin_ns) {
+            pace_work(&reput->pace);
+        } else if (!pace_linger(&reput->pace, spin_ns)) {
             wake = wait_for_news(reput);
-            idle_from = clock_ns();
         }
         tree_beat(reput->tree);
         if (wake == BELL_SIGNAL)

@@ -13,6 +13,7 @@ void waiter_attach(struct waiter *waiter, struct session *session, const struct 
     waiter->wake = wake;
     waiter->supervisor = supervisor;
     waiter->group = WAITER_NO_GROUP;
+    waiter->pace = pace_start();
     session_parts(session, shape, &waiter->parts);
 }
 
@@ -93,12 +94,18 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
         }
         /* The look between the announcement and the sleep is at the reput position first, which reput publishes before its fence
          * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
-        const uint32_t ticket = bell_announce(bell);
         result = look(waiter, reader);
+        if (result == WAITER_TIMEOUT && passed < timeout_ns && !due && pace_linger(&waiter->pace, 0))
+            continue;
+        const uint32_t ticket = bell_announce(bell);
+        if (result == WAITER_TIMEOUT)
+            result = look(waiter, reader);
         if (result == WAITER_TIMEOUT && waiter_gone(waiter))
             result = WAITER_GONE;
         if (result != WAITER_TIMEOUT || passed >= timeout_ns || due) {
             bell_cancel(bell, ticket);
+            if (result == WAITER_NEWS)
+                pace_work(&waiter->pace);
             if (result != WAITER_TIMEOUT)
                 return result;
             return passed >= timeout_ns ? WAITER_TIMEOUT : WAITER_RECHECK;

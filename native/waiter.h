@@ -7,6 +7,7 @@
 #ifndef ORBITMQ_WAITER_H
 #define ORBITMQ_WAITER_H
 
+#include "pace.h"
 #include "reader.h"
 
 #define WAITER_RECHECK_NS UINT64_C(5000000000)
@@ -31,6 +32,7 @@ struct waiter {
     int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
     uint32_t group;                /* whose epoch ends a wait, or WAITER_NO_GROUP */
     uint64_t epoch;
+    struct pace pace;
     uint64_t rechecked_ns;         /* CLOCK_MONOTONIC of the last look at every queue */
     _Atomic uint32_t interrupted;
 };

@@ -17,6 +17,7 @@
 #include "allocator.h"
 #include "bytes.h"
 #include "log_map.h"
+#include "pace.h"
 #include "verdict.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct writer {
     uint64_t wrote;         /* end of the log, this batch included */
     uint64_t store_ms;      /* newest timestamp given out */
     uint32_t first_lane;    /* where the next batch begins, so that no lane starves */
+    struct pace pace;
     bool waits;             /* the last batch ended for want of the next CommitLog file */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     struct session_map *session; /* of the verdict delivered last */
@@ -49,7 +51,7 @@ struct batch {
     uint32_t rejected;
     bool flush;             /* somebody waits for the disk */
     bool waits;             /* for the next CommitLog file */
-    uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits */
+    uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits: clients sleep for a verdict */
 };
 
 struct writer *writer_open(struct tree *tree)
@@ -61,6 +63,7 @@ struct writer *writer_open(struct tree *tree)
     writer->tree = tree;
     writer->file_size = settings->log_file_size;
     writer->session_slot = SESSIONS_MAX;
+    writer->pace = pace_start();
     log_map_open(&writer->map, settings->store, settings->log_file_size, true);
     const struct commit_slot last = commit_read(&tree->control->commit);
     writer->wrote = last.wrote;
@@ -85,14 +88,13 @@ void writer_close(struct writer *writer)
 /* The broker's count before the client's, so that a client that saw a verdict finds its window open. A writer killed between the
  * two leaves the client's behind; that is why a successor raises it again for every session in the lane, also where
  * all of its verdicts count as delivered. */
-static void raise_completed(struct writer *writer, struct batch *batch, uint64_t sequence)
+static void raise_completed(struct writer *writer, uint64_t sequence)
 {
     struct session_map *map = writer->session;
     const uint32_t slot = writer->session_slot;
     /* release: verdicts before their count, for a successor or handler, and for the client [S1] */
     atomic_store_explicit(&writer->tree->control->sessions[slot].completed, sequence, memory_order_release);
     atomic_store_explicit(&map->session->completed, sequence, memory_order_release);
-    batch->wake[session_lane(&writer->tree->control->settings, slot)] = 1;
 }
 
 /* Where the verdicts of this session go, or NULL for one that is gone. */
@@ -129,7 +131,7 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
         const struct lane_record *record = (const struct lane_record *)payload;
         if (record->session_slot != slot || record->session_epoch != epoch) {
             if (writer->session && sequence)
-                raise_completed(writer, batch, sequence > done ? sequence : done);
+                raise_completed(writer, sequence > done ? sequence : done);
             slot = record->session_slot;
             epoch = record->session_epoch;
             writer->session = addressee(tree, slot, epoch);
@@ -150,7 +152,7 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
         ring_pass(&look, &header);
     }
     if (writer->session && sequence)
-        raise_completed(writer, batch, sequence > done ? sequence : done);
+        raise_completed(writer, sequence > done ? sequence : done);
 
     /* seq_cst: `completed` before our look at who sleeps; a client announces, fences, then looks at `completed` [B1, B2] */
     atomic_thread_fence(memory_order_seq_cst);
@@ -489,11 +491,10 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
     struct bell *bell = &tree->control->writer_bell;
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
-    uint64_t idle_from = clock_ns();
     for (;;) {
         if (writer_step(writer)) {
-            idle_from = clock_ns();
-        } else if (clock_ns() - idle_from >= spin_ns) {
+            pace_work(&writer->pace);
+        } else if (!pace_linger(&writer->pace, spin_ns)) {
             tree_sweep(tree);
             writer->session = NULL;
             const uint32_t ticket = bell_announce(bell);
@@ -506,7 +507,6 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
                 if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)
                     return RUN_SIGNAL;
             }
-            idle_from = clock_ns();
         }
         tree_beat(tree);
         if (clock_ms() >= end)
