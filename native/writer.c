@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define POPULATE_STEP (256u << 10) /* pages are made ready in steps of this, where the allocator has not been yet */
 #define TAKE_OVER_NAP_NS 500000u  /* between two looks at reput's position */
@@ -382,15 +383,23 @@ uint32_t writer_step(struct writer *writer)
 
 /* ---- takeover ------------------------------------------------------------------------------------------------------ */
 
-/* Zeroes [from, from + size) where it is not zero already, so that untouched pages stay untouched. */
-static void scrub(uint8_t *from, uint64_t size)
+/* Zeroes [from, from + size) where it is not zero already, so that untouched pages stay untouched. Returns 0 or an errno.
+ *
+ * What was there may have reached the disk already; so do the zeros, before anything is appended. Else a power cut that loses
+ * the next records, or part of them, would leave well-formed ones of a batch that never happened among them. */
+static int scrub(uint8_t *from, uint64_t size)
 {
     static const uint8_t zeros[4096];
+    bool found = false;
     for (uint64_t at = 0; at < size; at += sizeof zeros) {
         const uint64_t piece = size - at < sizeof zeros ? size - at : sizeof zeros;
-        if (memcmp(from + at, zeros, piece))
-            memset(from + at, 0, piece);
+        if (!memcmp(from + at, zeros, piece))
+            continue;
+        memset(from + at, 0, piece);
+        found = true;
     }
+    const uint64_t before = (uintptr_t)from % (uint64_t)sysconf(_SC_PAGESIZE); /* msync wants whole pages */
+    return found && msync(from - before, size + before, MS_SYNC) ? errno : 0;
 }
 
 /* What a batch cut short may have written: up to one batch and one largest record behind `wrote`, here and in as many of
@@ -402,7 +411,9 @@ static void scrub_tail(struct writer *writer)
     uint64_t reach = WRITER_BATCH_BYTES + gap, at = writer->wrote;
     while (enter_file(writer, at - at % writer->file_size)) { /* where no file is, nothing was written */
         const uint64_t left = writer->file_start + writer->file_size - at;
-        scrub(writer->file + (at - writer->file_start), left < reach ? left : reach);
+        const int error = scrub(writer->file + (at - writer->file_start), left < reach ? left : reach);
+        if (error)
+            atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
         if (left >= reach)
             break;
         reach -= left > gap ? left - gap : 0;
