@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from orbitmq.actors.actor import Actor
@@ -98,14 +99,16 @@ class Coordinator(Actor):
         assert self.tree.listener is not None
         try:
             sock, _ = self.tree.listener.accept()
-        except BlockingIOError:
+        except OSError:
+            # Nobody is there after all, or no descriptor is left; who waits is let in when another has gone.
             return
         sock.setblocking(False)
         try:
             peer = Peer(sock)
         except OrbitError as error:
             # Whatever it is going to ask, this is the answer.
-            sock.send(pack({"id": 0, **error_map(error)}))
+            with suppress(OSError):
+                sock.send(pack({"id": 0, **error_map(error)}))
             sock.close()
             return
         self._selector.register(sock, selectors.EVENT_READ, peer)
@@ -121,8 +124,9 @@ class Coordinator(Actor):
                     return
                 for question in questions:
                     self._answer(peer, question)
-        except OrbitError as error:
-            # A peer that breaks the protocol loses its connection, and nobody else notices.
+        except (OrbitError, OSError) as error:
+            # A peer that breaks the protocol, or leaves so many answers unread that the system refuses more, loses its
+            # connection, and nobody else notices.
             print(f"orbitmq: process {peer.pid}: {error}", file=sys.stderr, flush=True)
             self._drop(peer)
             return

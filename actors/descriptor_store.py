@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import msgpack
 
+from orbitmq.errors import Full
+
 MESSAGE_MAX = 4096
 DESCRIPTORS_MAX = 4
 
@@ -38,19 +40,26 @@ class DescriptorStore:
         self._kept: dict[str, tuple[int, ...]] = {}
 
     def serve(self, line: socket.socket) -> bool:
-        """Answers one question; False when the other end is gone."""
+        """Answers one question; False when the other end is gone, or has stopped reading what it asked for."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(line, MESSAGE_MAX, DESCRIPTORS_MAX)
+            data, descriptors, flags, _ = socket.recv_fds(line, MESSAGE_MAX, DESCRIPTORS_MAX)
+        except TimeoutError:
+            return True  # the question that woke us was on a line that is closed by now; this one is fresh
         except ConnectionError:
             return False
         if not data:
             return False
         question = msgpack.unpackb(data)
+        if flags & socket.MSG_CTRUNC:
+            # This process has no room for all of them: half a session is none.
+            while descriptors:
+                os.close(descriptors.pop())
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         try:
             self._answer(line, question, tuple(descriptors))
-        except (BrokenPipeError, ConnectionError):
+        except (ConnectionError, TimeoutError):
+            # Not even a coordinator that hangs may end the supervisor, and with it the tree.
             return False
         return True
 
@@ -58,7 +67,8 @@ class DescriptorStore:
         match question:
             case ["put", key]:
                 self._drop(key)
-                self._kept[key] = descriptors
+                if descriptors:
+                    self._kept[key] = descriptors
                 line.send(msgpack.packb(["put", key, list(descriptors)]))
             case ["drop", key]:
                 self._drop(key)
@@ -80,8 +90,15 @@ class DescriptorKeeper:
         self._line = line
 
     def put(self, key: str, descriptors: tuple[int, ...]) -> Kept:
+        """Raises: Full: the supervisor may open no more descriptors."""
         socket.send_fds(self._line, [msgpack.packb(["put", key])], list(descriptors))
         answer = msgpack.unpackb(self._line.recv(MESSAGE_MAX))
+        if not answer[2]:
+            raise Full(
+                f"cannot keep session {key}, the broker's supervisor has no descriptors left",
+                hint="raise the hard limit of open files (ulimit -Hn) and start the broker again",
+                limit="descriptors",
+            )
         return Kept(key, tuple(answer[2]))
 
     def drop(self, key: str) -> None:

@@ -49,6 +49,9 @@ class Peer:
             return []
         except ConnectionError:
             return None
+        finally:
+            # No question has any use for them: kept, they would be the end of a coordinator that is sent enough.
+            self.unpacker.close()
 
     def answer(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
         """Sends what the socket takes now; `flush` sends the rest. Descriptors are copied, the caller keeps its own.

@@ -140,11 +140,20 @@ class Sessions:
             os.close(memfd)
             raise
         lib.session_init(session.pointer, shape, self._tree.generation)
-        if pid not in self._pidfds:
-            self._pidfds[pid] = os.dup(pidfd)
-            self._watch(pid, self._pidfds[pid])
         # Kept before offered: a session in the table can always be opened by every actor.
-        kept = self._keeper.put(session.key, (memfd, self._pidfds[pid]))
+        fresh = -1
+        try:
+            if pid not in self._pidfds:
+                fresh = os.dup(pidfd)
+            kept = self._keeper.put(session.key, (memfd, pidfd))
+        except BaseException:
+            _unmap(session)
+            if fresh >= 0:
+                os.close(fresh)
+            raise
+        if fresh >= 0:
+            self._pidfds[pid] = fresh
+            self._watch(pid, fresh)
         lib.session_open_entry(self._tree.control, kept.numbers[0], os.fstat(memfd).st_ino, shape)
         self._sessions[slot] = session
         return session
@@ -208,10 +217,7 @@ class Sessions:
         self._keeper.drop(session.key)
         del self._closing[session.slot]
         del self._sessions[session.slot]
-        session.pointer = None
-        with suppress(BufferError):
-            session.memory.close()
-        os.close(session.descriptor)
+        _unmap(session)
         if not any(each.pid == session.pid for each in self._sessions.values()):
             self._forget(session.pid)
             os.close(self._pidfds.pop(session.pid))
@@ -243,6 +249,13 @@ class Sessions:
         memory = mmap.mmap(memfd, lib.session_size(shape))
         pointer = ffi.cast("struct session *", ffi.from_buffer(memory, require_writable=True))
         return Session(shape.slot, shape.epoch, shape.pid, shape, memory, pointer, memfd)
+
+
+def _unmap(session: Session) -> None:
+    session.pointer = None
+    with suppress(BufferError):
+        session.memory.close()
+    os.close(session.descriptor)
 
 
 def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> None:
