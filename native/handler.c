@@ -146,6 +146,8 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
     if (entry->taken[version & 1].position == intake->in.position)
         return;
+    if (entry->shape.epoch != intake->epoch)
+        return; /* given up by the writer during our step, closed and opened anew: the pair is the next session's */
     entry->taken[(version + 1) & 1].position = intake->in.position;
     entry->taken[(version + 1) & 1].sequence = intake->frame_base;
     /* release: the lane's tail and the pair before the version a successor reads */
