@@ -116,7 +116,8 @@ def test_ping_pong_loses_no_ring(make: MakeBell, memory: mmap.mmap) -> None:
                 if struct.unpack_from("<Q", memory, at)[0] == number:
                     mine.cancel(ticket)
                     break
-                assert mine.sleep(ticket, FOR_EVER) is Wake.RUNG
+                # A wake-up of a ring that was seen already is one more look; a lost ring is the watchdog's.
+                mine.sleep(ticket, FOR_EVER)
             struct.pack_into("<Q", memory, at, number + 1)
             other.ring()
 
