@@ -94,7 +94,7 @@ def test_actors_at_random(tmp_path: Path, seed: int) -> None:
         names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]
         kills = 0
         while any(producer.is_alive() for producer in producers):
-            mark = broker.status().positions.wrote + rng.randrange(1, 400_000)
+            mark = broker.status().positions.wrote + rng.randrange(1, 150_000)
             until(lambda: broker.status().positions.wrote >= mark or not any(map(_alive, producers)), "the log to grow")
             pid, state = life_of(broker, rng.choice(names))
             if pid and state == "running":
