@@ -23,6 +23,9 @@ static bool spin_helps(void)
     return n > 1;
 }
 
+/* Several sleep for the disk: whoever spins keeps the processors from those who could answer. */
+static bool crowded(const struct sender *sender) { return bell_asleep(&sender->wake->flushed) > 1; }
+
 static inline void spin_pause(void)
 {
 #if defined(__x86_64__)
@@ -115,6 +118,8 @@ void sender_close(struct sender *sender)
         return; /* the next claim replaces this one */
     ring_commit(&sender->sq, (uint32_t)sizeof *frame + sender->frame_used, SQ_SEND);
     ring_publish(&sender->sq);
+    if (frame->flags & SEND_FLUSH)
+        sender->flush_through = sender->submitted;
     tell_handler(sender);
 }
 
@@ -151,7 +156,7 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
 {
     if (sender_completed(sender) >= sequence)
         return true;
-    if (!spin_helps())
+    if (!spin_helps() || crowded(sender))
         return false;
     const uint64_t start = clock_ns();
     do {
@@ -226,7 +231,11 @@ enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_
     if (sender_spin(sender, sequence, spin_ns))
         return SENDER_OK;
     const struct awaited awaited = {.kind = AWAIT_VERDICT, .target = sequence};
-    return sleep_for(sender, &awaited, &sender->session->bell, timeout_ns - spin_ns);
+    /* In a crowd that waits for the disk one ring answers both questions: when the disk has it, the verdict is there. A refusal
+     * has no sync of its own, but the others' come all the time. */
+    const bool with_disk = sequence <= sender->flush_through && crowded(sender);
+    struct bell *bell = with_disk ? &sender->wake->flushed : &sender->session->bell;
+    return sleep_for(sender, &awaited, bell, timeout_ns - spin_ns);
 }
 
 enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint64_t timeout_ns)

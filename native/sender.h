@@ -20,6 +20,7 @@ struct sender {
     struct ring_producer sq;
     uint64_t submitted; /* messages given a sequence: the last one's */
     uint64_t settled;   /* verdicts up to here were taken out of their slots; submitted - settled <= window */
+    uint64_t flush_through; /* the newest message that waits for the disk */
     int supervisor;     /* pidfd of the tree's supervisor, -1: not watched */
     struct send_frame *frame; /* the open one, in the ring */
     uint32_t frame_used;

@@ -14,7 +14,7 @@ from scripts.benchmark.stage import Stage
 PIPELINED = 1_000_000
 BUSY = 200_000
 SYNCED = 3_000
-SYNCED_EACH = 200
+SYNCED_EACH = 1000
 SENDERS = 64
 
 

@@ -24,9 +24,16 @@ class Stage:
         self.folder = folder
         self.broker = broker
         self.name: str = broker.name if broker else ""
+        self._kept: dict[int, str] = {}
+
+    def kept_topic(self, queues: int) -> str:
+        """One topic for all runs: the table of queues has no room for thousands of new ones each time."""
+        if queues not in self._kept:
+            self._kept[queues] = self.topic(queues)
+        return self._kept[queues]
 
     def topic(self, queues: int = load.QUEUES) -> str:
-        """A new topic: every run starts with empty queues."""
+        """A new topic: the run starts with empty queues."""
         name = f"bench-{next(_numbers)}"
         self.broker.create_topic(name, queues=queues)
         return name

@@ -38,7 +38,7 @@ def produce(name: str, topic: str, messages: int, keyed: bool, durability: str) 
 
 def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
     """Every body as bytes, counted and summed."""
-    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
+    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="latest")
 
     def act() -> tuple[int, int]:
         count = total = 0
@@ -56,7 +56,7 @@ def run_stream(
     stage: Stage, messages: int, keyed: bool = False, durability: str = "appended", queues: int = load.QUEUES
 ) -> float:
     """Messages a second, from the producer's start to the consumer's last message."""
-    topic = stage.topic(queues)
+    topic = stage.kept_topic(queues)
     consumer = Role(consume, stage.name, topic, messages)
     producer = Role(produce, stage.name, topic, messages, keyed, durability)
     consumed, produced = together(consumer, producer)
