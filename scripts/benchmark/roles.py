@@ -66,9 +66,10 @@ class Role:
             self._process.join()
 
 
-def together(*roles: Role) -> list[tuple[int, int, Any]]:
-    """Starts all at once; their results in the same order."""
-    warm_pages()
+def together(*roles: Role, warm: bool = False) -> list[tuple[int, int, Any]]:
+    """Starts all at once; their results in the same order. warm: on pages touched before, for runs that need many."""
+    if warm:
+        warm_pages()
     for role in roles:
         role.go()
     found = [role.result() for role in roles]
