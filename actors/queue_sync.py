@@ -30,8 +30,10 @@ class QueueSync:
         reput = int(self._tree.positions().reput)
         if reput == self._synced_reput:
             return False
-        for path in self._changed_files():
+        maxima = dict(self._synced)
+        for path in self._changed_files(maxima):
             _sync(path)
+        self._synced = maxima  # only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile
         before = Checkpoint.load(self._layout)
         on_disk = int(self._tree.positions().flushed) >= reput
         physic_ms = max(before.physic_ms, newest_ms) if on_disk else before.physic_ms
@@ -39,16 +41,17 @@ class QueueSync:
         self._synced_reput = reput
         return True
 
-    def _changed_files(self) -> list[Path]:
+    def _changed_files(self, maxima: dict[int, int]) -> list[Path]:
+        """Files with units beyond `maxima`, which is brought up to now."""
         changed: list[Path] = []
         for topic in self._topics:
             for queue in range(topic.queues):
                 slot = topic.first_slot + queue
                 maximum = self._topics.bounds(slot).maximum
-                before = self._synced.get(slot, 0)
+                before = maxima.get(slot, 0)
                 if maximum == before:
                     continue
-                self._synced[slot] = maximum
+                maxima[slot] = maximum
                 folder = self._layout.queue_folder(topic.name, queue)
                 first = before * UNIT // self._file_size * self._file_size
                 last = (maximum - 1) * UNIT // self._file_size * self._file_size
