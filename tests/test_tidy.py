@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,15 +32,16 @@ FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "sto
 
 LINES_MAX = {".py": 500, ".c": 600, ".h": 400, ".sh": 300}
 TEST_LINES_MAX = 800
+BUILT = re.compile(r"\.(?:so|o|pyc)$|^orbitmq\.native\._core\.c$")
 
 
-def tracked(*suffixes: str) -> list[Path]:
-    """Files of the project with one of these suffixes, or all of them: what git knows or would add; links left out."""
-    answer = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    paths = [ROOT / name for name in answer.stdout.splitlines()]
-    found = (path for path in paths if path.is_file() and not path.is_symlink())
+def sources(*suffixes: str) -> list[Path]:
+    """The project's files with one of these suffixes, or all of them; without links, and without what is built. Nobody asks
+    git, which a machine that was given a copy need not have."""
+    folders = (ROOT / name for name in [*FOLDERS, ".ci", "docs", "orbitmq", "scripts", "tests"])
+    paths = [path for pattern in ("*.md", "*.py", "*.toml", "*.in") for path in ROOT.glob(pattern)]
+    paths += (path for folder in folders for path in folder.rglob("*"))
+    found = (path for path in paths if path.is_file() and not path.is_symlink() and not BUILT.search(path.name))
     return sorted(path for path in found if not suffixes or path.suffix in suffixes)
 
 
@@ -71,7 +71,7 @@ def imports(path: Path, package: str) -> Iterator[tuple[int, str]]:
 def test_imports_point_one_way() -> None:
     """Goal: no lower layer knows a higher one. Method: every import of every module against the table above."""
     wrong = []
-    for path in tracked(".py"):
+    for path in sources(".py"):
         folder = path.relative_to(ROOT).parts[0]
         if folder not in FOLDERS and folder != "orbitmq":
             continue
@@ -101,7 +101,7 @@ def test_no_machine_in_the_text() -> None:
     paths = ["/wo" + "rk/", "/ro" + "ot/", "/tmp/w" + "t", "/tmp/ve" + "nv", "index" + "-url"]
     pattern = re.compile("|".join(re.escape(text) for text in hosts + paths) + "|/ho" + "me/[a-z]{2}")
     wrong = []
-    for path in tracked():
+    for path in sources():
         try:
             text = path.read_text()
         except UnicodeDecodeError:
@@ -122,7 +122,7 @@ NAPS = {
 def test_nothing_sleeps_for_a_duration() -> None:
     """Goal: hot paths and tests wait for conditions. Method: a search for sleeps outside scripts/ and the command line."""
     wrong = []
-    for path in tracked(".py", ".c"):
+    for path in sources(".py", ".c"):
         if path.relative_to(ROOT).parts[0] in ("scripts", "cli", "spark") or short(path) in NAPS:
             continue
         in_python, in_c = r"\btime\.sleep\(|\bfrom time import .*\bsleep\b", r"\b(?:usleep|nanosleep|sleep)\("
@@ -133,7 +133,7 @@ def test_nothing_sleeps_for_a_duration() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [path for path in tracked(".h") if path.parent == ROOT / "native"], ids=short)
+@pytest.mark.parametrize("path", [path for path in sources(".h") if path.parent == ROOT / "native"], ids=short)
 def test_header_has_its_guard(path: Path) -> None:
     """Goal: any header may be included anywhere, once. Method: its guard is named for it and closes with the file."""
     guard = f"ORBITMQ_{path.stem.upper()}_H"
@@ -158,7 +158,7 @@ def c_functions(text: str) -> list[str]:
 
 def core_sources() -> list[Path]:
     """The C files that know no Python; the others hold entry points that their module's table names."""
-    return [path for path in tracked(".c") if path.parent == ROOT / "native" and not path.stem.startswith("fast_")]
+    return [path for path in sources(".c") if path.parent == ROOT / "native" and not path.stem.startswith("fast_")]
 
 
 @pytest.mark.parametrize("path", core_sources(), ids=short)
@@ -183,7 +183,7 @@ def test_every_atomic_has_its_order() -> None:
     """Goal: memory orders are chosen, never inherited from a default. Method: no bare atomic_load and the like in native/."""
     fences = ("atomic_thread_fence", "atomic_signal_fence", "atomic_init", "atomic_is_lock_free")
     wrong = []
-    for path in tracked(".c", ".h"):
+    for path in sources(".c", ".h"):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for name in re.findall(r"\b(atomic_\w+)\(", line):
                 if not name.endswith("_explicit") and name not in fences:
@@ -194,7 +194,7 @@ def test_every_atomic_has_its_order() -> None:
 def test_files_are_of_a_readable_size() -> None:
     """Goal: one noun a file. Method: a limit on lines; a file that passes it is split by noun."""
     wrong = []
-    for path in tracked(*LINES_MAX):
+    for path in sources(*LINES_MAX):
         limit = TEST_LINES_MAX if path.relative_to(ROOT).parts[0] == "tests" else LINES_MAX[path.suffix]
         lines = len(path.read_text().splitlines())
         if lines > limit:
@@ -205,7 +205,7 @@ def test_files_are_of_a_readable_size() -> None:
 def test_modules_say_what_they_are() -> None:
     """Goal: a stranger knows within a line why a file is there. Method: every module has a docstring, none is a drawer."""
     wrong = []
-    for path in tracked(".py"):
+    for path in sources(".py"):
         text = path.read_text()
         if text.strip() and ast.get_docstring(ast.parse(text)) is None:
             wrong.append(f"{short(path)}: no docstring")
@@ -216,7 +216,7 @@ def test_modules_say_what_they_are() -> None:
 
 def test_scripts_run() -> None:
     """Goal: one command per wish. Method: every script is executable and opens with what it does."""
-    for path in [ROOT / ".ci" / "run", *(path for path in tracked() if path.parent == ROOT / "scripts" and not path.suffix)]:
+    for path in [ROOT / ".ci" / "run", *(path for path in sources() if path.parent == ROOT / "scripts" and not path.suffix)]:
         lines = path.read_text().splitlines()
         assert path.stat().st_mode & 0o111, f"{short(path)} is not executable"
         assert lines[0].startswith(("#!/usr/bin/env ", "#!/bin/sh")), short(path)
