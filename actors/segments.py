@@ -7,9 +7,8 @@ from typing import Any
 
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import StoreFull
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm.segment import MOUNT, Segment, create_segment, segment_name, shared_memory_free
+from orbitmq.shm.segment import Segment, create_segment, require_room, segment_name
 
 
 class Segments:
@@ -28,7 +27,8 @@ class Segments:
         }
         lane_parts = [f"l{lane:02}" for lane in range(settings.handlers)]
         sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
-        _check_room(sum(sizes.values()))
+        # The whole need at once: the first segments must not take what the last ones miss, and the error names all of it.
+        require_room(sum(sizes.values()), "the broker's segments")
         try:
             memory = {part: self._make(part, size) for part, size in sizes.items()}
         except BaseException:
@@ -56,17 +56,3 @@ class Segments:
         segment = create_segment(segment_name(self.generation, part), size)
         self._made.append(segment)
         return segment.pointer
-
-
-def _check_room(need: int) -> None:
-    """The whole need at once: the first segments must not take what the last ones miss, and the error names what it
-    takes."""
-    free = shared_memory_free()
-    if free < need:
-        raise StoreFull(
-            f"cannot make the broker's shared memory, it takes {need:,} bytes and {MOUNT} has {free:,} free",
-            hint=f"enlarge {MOUNT} (in a container: --shm-size), or lower handlers or lane_capacity",
-            mount=str(MOUNT),
-            need=need,
-            free=free,
-        )

@@ -108,8 +108,7 @@ def create_segment(name: str, size: int) -> Segment:
     """
     assert len(name) <= NAME_MAX and size > 0
     # Looked at first, because reserving page by page until nothing is left would starve everybody else for a moment.
-    if size > shared_memory_free():
-        raise _full(name, size)
+    require_room(size, name)
     block = _untracked(name, size)
     try:
         descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CLOEXEC)
@@ -121,7 +120,7 @@ def create_segment(name: str, size: int) -> Segment:
     except BaseException as error:
         remove_segment(name)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
-            raise _full(name, size) from None
+            raise _full(name, size, shared_memory_free()) from None
         raise
     finally:
         block.close()
@@ -181,13 +180,19 @@ def shared_memory_free() -> int:
     return status.f_bavail * status.f_frsize
 
 
-def _full(name: str, size: int) -> StoreFull:
+def require_room(need: int, what: str) -> None:
+    """Raises: StoreFull: /dev/shm has fewer than `need` bytes for `what`; has .mount, .need and .free."""
     free = shared_memory_free()
+    if need > free:
+        raise _full(what, need, free)
+
+
+def _full(what: str, need: int, free: int) -> StoreFull:
     return StoreFull(
-        f"cannot reserve the segment {name}, it needs {size} bytes and {MOUNT} has {free} free",
+        f"cannot make {what}: {need:,} bytes of shared memory are needed and {MOUNT} has {free:,} free",
         hint=f"enlarge {MOUNT} (in a container: --shm-size), or lower handlers or lane_capacity",
         mount=str(MOUNT),
-        need=size,
+        need=need,
         free=free,
     )
 
