@@ -24,19 +24,19 @@ KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "not
 def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
     """Every actor is there, by name, while the tree runs; afterwards no process, no segment, no runtime file, no
     `abort`."""
-    before = segments()
     with small_broker(tmp_path / "store") as broker:
+        generation = broker.connection.attachment.generation
         seen = actors(broker)
         assert set(seen) == {"supervisor", *KINDS}
         assert {actor.state for actor in seen.values()} == {"running"}
         for actor in seen.values():
             command = Path(f"/proc/{actor.pid}/cmdline").read_bytes().rstrip(b"\0").decode()
             assert command == f"orbitmq[{broker.name}] {actor.name}"
-        assert len(segments() - before) == 5
+        assert len(segments(generation)) == 5
         assert (tmp_path / "store" / "abort").exists()
         name, pids = broker.name, [actor.pid for actor in seen.values()]
     assert all(dead(pid) for pid in pids)
-    assert segments() == before
+    assert not segments(generation)
     assert not runtime.description_path(name).exists()
     assert not runtime.socket_path(name).exists()
     assert not (tmp_path / "store" / "abort").exists()
@@ -104,15 +104,15 @@ def test_other_sizes_than_the_store_has(tmp_path: Path) -> None:
 
 def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A /dev/shm with 1,000 free bytes: an error that counts the whole tree's need, and no segment is left."""
-    before = segments()
-    monkeypatch.setattr("orbitmq.actors.segments.shared_memory_free", lambda: 1000)
+    generation = os.getpid()
+    monkeypatch.setattr("orbitmq.shm.segment.shared_memory_free", lambda: 1000)
     settings = tree_settings(str(tmp_path), SMALL)
     with pytest.raises(errors.StoreFull) as caught:
-        Segments(settings, 7, None)
+        Segments(settings, generation, None)
     assert caught.value.values["mount"] == "/dev/shm"
     assert caught.value.values["free"] == 1000
     assert caught.value.values["need"] > 2 * SMALL["lane_capacity"]
-    assert segments() == before
+    assert not segments(generation)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -154,16 +154,18 @@ def test_restart_intensity(tmp_path: Path) -> None:
 
 def test_killed_supervisor(tmp_path: Path) -> None:
     """The supervisor's SIGKILL ends every process of the tree; the next start removes what it left, and works."""
-    before = segments()
     with small_broker(tmp_path) as broker:
+        killed = broker.connection.attachment.generation
         broker.create_topic("kept", 2)
         pids = [actor.pid for actor in actors(broker).values()]
         os.kill(broker.pid, signal.SIGKILL)
         until(lambda: all(dead(pid) for pid in pids), "the death of all actors")
-        assert segments() - before
+        assert segments(killed)
     with small_broker(tmp_path) as broker:
+        successor = broker.connection.attachment.generation
         assert [topic.name for topic in broker.topics()] == ["kept"]
-    assert segments() == before
+        assert segments(successor) and not segments(killed)
+    assert not segments(successor)
 
 
 def test_owner_dies(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import orbitmq
 from orbitmq.client.status import ActorStatus, read_actors
 from orbitmq.shm import runtime
+from orbitmq.shm.segment import MOUNT, segment_prefix
 
 WATCHDOG_S = 30.0
 LOOK_MS = 2
@@ -64,5 +65,6 @@ def dead(pid: int) -> bool:
     return runtime.start_ticks(pid) is None
 
 
-def segments() -> set[str]:
-    return {path.name for path in Path("/dev/shm").glob("omq.*")}
+def segments(generation: int) -> set[str]:
+    """What stands in /dev/shm of one tree; others on this machine come and go."""
+    return {path.name for path in MOUNT.glob(segment_prefix(generation) + "*")}

@@ -1,0 +1,18 @@
+"""What every test stands on: a runtime folder of this run's own, so that brokers of other runs, and of the machine's user, may
+bear the same names."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime_folder() -> Iterator[None]:
+    # Not below pytest's own folder: the path of a Unix socket must be short.
+    with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
+        yield
