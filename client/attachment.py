@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -74,6 +75,21 @@ class Attachment:
         if not poll.poll(timeout * 1000):
             name = self.description.name
             raise TimedOut(f"the broker {name!r} did not stop within {timeout:g} s", hint="raise the timeout", broker=name)
+
+    def wait_indexed(self, end: int, timeout: float) -> bool:
+        """Waits, seconds, until reput has passed the physical offset `end`; False when the time is over.
+
+        Raises: BrokerStopped: the tree ended first."""
+        deadline = time.monotonic() + timeout
+        left = timeout
+        while not lib.control_await_reput(self.control, self.wake, end, max(0, int(left * 1e9))):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if not self.alive():
+                name = self.description.name
+                raise BrokerStopped(f"the broker {name!r} stopped before it had indexed its log", broker=name)
+        return True
 
     def settings(self) -> Any:
         """struct settings, read-only."""

@@ -58,6 +58,17 @@ void control_positions(const struct control *control, struct positions_seen *see
     seen->allocated_error = look_error(&control->allocated);
 }
 
+bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns)
+{
+    const uint32_t ticket = bell_announce(&wake->reput);
+    /* The look behind the announcement: reput publishes, then looks who sleeps [B1, B2]. */
+    if (look(&control->reput) < end)
+        bell_sleep(&wake->reput, ticket, limit_ns < BELL_LIMIT_NS ? limit_ns : BELL_LIMIT_NS);
+    else
+        bell_cancel(&wake->reput, ticket);
+    return look(&control->reput) >= end;
+}
+
 struct settings *control_settings(struct control *control) { return &control->settings; }
 
 struct actor_page *control_actor(struct control *control, uint32_t index)

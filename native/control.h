@@ -124,6 +124,7 @@ struct wake {
     struct bell notifier;
     struct bell flush;    /* the flush service sleeps here */
     struct bell flushed;  /* everybody who waits for the flushed position sleeps here */
+    struct bell reput;    /* likewise, for the reput position */
     /* [lane][word]: sessions whose submission ring has news */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t news[LANES_MAX][SESSION_WORDS];
     /* sessions whose list of interests has changed */
@@ -132,6 +133,9 @@ struct wake {
 
 void control_init(struct control *control, const struct settings *settings, uint64_t generation);
 void wake_init(struct wake *wake, uint64_t generation);
+
+/* Sleeps once, at most limit_ns and at most BELL_LIMIT_NS, unless the reput position has reached `end`; true when it has. */
+bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 
 /* For Python, which sees atomics only through these. */
 struct positions_seen {

@@ -351,6 +351,8 @@ static void publish(struct reput *reput)
         /* release: max offsets before the position [P1] */
         atomic_store_explicit(&control->reput.value, reput->position, memory_order_release);
         atomic_store_explicit(&control->reput_ms, reput->store_ms, memory_order_release);
+        if (bell_ring(&reput->tree->wake->reput))
+            count(reput->tree->page, COUNT_WAKES, 1);
     }
     wake_waiters(reput);
     reput->touched_count = 0;

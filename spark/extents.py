@@ -7,7 +7,6 @@ leaves complete; after a crash what reput had not reached yet appears once the b
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,18 +95,17 @@ def _wait_for_reput(client: Client) -> None:
     """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
     from orbitmq.client.status import read_positions
 
-    wrote = read_positions(client.connection.attachment).wrote
-    begin = time.monotonic()
-    while (reput := read_positions(client.connection.attachment).reput) < wrote:
-        if time.monotonic() - begin > REPUT_TIMEOUT_S:
-            raise TimedOut(
-                f"cannot read from broker {client.name!r}: its queues lack {wrote - reput:,} bytes of the log "
-                f"after {REPUT_TIMEOUT_S:.0f} s",
-                hint="look at reput in `orbitmq status`",
-                name=client.name,
-                missing=wrote - reput,
-            )
-        time.sleep(0.001)
+    attachment = client.connection.attachment
+    wrote = read_positions(attachment).wrote
+    if not attachment.wait_indexed(wrote, REPUT_TIMEOUT_S):
+        missing = wrote - read_positions(attachment).reput
+        raise TimedOut(
+            f"cannot read from broker {client.name!r}: its queues lack {missing:,} bytes of the log "
+            f"after {REPUT_TIMEOUT_S:.0f} s",
+            hint="look at reput in `orbitmq status`",
+            name=client.name,
+            missing=missing,
+        )
 
 
 def _sizes(layout: StoreLayout) -> tuple[int, int]:

@@ -25,6 +25,7 @@ void lane_init(struct lane *lane, uint64_t capacity, uint64_t generation);
 void control_init(struct control *control, const struct settings *settings, uint64_t generation);
 void wake_init(struct wake *wake, uint64_t generation);
 
+bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 void control_positions(const struct control *control, struct positions_seen *seen);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);

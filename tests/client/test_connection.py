@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
-from tests.actors.trees import SMALL, actors, kill, small_broker, until
+from tests.actors.trees import SMALL, WATCHDOG_S, actors, kill, small_broker, until
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -172,3 +173,22 @@ def test_stop_through_a_client(tmp_path: Path) -> None:
         with pytest.raises((errors.BrokerNotRunning, errors.BrokerStopped)):
             client.status()
     assert not (tmp_path / "abort").exists()
+
+
+def test_waiting_for_the_index(tmp_path: Path) -> None:
+    """A wait for the reput position ends when reput is there, when the time is over, and with the tree."""
+    with small_broker(tmp_path) as broker, ThreadPoolExecutor(1) as other:
+        broker.create_topic("orders")
+        producer = broker.producer()
+        attachment = broker.connection.attachment
+        receipt = producer.send("orders", b"first")
+        end = receipt.physical_offset + receipt.size
+        assert attachment.wait_indexed(end, WATCHDOG_S)
+        assert not attachment.wait_indexed(end + 1, 0)
+        waiting = other.submit(attachment.wait_indexed, end + 1, WATCHDOG_S)
+        producer.send("orders", b"second")
+        assert waiting.result()
+        for_ever = other.submit(attachment.wait_indexed, 1 << 62, WATCHDOG_S)
+        broker.close()
+        with pytest.raises(errors.BrokerStopped):
+            for_ever.result()
