@@ -175,9 +175,20 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
     return RECORD_GOOD;
 }
 
-bool record_body_good(const struct record_view *view)
+static uint32_t crc_of_body(const struct record_view *view) { return crc32_update(0, view->body.data, view->body.size); }
+
+bool record_body_good(const struct record_view *view) { return (crc_of_body(view) & CRC_MASK) == view->body_crc; }
+
+/* The CRC of all bytes before the CRC property, when that of the body is known. */
+static uint32_t crc_of_record(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
-    return (crc32_update(0, view->body.data, view->body.size) & CRC_MASK) == view->body_crc;
+    const uint32_t checked = view->total_size - RECORD_CRC_SIZE;
+    if (view->body.size < COMBINE_FROM)
+        return crc32_update(0, at, checked);
+    const uint8_t *tail = view->body.data + view->body.size;
+    const uint32_t head = crc32_update(0, at, (size_t)(view->body.data - at));
+    const uint32_t both = crc32_combine(head, body_crc, crc32_operator(view->body.size));
+    return crc32_update(both, tail, checked - (size_t)(tail - at));
 }
 
 static bool has_zero(const uint8_t *at, uint32_t size)
@@ -188,7 +199,7 @@ static bool has_zero(const uint8_t *at, uint32_t size)
 /* Whether the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
  * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a sector, there are zeros, which no
  * properties string of anybody's holds: they do not count as a record without the property either. */
-static bool crc_good(const uint8_t *at, const struct record_view *view)
+static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
     if (view->properties.size < RECORD_CRC_SIZE)
         return !has_zero(view->properties.data, view->properties.size);
@@ -199,7 +210,7 @@ static bool crc_good(const uint8_t *at, const struct record_view *view)
         differing += stored[i] != crc_name[i];
     if (differing > 3)
         return !has_zero(stored, RECORD_CRC_SIZE);
-    write_crc(expected, crc32_update(0, at, view->total_size - RECORD_CRC_SIZE) & CRC_MASK);
+    write_crc(expected, crc_of_record(at, view, body_crc) & CRC_MASK);
     return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
 }
 
@@ -210,7 +221,8 @@ enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t p
         return fault;
     if (view->physical_offset != physical_offset)
         return RECORD_BAD_PLACE;
-    if (!record_body_good(view))
+    const uint32_t body_crc = crc_of_body(view);
+    if ((body_crc & CRC_MASK) != view->body_crc)
         return RECORD_BAD_BODY_CRC;
-    return crc_good(at, view) ? RECORD_GOOD : RECORD_BAD_CRC;
+    return crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
 }

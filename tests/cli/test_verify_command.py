@@ -1,0 +1,74 @@
+"""Goal: `orbitmq verify` tells people and programs the truth about a store, and its exit code says it too.
+
+Method: a store that a real broker wrote, read while the broker runs, after its stop, and with a bit flipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.client.broker import Broker
+
+MESSAGES = 3000
+
+
+def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `orbitmq` with these arguments, and returns it ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "orbitmq.cli.main", *arguments],
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    with orbitmq.Broker(tmp_path / "store", name="verified", log_file_size=1 << 20, handlers=1) as running:
+        running.create_topic("flows", 4)
+        with running.producer() as producer:
+            for number in range(0, MESSAGES, 1000):
+                producer.send_batch("flows", [b"%d" % n for n in range(number, number + 1000)], tags="t", durability="flushed")
+        yield running
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_whole_damaged_and_not_there(broker: Broker, tmp_path: Path) -> None:
+    """Goal: exit codes 0, 1 and 2. Method: a running broker, a stopped one, one bit of a body flipped, no store at all."""
+    store = tmp_path / "store"
+    running = orbit("verify", "--store", str(store))
+    assert running.returncode == 0 and "whole" in running.stdout and "a broker runs" in running.stdout, running
+    broker.close()
+    [verdict] = lines(orbit("verify", "--store", str(store), "--json"))
+    assert verdict["whole"] and verdict["records"] == MESSAGES and not verdict["running"]
+
+    log = store / "commitlog" / f"{0:020d}"
+    content = bytearray(log.read_bytes())
+    at = content.index(b"1234")
+    content[at] ^= 0x10
+    log.write_bytes(content)
+    done = orbit("verify", "--store", str(store))
+    assert done.returncode == 1 and "1 fault " in done.stdout and "log-record" in done.stdout and str(log) in done.stdout
+    finding, verdict = lines(orbit("verify", "--store", str(store), "--json"))
+    assert finding["type"] == "finding" and finding["kind"] == "log-record" and not verdict["whole"]
+    offset, size = finding["offset"], finding["size"]
+    assert isinstance(offset, int) and isinstance(size, int) and offset < at < offset + size
+
+    nothing = orbit("verify", "--store", str(tmp_path / "nothing"))
+    assert nothing.returncode == 2 and "nothing" in nothing.stderr and "Traceback" not in nothing.stderr
+    assert not (tmp_path / "nothing").exists(), "it makes nothing"
