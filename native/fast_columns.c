@@ -24,7 +24,7 @@ PyObject *fast_columns_measure(PyObject *object, PyObject *const *arguments, Py_
                          (unsigned long long)size->keys, size->tags_null, size->keys_null, size->compressed);
 }
 
-/* copy(16 addresses): body offsets, body, tags offsets, tags, tags validity, keys offsets, keys, keys validity, topic, queue,
+/* copy(addresses): body offsets, body, tags offsets, tags, tags validity, keys offsets, keys, keys validity, topic, queue,
  * offset, physical, born, stored, flag; 0: not wanted. Delivers the rows measured. */
 #define COLUMN_ADDRESSES 15
 

@@ -6,7 +6,7 @@
 
 static PyTypeObject *reader_type;
 
-/* ---- arguments ---- */
+/* ---- who may use one ---- */
 
 bool fast_reader_usable(const struct reader_object *self)
 {
@@ -16,29 +16,6 @@ bool fast_reader_usable(const struct reader_object *self)
         fast_raise("Closed", NULL, NULL, "could not read: the consumer is closed");
     else
         fast_raise("UsageError", "make one consumer a thread", NULL, "could not read: another thread waits with this consumer");
-    return false;
-}
-
-bool fast_take_u64(PyObject *value, uint64_t *out)
-{
-    *out = PyLong_AsUnsignedLongLong(value);
-    return !(*out == UINT64_MAX && PyErr_Occurred());
-}
-
-bool fast_take_count(PyObject *value, uint32_t *out)
-{
-    uint64_t wide;
-    if (!fast_take_u64(value, &wide))
-        return false;
-    *out = wide > (1u << 24) ? 1u << 24 : (uint32_t)wide;
-    return true;
-}
-
-bool fast_arity(const char *name, Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted)
-        return true;
-    PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, %zd given", name, wanted, given);
     return false;
 }
 
@@ -67,23 +44,12 @@ static bool take_cursor(struct reader_object *self, PyObject *value, uint32_t *o
 
 /* ---- queues and positions ---- */
 
-/* Gives back what was gathered but not delivered. */
-static void put_back(struct reader_object *self)
-{
-    struct reader *reader = self->reader;
-    for (uint32_t i = reader->count; i-- > self->taken;) {
-        const struct message_ref *ref = &reader->refs[i];
-        reader_seek(reader, ref->cursor, ref->queue_offset);
-    }
-    reader_release(reader);
-    self->taken = 0;
-}
-
 static PyObject *reader_object_add(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
     struct reader_object *self = fast_reader_self(object);
     uint64_t slot, position;
-    if (!fast_arity("add", count, 2) || !fast_reader_usable(self) || !fast_take_u64(arguments[0], &slot) || !fast_take_u64(arguments[1], &position))
+    if (!fast_arity("add", count, 2) || !fast_reader_usable(self) || !fast_take_u64(arguments[0], &slot) ||
+        !fast_take_u64(arguments[1], &position))
         return NULL;
     const int64_t index = slot > UINT32_MAX ? (errno = EINVAL, -1) : reader_add(self->reader, (uint32_t)slot, position);
     if (index < 0)
@@ -139,7 +105,7 @@ static PyObject *reader_object_seek(PyObject *object, PyObject *const *arguments
     if (!fast_arity("seek", count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
         !fast_take_u64(arguments[1], &position))
         return NULL;
-    put_back(self);
+    fast_reader_put_back(self);
     reader_seek(self->reader, index, position);
     Py_RETURN_NONE;
 }
@@ -174,7 +140,7 @@ static PyObject *reader_object_search_time(PyObject *object, PyObject *const *ar
     if (!fast_arity("search_time", count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
         !fast_take_u64(arguments[1], &store_ms))
         return NULL;
-    put_back(self);
+    fast_reader_put_back(self);
     const bool found = reader_search_time(self->reader, index, store_ms, &offset);
     reader_release(self->reader);
     return found ? PyLong_FromUnsignedLongLong(offset) : fast_reader_raise(self);
@@ -201,7 +167,7 @@ static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
             slices[i] = (struct slice){(const uint8_t *)data, (uint32_t)size};
         Py_XDECREF(tag); /* the sequence holds it */
     }
-    put_back(self);
+    fast_reader_put_back(self);
     if (result == 0 && reader_filter(self->reader, slices, (uint32_t)count)) {
         PyErr_NoMemory();
         result = -1;
@@ -210,143 +176,7 @@ static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* ---- batches ---- */
-
-int64_t fast_reader_gather(struct reader_object *self, uint32_t most)
-{
-    if (!fast_reader_usable(self))
-        return -1;
-    struct reader *reader = self->reader;
-    if (self->taken == reader->count) {
-        self->taken = 0;
-        if (reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
-            fast_reader_raise(self);
-            return -1;
-        }
-    }
-    const uint32_t rest = reader->count - self->taken;
-    return rest < most ? rest : most;
-}
-
-static PyObject *reader_object_messages(PyObject *object, PyObject *most_object)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t most;
-    if (!fast_take_count(most_object, &most))
-        return NULL;
-    const int64_t count = fast_reader_gather(self, most);
-    if (count < 0)
-        return NULL;
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    PyObject *pin = NULL;
-    const struct log_file *pinned = NULL;
-    const struct message_ref *refs = self->reader->refs + self->taken;
-    for (int64_t i = 0; list && i < count; i++) {
-        if (refs[i].file != pinned) {
-            Py_XDECREF(pin);
-            pin = fast_pin_of(self, &refs[i]);
-            pinned = refs[i].file;
-        }
-        PyObject *message =
-            pin ? fast_message_new(pin, refs[i].record, refs[i].size, refs[i].body_at, refs[i].body_size) : NULL;
-        if (!message || PyList_SetItem(list, (Py_ssize_t)i, message) < 0)
-            Py_CLEAR(list);
-    }
-    Py_XDECREF(pin);
-    if (list)
-        fast_reader_delivered(self, (uint32_t)count);
-    return list;
-}
-
-/* The first undelivered message; there is one. */
-static PyObject *next_message(struct reader_object *self)
-{
-    const struct message_ref *ref = self->reader->refs + self->taken;
-    PyObject *pin = fast_pin_of(self, ref);
-    PyObject *message = pin ? fast_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
-    Py_XDECREF(pin);
-    if (message)
-        fast_reader_delivered(self, 1);
-    return message;
-}
-
-/* message(batch): the next message, out of a batch of that size, or None. */
-static PyObject *reader_object_message(PyObject *object, PyObject *batch)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t most;
-    if (!fast_take_count(batch, &most))
-        return NULL;
-    const int64_t count = fast_reader_gather(self, most);
-    if (count <= 0)
-        return count < 0 ? NULL : Py_NewRef(Py_None);
-    return next_message(self);
-}
-
-/* gathered(): the next message of the batch at hand, or None; never looks for more. */
-static PyObject *reader_object_gathered(PyObject *object, PyObject *unused)
-{
-    (void)unused;
-    struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
-    return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
-}
-
-PyObject *fast_reader_bodies(struct reader_object *self, uint32_t count)
-{
-    PyObject *list = PyList_New(count);
-    const struct message_ref *refs = self->reader->refs + self->taken;
-    for (uint32_t i = 0; list && i < count; i++) {
-        PyObject *body = fast_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
-        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *reader_object_bodies(PyObject *object, PyObject *most_object)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t most;
-    if (!fast_take_count(most_object, &most))
-        return NULL;
-    const int64_t count = fast_reader_gather(self, most);
-    PyObject *list = count < 0 ? NULL : fast_reader_bodies(self, (uint32_t)count);
-    if (list)
-        fast_reader_delivered(self, (uint32_t)count);
-    return list;
-}
-
-/* peek_bodies(count): bodies of undelivered messages, decompressed; for columns with compressed rows. */
-static PyObject *reader_object_peek_bodies(PyObject *object, PyObject *count_object)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t count;
-    if (!fast_reader_usable(self) || !fast_take_count(count_object, &count))
-        return NULL;
-    const uint32_t rest = self->reader->count - self->taken;
-    return fast_reader_bodies(self, count < rest ? count : rest);
-}
-
-/* ---- the rest ---- */
-
-static PyObject *reader_object_record(PyObject *object, PyObject *offset_object)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint64_t offset;
-    if (!fast_reader_usable(self) || !fast_take_u64(offset_object, &offset))
-        return NULL;
-    put_back(self);
-    if (!reader_record(self->reader, offset))
-        return fast_reader_raise(self);
-    const struct message_ref *ref = self->reader->refs;
-    PyObject *pin = fast_pin_of(self, ref);
-    PyObject *message = pin ? fast_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
-    Py_XDECREF(pin);
-    reader_release(self->reader);
-    return message;
-}
+/* ---- the type ---- */
 
 static PyObject *reader_object_ready(PyObject *object, PyObject *unused)
 {
@@ -467,15 +297,15 @@ static PyMethodDef reader_methods[] = {
     NONE(positions),
     FAST(search_time),
     ONE(filter),
-    ONE(messages),
-    ONE(message),
-    NONE(gathered),
-    ONE(bodies),
+    {"messages", fast_delivery_messages, METH_O, NULL},
+    {"message", fast_delivery_message, METH_O, NULL},
+    {"gathered", fast_delivery_gathered, METH_NOARGS, NULL},
+    {"bodies", fast_delivery_bodies, METH_O, NULL},
+    {"peek_bodies", fast_delivery_peek_bodies, METH_O, NULL},
+    {"record", fast_delivery_record, METH_O, NULL},
     {"measure", (PyCFunction)(void (*)(void))fast_columns_measure, METH_FASTCALL, NULL},
     {"copy", (PyCFunction)(void (*)(void))fast_columns_copy, METH_FASTCALL, NULL},
-    ONE(peek_bodies),
     {"names", fast_columns_names, METH_NOARGS, NULL},
-    ONE(record),
     NONE(ready),
     NONE(close),
     {NULL, NULL, 0, NULL},

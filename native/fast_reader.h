@@ -1,5 +1,11 @@
-/* What the files of the Python Reader share: fast_reader.c (queues and batches), fast_pin.c (files that messages keep mapped),
- * fast_columns.c (Arrow buffers), fast_waiter.c (sleeping until there is news).
+/* What the files of the Python Reader share:
+ *
+ *   fast_reader.c    the type Reader: its life, its queues and positions
+ *   fast_delivery.c  its batches as messages and bodies
+ *   fast_columns.c   its batches as Arrow buffers
+ *   fast_pin.c       CommitLog files that messages keep mapped
+ *   fast_fault.c     what it raises
+ *   fast_waiter.c    the type Waiter: sleeping until there is news
  *
  * A batch is handed out piece by piece: refs[taken ...] are gathered but not delivered, and positions are those of the first
  * undelivered message. A Pin is a CommitLog file that messages keep mapped; there is at most one per file, found through
@@ -9,6 +15,7 @@
 #define ORBITMQ_FAST_READER_H
 
 #include "columns.h"
+#include "fast_arguments.h"
 #include "fast_message.h"
 
 struct reader_object {
@@ -27,20 +34,20 @@ struct reader_object {
 
 static inline struct reader_object *fast_reader_self(PyObject *self) { return (struct reader_object *)self; }
 
-/* Arguments of METH_FASTCALL methods; false with an exception set. */
-bool fast_arity(const char *name, Py_ssize_t given, Py_ssize_t wanted);
-bool fast_take_u64(PyObject *value, uint64_t *out);
-bool fast_take_count(PyObject *value, uint32_t *out); /* at most 16 M */
-
 /* False with Closed raised, or UsageError while another thread waits with it. */
 bool fast_reader_usable(const struct reader_object *self);
 
 /* The Reader that a Python object is, or NULL with an exception: it is none, or not usable. */
 struct reader_object *fast_reader_of(PyObject *object);
 
+/* ---- fast_delivery.c ---- */
+
 /* Makes sure that undelivered messages are at hand, if there are any to be had. Returns how many, at most `most`; -1 with
  * an exception set. */
 int64_t fast_reader_gather(struct reader_object *self, uint32_t most);
+
+/* Gives back what was gathered and not delivered. */
+void fast_reader_put_back(struct reader_object *self);
 
 /* Counts messages as delivered. After the last of a batch its files are let go, so that an idle consumer pins nothing. */
 static inline void fast_reader_delivered(struct reader_object *self, uint32_t count)
@@ -52,20 +59,34 @@ static inline void fast_reader_delivered(struct reader_object *self, uint32_t co
     }
 }
 
-/* Raises what reader->fault says, and clears it. */
-PyObject *fast_reader_raise(struct reader_object *self);
+/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(batch): the next one, out of a batch
+ * of that size, or None; gathered(): likewise, but never looks for more. peek_bodies(count): bodies of undelivered messages,
+ * which they stay; for columns with compressed rows. record(physical offset): the message there; raises where none is. */
+PyObject *fast_delivery_messages(PyObject *object, PyObject *most);
+PyObject *fast_delivery_message(PyObject *object, PyObject *batch);
+PyObject *fast_delivery_gathered(PyObject *object, PyObject *unused);
+PyObject *fast_delivery_bodies(PyObject *object, PyObject *most);
+PyObject *fast_delivery_peek_bodies(PyObject *object, PyObject *count);
+PyObject *fast_delivery_record(PyObject *object, PyObject *physical_offset);
 
-/* The bodies of the next undelivered messages, as bytes; delivers nothing. */
-PyObject *fast_reader_bodies(struct reader_object *self, uint32_t count);
+/* ---- fast_columns.c ---- */
 
-/* A new reference to the pin of a reference's file. */
-PyObject *fast_pin_of(struct reader_object *self, const struct message_ref *ref);
-int fast_add_pin(PyObject *module);
-
-/* Methods of the Reader that stand in fast_columns.c. */
 PyObject *fast_columns_measure(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fast_columns_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fast_columns_names(PyObject *object, PyObject *unused);
+
+/* ---- fast_pin.c ---- */
+
+/* A new reference to the pin of a reference's file, or NULL with an exception set. */
+PyObject *fast_pin_of(struct reader_object *self, const struct message_ref *ref);
+int fast_add_pin(PyObject *module);
+
+/* ---- fast_fault.c ---- */
+
+/* Raises what reader->fault says, and clears it. */
+PyObject *fast_reader_raise(struct reader_object *self);
+
+/* ---- fast_waiter.c ---- */
 
 int fast_add_waiter(PyObject *module);
 

@@ -1,0 +1,152 @@
+/* A Reader's batches, handed out piece by piece: as messages, as bodies, or one record by its place. */
+#include "fast_reader.h"
+
+int64_t fast_reader_gather(struct reader_object *self, uint32_t most)
+{
+    if (!fast_reader_usable(self))
+        return -1;
+    struct reader *reader = self->reader;
+    if (self->taken == reader->count) {
+        self->taken = 0;
+        if (reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
+            fast_reader_raise(self);
+            return -1;
+        }
+    }
+    const uint32_t rest = reader->count - self->taken;
+    return rest < most ? rest : most;
+}
+
+void fast_reader_put_back(struct reader_object *self)
+{
+    struct reader *reader = self->reader;
+    for (uint32_t i = reader->count; i-- > self->taken;) {
+        const struct message_ref *ref = &reader->refs[i];
+        reader_seek(reader, ref->cursor, ref->queue_offset);
+    }
+    reader_release(reader);
+    self->taken = 0;
+}
+
+/* ---- messages ---- */
+
+/* pin: that of the reference's file, or NULL with an exception set. */
+static PyObject *message_of(PyObject *pin, const struct message_ref *ref)
+{
+    return pin ? fast_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
+}
+
+PyObject *fast_delivery_messages(PyObject *object, PyObject *most_object)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t most;
+    if (!fast_take_count(most_object, &most))
+        return NULL;
+    const int64_t count = fast_reader_gather(self, most);
+    if (count < 0)
+        return NULL;
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    PyObject *pin = NULL;
+    const struct log_file *pinned = NULL;
+    const struct message_ref *refs = self->reader->refs + self->taken;
+    for (int64_t i = 0; list && i < count; i++) {
+        if (refs[i].file != pinned) {
+            Py_XDECREF(pin);
+            pin = fast_pin_of(self, &refs[i]);
+            pinned = refs[i].file;
+        }
+        PyObject *message = message_of(pin, &refs[i]);
+        if (!message || PyList_SetItem(list, (Py_ssize_t)i, message) < 0)
+            Py_CLEAR(list);
+    }
+    Py_XDECREF(pin);
+    if (list)
+        fast_reader_delivered(self, (uint32_t)count);
+    return list;
+}
+
+/* The first undelivered message; there is one. */
+static PyObject *next_message(struct reader_object *self)
+{
+    const struct message_ref *ref = self->reader->refs + self->taken;
+    PyObject *pin = fast_pin_of(self, ref);
+    PyObject *message = message_of(pin, ref);
+    Py_XDECREF(pin);
+    if (message)
+        fast_reader_delivered(self, 1);
+    return message;
+}
+
+PyObject *fast_delivery_message(PyObject *object, PyObject *batch)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t most;
+    if (!fast_take_count(batch, &most))
+        return NULL;
+    const int64_t count = fast_reader_gather(self, most);
+    if (count <= 0)
+        return count < 0 ? NULL : Py_NewRef(Py_None);
+    return next_message(self);
+}
+
+PyObject *fast_delivery_gathered(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct reader_object *self = fast_reader_self(object);
+    if (!fast_reader_usable(self))
+        return NULL;
+    return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
+}
+
+PyObject *fast_delivery_record(PyObject *object, PyObject *offset_object)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint64_t offset;
+    if (!fast_reader_usable(self) || !fast_take_u64(offset_object, &offset))
+        return NULL;
+    fast_reader_put_back(self);
+    if (!reader_record(self->reader, offset))
+        return fast_reader_raise(self);
+    const struct message_ref *ref = self->reader->refs;
+    PyObject *pin = fast_pin_of(self, ref);
+    PyObject *message = message_of(pin, ref);
+    Py_XDECREF(pin);
+    reader_release(self->reader);
+    return message;
+}
+
+/* ---- bodies ---- */
+
+static PyObject *bodies_of(const struct message_ref *refs, uint32_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        PyObject *body = fast_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
+        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *fast_delivery_bodies(PyObject *object, PyObject *most_object)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t most;
+    if (!fast_take_count(most_object, &most))
+        return NULL;
+    const int64_t count = fast_reader_gather(self, most);
+    PyObject *list = count < 0 ? NULL : bodies_of(self->reader->refs + self->taken, (uint32_t)count);
+    if (list)
+        fast_reader_delivered(self, (uint32_t)count);
+    return list;
+}
+
+PyObject *fast_delivery_peek_bodies(PyObject *object, PyObject *count_object)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t count;
+    if (!fast_reader_usable(self) || !fast_take_count(count_object, &count))
+        return NULL;
+    const uint32_t rest = self->reader->count - self->taken;
+    return bodies_of(self->reader->refs + self->taken, count < rest ? count : rest);
+}
