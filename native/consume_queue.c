@@ -153,6 +153,16 @@ void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t fi
     *writer = (struct consume_queue_writer){0};
 }
 
+void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_offset, uint64_t store_ms)
+{
+    assert(queue_offset >= file_units && queue_offset % file_units == 0);
+    char path[PATH_ROOM];
+    file_path(path, folder, queue_offset - file_units);
+    const uint64_t before = store_ms > 0 ? store_ms - 1 : 0;
+    const struct timespec times[2] = {{0, UTIME_OMIT}, {(time_t)(before / 1000), (long)(before % 1000 * 1000000)}};
+    utimensat(AT_FDCWD, path, times, 0); /* the file may be gone, by retention; nothing but RocketMQ's aim hangs on it */
+}
+
 static bool is_blank(const struct queue_unit *unit)
 {
     return unit->size == CONSUME_QUEUE_BLANK_SIZE && unit->physical_offset == 0;

@@ -65,6 +65,11 @@ int consume_queue_put(struct consume_queue_writer *writer, const char *folder, u
                       const struct queue_unit *unit);
 void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t file_units);
 
+/* Dates the file that ends before queue_offset, where a file begins: its units are of messages stored before store_ms. RocketMQ looks
+ * for a time in the first file that was modified at or after it, and a mapped file's own date says only when a page of it
+ * was touched first. */
+void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_offset, uint64_t store_ms);
+
 /* For recovery and retention, over units that lie in one file. consume_queue_good: how many units from data[0] on are whole:
  * a size above 0, and, unless blank, a place at or after `floor` and each predecessor's end and an end at or below `limit` of the log.
  * *end: physical end of the last of them that is not blank; untouched if there is none. */

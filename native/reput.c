@@ -185,16 +185,19 @@ static void add_keys(struct reput *reput, const struct topic_entry *topic, const
 
 /* The rare half of writing a unit: no file yet, the next file, or no room reserved. */
 static __attribute__((noinline)) int put_slowly(struct reput *reput, struct queue_work *work, const struct topic_entry *topic,
-                                                uint32_t queue_id, uint64_t queue_offset, const struct queue_unit *unit)
+                                                const struct record_view *view, const struct queue_unit *unit)
 {
     const struct settings *settings = &reput->tree->control->settings;
+    const uint32_t units = settings->queue_file_units;
     char folder[4096];
-    consume_queue_folder(folder, settings->store, topic->name, topic->name_size, queue_id);
-    int error = consume_queue_put(&work->writer, folder, settings->queue_file_units, queue_offset, unit);
+    consume_queue_folder(folder, settings->store, topic->name, topic->name_size, view->queue_id);
+    int error = consume_queue_put(&work->writer, folder, units, view->queue_offset, unit);
     if (error == ENOMEM || error == EMFILE) { /* more queues than a process may have mappings */
         close_queues(reput);
-        error = consume_queue_put(&work->writer, folder, settings->queue_file_units, queue_offset, unit);
+        error = consume_queue_put(&work->writer, folder, units, view->queue_offset, unit);
     }
+    if (!error && view->queue_offset >= units && view->queue_offset % units == 0)
+        consume_queue_date(folder, units, view->queue_offset, view->store_ms);
     return error;
 }
 
@@ -204,7 +207,7 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
     struct queue_work *work = &reput->queues[slot];
     const struct queue_unit unit = {view->physical_offset, view->total_size, code};
     if (!consume_queue_quick(&work->writer, view->queue_offset, &unit)) {
-        const int error = put_slowly(reput, work, topic, view->queue_id, view->queue_offset, &unit);
+        const int error = put_slowly(reput, work, topic, view, &unit);
         if (error)
             return error;
     }

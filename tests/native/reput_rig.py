@@ -63,6 +63,7 @@ class Model:
     next_offset: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     units: dict[tuple[str, int], list[bytes]] = field(default_factory=lambda: defaultdict(list))
     first_offset: dict[tuple[str, int], int] = field(default_factory=dict)
+    stored_ms: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     holders: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     boundaries: list[int] = field(default_factory=lambda: [0])
 
@@ -94,6 +95,7 @@ class Model:
             code = java_hash(message.tag) if message.tag else 0
             self.first_offset.setdefault(queue, offset)
             self.units[queue].append(struct.pack(">QIq", self.end, size, code))
+            self.stored_ms[queue].append(self.store_ms)
             self.next_offset[queue] = offset + 1
         if message.transaction != ROLLED_BACK:
             for key in ((message.unique_key,) if message.unique_key else ()) + message.keys:

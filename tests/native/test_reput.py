@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
-from reput_rig import ENTRIES, SLOTS, Message, Model, Rig, index_hash, random_message
+from reput_rig import ENTRIES, FILE_UNITS, SLOTS, Message, Model, Rig, index_hash, random_message
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.store.consume_queue import BLANK_SIZE
+from orbitmq.store.consume_queue import BLANK_SIZE, ConsumeQueue
 from orbitmq.store.index_file import IndexFile, index_files, key_hash, load_commit
 
 RUN_TIME, RUN_FAILED, RUN_NEED = 0, 2, 3
@@ -130,6 +130,24 @@ def test_a_queue_that_goes_on_from_an_earlier_life(tmp_path: Path) -> None:
     assert content[: 6 * 20] == struct.pack(">QIq", 0, BLANK_SIZE, 0) * 6
     assert content[6 * 20 : 7 * 20] == model.units["orders", 2][0]
     reput.close()
+
+
+def test_a_full_queue_file_is_dated_for_rocketmq(tmp_path: Path) -> None:
+    """RocketMQ looks for a time in the first file whose date is at or after it, so a full file's date lies between its last
+    message and the next one's, also when the files are made long after the messages."""
+    model = make(tmp_path, 1500)
+    rig = Rig(tmp_path, model, TOPICS)
+    reput = rig.open()
+    reput.run_until(model.end, 5000)
+    reput.close()
+    dated = 0
+    for (topic, number), stored in model.stored_ms.items():
+        queue = ConsumeQueue(tmp_path, topic, number, FILE_UNITS)
+        for first in queue.files()[:-1]:
+            following = first + FILE_UNITS
+            assert stored[following - 1] <= queue.path(first).stat().st_mtime_ns // 1_000_000 < stored[following]
+            dated += 1
+    assert dated > 10
 
 
 def test_unknown_topic(tmp_path: Path) -> None:
