@@ -1,0 +1,50 @@
+"""The judge of this folder's tests: one JVM for all of them, because starting brokers takes longer than the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import toolchain
+from judge import Judge
+
+
+@pytest.fixture(scope="session")
+def tools() -> toolchain.Toolchain:
+    """Java and RocketMQ. Where they cannot be had, the tests of this folder cannot run, and say why."""
+    try:
+        return toolchain.provide()
+    except toolchain.CannotRun as why:
+        pytest.skip(f"RocketMQ cannot judge: {why}")
+
+
+@pytest.fixture(scope="session")
+def _judges(tools: toolchain.Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Judge]]:
+    made: list[Judge] = []
+
+    def current() -> Judge:
+        if not made or made[-1].process.poll() is not None:
+            made.append(Judge(tools, tmp_path_factory.mktemp("judge")))
+        return made[-1]
+
+    yield current
+    for judge in made:
+        judge.close()
+
+
+@pytest.fixture
+def judge(_judges: Callable[[], Judge]) -> Iterator[Judge]:
+    """A judge without a broker; what a test leaves running is stopped."""
+    judge = _judges()
+    yield judge
+    if judge.running:
+        judge.stop()
+
+
+@pytest.fixture
+def victim(tools: toolchain.Toolchain, tmp_path: Path) -> Iterator[Judge]:
+    """A judge that may be killed."""
+    judge = Judge(tools, tmp_path / "victim")
+    yield judge
+    judge.close()

@@ -1,0 +1,164 @@
+"""The judge as a child process: a real RocketMQ broker with its client (judge/Judge.java), asked a line of JSON at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain import Toolchain
+
+PATIENCE_S = 90  # a watchdog: what has not been answered by then never will
+USUAL_PORT = 10911  # RocketMQ's, and the one that OrbitMQ's message ids name
+# What RocketMQ 4.9's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
+_OPENED = ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang")
+_QUICK = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+
+class JudgeError(Exception):
+    """The judge could not do what it was asked; its trace is in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The sizes of a store, by OrbitMQ's names; the defaults are RocketMQ's, but for the log's."""
+
+    log_file_size: int = 256 << 10
+    queue_file_units: int = 300_000
+    index_slots: int = 5_000_000
+    index_entries: int = 20_000_000
+
+
+class Judge:
+    """One JVM with at most one broker in it."""
+
+    def __init__(self, tools: Toolchain, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "rocketmq.log"
+        self._said = (folder / "said").open("wb")
+        self._ports = _ports()
+        self.running = False
+        properties = [f"-Djudge.log={self.log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
+        # However full this machine's disk is, the broker shall write and delete nothing by itself.
+        properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        command = [tools.java, *_QUICK, *opened, *properties, "-cp", tools.class_path, "Judge"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
+        self._rest = b""
+
+    @property
+    def usual(self) -> bool:
+        """True when the broker answers at the address that OrbitMQ writes into message ids."""
+        return self._ports["port"] == USUAL_PORT
+
+    def here(self, message_id: str) -> str:
+        """The id with this broker's address in it, where the usual port was taken on this machine."""
+        return f"7F000001{self._ports['port']:08X}{message_id[16:]}"
+
+    def start(self, store: Path, files: Files) -> None:
+        """A broker on the store, and a client of it."""
+        sizes = {
+            "logFileSize": files.log_file_size,
+            "queueFileSize": 20 * files.queue_file_units,
+            "indexSlots": files.index_slots,
+            "indexEntries": files.index_entries,
+            "messageMax": min(4 << 20, files.log_file_size // 2),
+        }
+        self.ask("start", store=str(store), **sizes, **self._ports)
+        self.running = True
+
+    def stop(self) -> None:
+        """Stops the broker cleanly; the JVM stays for the next one."""
+        self.running = False
+        self.ask("stop")
+
+    def kill(self) -> None:
+        """SIGKILL to the JVM and so to the broker."""
+        self.running = False
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            try:
+                self.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._said.close()
+
+    def ask(self, operation: str, **fields: Any) -> Any:
+        """The answer to one order. Raises: JudgeError."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps({"do": operation, **fields}).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._dead(operation) from None
+        answer = json.loads(self._line(operation))
+        if "error" in answer:
+            raise JudgeError(f"{operation}: {answer['trace']}\n{self._tail()}")
+        return answer.get("ok")
+
+    def topics(self) -> dict[str, int]:
+        """The topics that a user made: number of queues by name."""
+        return dict(self.ask("topics"))
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """By queue its min and max offset."""
+        return {int(queue): (least, most) for queue, (least, most) in self.ask("bounds", topic=topic).items()}
+
+    def committed(self, topic: str, group: str) -> dict[int, int]:
+        """By queue the offset that the group goes on at."""
+        return {int(queue): offset for queue, offset in self.ask("committed", topic=topic, group=group).items()}
+
+    def _line(self, operation: str) -> bytes:
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
+            if not ready:
+                self.kill()
+                raise JudgeError(f"{operation}: no answer within {PATIENCE_S} s\n{self._tail()}")
+            chunk = os.read(descriptor, 1 << 20)
+            if not chunk:
+                raise self._dead(operation)
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _dead(self, operation: str) -> JudgeError:
+        self.running = False
+        said = Path(self._said.name).read_text(errors="replace")[-4000:]
+        return JudgeError(f"{operation}: the judge ended with code {self.process.wait(PATIENCE_S)}\n{said}\n{self._tail()}")
+
+    def _tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        told = [line for line in lines if " INFO " not in line]
+        return "\n".join(["RocketMQ's last complaints:", *(line[:300] for line in told[-30:])])
+
+
+def _ports() -> dict[str, int]:
+    """A name server's port, and a broker's with its neighbours: two below for the fast channel, one above for slaves."""
+    chosen = random.Random()
+    candidates = [USUAL_PORT, *(chosen.randrange(20_000, 30_000) for _ in range(100))]
+    port = next(port for port in candidates if all(map(_free, (port - 2, port, port + 1))))
+    names = next(names for names in candidates[1:] if abs(names - port) > 2 and _free(names))
+    return {"port": port, "haPort": port + 1, "namesPort": names}
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+        return True

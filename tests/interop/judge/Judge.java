@@ -1,0 +1,372 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import com.alibaba.fastjson.serializer.SerializerFeature;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MQVersion;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageClientExt;
+import org.apache.rocketmq.common.message.MessageConst;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.namesrv.NamesrvConfig;
+import org.apache.rocketmq.namesrv.NamesrvController;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyServerConfig;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/**
+ * A RocketMQ name server, broker and client in one process, told what to do a line at a time: a JSON object on standard input, with
+ * the operation's name in "do", and one in answer on standard output: {"ok": ...}, or {"error": text, "trace": text}.
+ *
+ * <p>The broker is the real one, on real files and ports; every look at its messages goes through the real client. Its
+ * pull consumer is deprecated, and still the only one that pulls from where it is told.
+ */
+@SuppressWarnings("deprecation")
+public final class Judge {
+    private static final String BROKER = "judged";
+    private static final long PATIENCE_S = 60; // a watchdog: what has not come by then never will
+
+    private NamesrvController names;
+    private String namesAddress;
+    private BrokerController broker;
+    private String brokerAddress;
+    private DefaultMQProducer producer;
+    private DefaultMQPullConsumer consumer;
+    private DefaultMQAdminExt admin;
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream answers = new PrintStream(System.out, true, "UTF-8");
+        System.setOut(System.err);
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
+        Judge judge = new Judge();
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line; (line = lines.readLine()) != null; ) {
+            JSONObject answer = new JSONObject();
+            try {
+                answer.put("ok", judge.obey(JSON.parseObject(line)));
+            } catch (Throwable error) {
+                StringWriter trace = new StringWriter();
+                error.printStackTrace(new PrintWriter(trace));
+                answer.put("error", String.valueOf(error));
+                answer.put("trace", trace.toString());
+            }
+            answers.println(JSON.toJSONString(answer, SerializerFeature.DisableCircularReferenceDetect, SerializerFeature.WriteNonStringKeyAsString));
+        }
+        System.exit(0); // the controllers' threads would keep the process
+    }
+
+    private Object obey(JSONObject order) throws Exception {
+        String topic = order.getString("topic");
+        switch (order.getString("do")) {
+            case "start":
+                return start(order);
+            case "stop":
+                return stop();
+            case "create":
+                return create(topic, order.getIntValue("queues"));
+            case "topics":
+                return topics();
+            case "bounds":
+                return bounds(topic);
+            case "pull":
+                return pull(topic, order.getString("tags"));
+            case "search":
+                return search(topic, order.getIntValue("queue"), order.getJSONArray("times"));
+            case "find":
+                return find(topic, order.getJSONArray("keys"));
+            case "view":
+                return view(topic, order.getJSONArray("ids"));
+            case "send":
+                return send(topic, order.getJSONArray("batches"));
+            case "consume":
+                return consume(topic, order.getString("group"), order.getIntValue("count"));
+            case "committed":
+                return committed(topic, order.getString("group"));
+            default:
+                throw new IllegalArgumentException("no such operation: " + order);
+        }
+    }
+
+    // ---- the broker's life
+
+    private Object start(JSONObject order) throws Exception {
+        if (names == null) {
+            NettyServerConfig server = new NettyServerConfig();
+            server.setListenPort(order.getIntValue("namesPort"));
+            names = new NamesrvController(new NamesrvConfig(), server);
+            require(names.initialize(), "the name server's initialize");
+            names.start();
+            namesAddress = "127.0.0.1:" + server.getListenPort();
+        }
+        String store = order.getString("store");
+        MessageStoreConfig files = new MessageStoreConfig();
+        files.setStorePathRootDir(store);
+        files.setStorePathCommitLog(store + "/commitlog");
+        files.setMappedFileSizeCommitLog(order.getIntValue("logFileSize"));
+        files.setMappedFileSizeConsumeQueue(order.getIntValue("queueFileSize"));
+        files.setMaxHashSlotNum(order.getIntValue("indexSlots"));
+        files.setMaxIndexNum(order.getIntValue("indexEntries"));
+        files.setMaxMessageSize(order.getIntValue("messageMax"));
+        files.setHaListenPort(order.getIntValue("haPort"));
+        files.setCleanFileForciblyEnable(false); // however full the disk of this machine is
+        BrokerConfig config = new BrokerConfig();
+        config.setBrokerName(BROKER);
+        config.setBrokerIP1("127.0.0.1");
+        config.setNamesrvAddr(namesAddress);
+        NettyServerConfig server = new NettyServerConfig();
+        server.setListenPort(order.getIntValue("port"));
+        BrokerController made = new BrokerController(config, server, new NettyClientConfig(), files);
+        try {
+            require(made.initialize(), "the broker's initialize: its log says why; it refuses a store with this");
+            made.start();
+        } catch (Throwable error) {
+            made.shutdown();
+            throw error;
+        }
+        broker = made;
+        brokerAddress = broker.getBrokerAddr();
+        producer = new DefaultMQProducer("judge-producer");
+        producer.setNamesrvAddr(namesAddress);
+        producer.start();
+        consumer = new DefaultMQPullConsumer("judge-consumer");
+        consumer.setNamesrvAddr(namesAddress);
+        consumer.start();
+        admin = new DefaultMQAdminExt();
+        admin.setNamesrvAddr(namesAddress);
+        admin.start();
+        return brokerAddress;
+    }
+
+    private Object stop() throws InterruptedException {
+        BrokerController stopped = broker;
+        broker = null;
+        Thread stopping = new Thread(() -> {
+            admin.shutdown();
+            consumer.shutdown();
+            producer.shutdown();
+            stopped.shutdown();
+        });
+        stopping.start();
+        // Each of the broker's two servers would wait up to 3 s for an event thread that looks up only when it is interrupted.
+        for (stopping.join(50); stopping.isAlive(); stopping.join(50)) {
+            Thread.getAllStackTraces().keySet().stream().filter(thread -> thread.getName().startsWith("NettyEventExecutor")).forEach(Thread::interrupt);
+        }
+        return null;
+    }
+
+    private static void require(boolean held, String what) {
+        if (!held) {
+            throw new IllegalStateException("failed: " + what);
+        }
+    }
+
+    // ---- topics and queues
+
+    private Object create(String topic, int queues) throws Exception {
+        admin.createAndUpdateTopicConfig(brokerAddress, new TopicConfig(topic, queues, queues, 6));
+        return null;
+    }
+
+    /** The topics that a user made: name to number of queues. */
+    private Object topics() throws Exception {
+        Map<String, Integer> found = new TreeMap<>();
+        admin.getUserTopicConfig(brokerAddress, false, 5000).getTopicConfigTable().forEach((name, config) -> found.put(name, config.getReadQueueNums()));
+        return found;
+    }
+
+    private List<MessageQueue> queues(String topic) throws MQClientException {
+        return new ArrayList<>(new TreeSet<>(consumer.fetchSubscribeMessageQueues(topic)));
+    }
+
+    /** By queue [min offset, max offset]. */
+    private Object bounds(String topic) throws Exception {
+        Map<Integer, List<Long>> found = new TreeMap<>();
+        for (MessageQueue queue : queues(topic)) {
+            found.put(queue.getQueueId(), List.of(consumer.minOffset(queue), consumer.maxOffset(queue)));
+        }
+        return found;
+    }
+
+    // ---- reading
+
+    /** Every message of the topic, queue by queue from its min offset. */
+    private Object pull(String topic, String tags) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (MessageQueue queue : queues(topic)) {
+            long end = consumer.maxOffset(queue);
+            for (long offset = consumer.minOffset(queue); offset < end; ) {
+                PullResult result = consumer.pull(queue, tags == null ? "*" : tags, offset, 32);
+                boolean moves = result.getPullStatus() == PullStatus.FOUND || result.getPullStatus() == PullStatus.NO_MATCHED_MSG;
+                require(moves && result.getNextBeginOffset() > offset, "to pull " + queue + " at " + offset + ": " + result);
+                if (result.getMsgFoundList() != null) {
+                    result.getMsgFoundList().forEach(message -> found.add(shown(message)));
+                }
+                offset = result.getNextBeginOffset();
+            }
+        }
+        return found;
+    }
+
+    private Object search(String topic, int queue, JSONArray times) throws Exception {
+        List<Long> found = new ArrayList<>();
+        for (int i = 0; i < times.size(); i++) {
+            found.add(consumer.searchOffset(new MessageQueue(topic, BROKER, queue), times.getLongValue(i)));
+        }
+        return found;
+    }
+
+    /** By key the messages that have it. */
+    private Object find(String topic, JSONArray keys) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (Object key : keys) {
+            List<Object> messages = new ArrayList<>();
+            try {
+                admin.queryMessage(topic, (String) key, 64, 0, Long.MAX_VALUE).getMessageList().forEach(message -> messages.add(shown(message)));
+            } catch (MQClientException error) {
+                require(String.valueOf(error.getErrorMessage()).contains("no message"), "to find " + key + ": " + error);
+            }
+            found.add(messages);
+        }
+        return found;
+    }
+
+    private Object view(String topic, JSONArray ids) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (Object id : ids) {
+            found.add(shown(admin.viewMessage(topic, (String) id)));
+        }
+        return found;
+    }
+
+    private static Object shown(MessageExt message) {
+        Map<String, String> properties = new TreeMap<>(message.getProperties());
+        // The client's own, added to what it pulls.
+        properties.remove(MessageConst.PROPERTY_MIN_OFFSET);
+        properties.remove(MessageConst.PROPERTY_MAX_OFFSET);
+        properties.remove(MessageConst.PROPERTY_CONSUME_START_TIMESTAMP);
+        JSONObject shown = new JSONObject(true);
+        shown.put("topic", message.getTopic());
+        shown.put("queue", message.getQueueId());
+        shown.put("offset", message.getQueueOffset());
+        shown.put("physical_offset", message.getCommitLogOffset());
+        shown.put("size", message.getStoreSize());
+        shown.put("body", Base64.getEncoder().encodeToString(message.getBody() == null ? new byte[0] : message.getBody()));
+        shown.put("tags", message.getTags());
+        shown.put("keys", message.getKeys());
+        shown.put("properties", properties);
+        shown.put("flag", message.getFlag());
+        shown.put("sys_flag", message.getSysFlag());
+        shown.put("born_ms", message.getBornTimestamp());
+        shown.put("stored_ms", message.getStoreTimestamp());
+        shown.put("id", message instanceof MessageClientExt ? ((MessageClientExt) message).getOffsetMsgId() : message.getMsgId());
+        return shown;
+    }
+
+    // ---- writing
+
+    /** Each batch in one call: [{"queue":, "body":, "tags":, "keys":, "properties":, "flag":}]; one message alone is no batch. */
+    private Object send(String topic, JSONArray batches) throws Exception {
+        List<Object> receipts = new ArrayList<>();
+        for (int i = 0; i < batches.size(); i++) {
+            JSONArray batch = batches.getJSONArray(i);
+            List<Message> messages = new ArrayList<>();
+            for (int k = 0; k < batch.size(); k++) {
+                messages.add(message(topic, batch.getJSONObject(k)));
+            }
+            MessageQueue queue = new MessageQueue(topic, BROKER, batch.getJSONObject(0).getIntValue("queue"));
+            SendResult result = messages.size() == 1 ? producer.send(messages.get(0), queue) : producer.send(messages, queue);
+            require(result.getSendStatus() == SendStatus.SEND_OK, "to send: " + result);
+            String[] ids = result.getOffsetMsgId().split(",");
+            for (int k = 0; k < ids.length; k++) {
+                receipts.add(List.of(queue.getQueueId(), result.getQueueOffset() + k, ids[k]));
+            }
+        }
+        return receipts;
+    }
+
+    private static Message message(String topic, JSONObject content) {
+        Message message = new Message(topic, content.getString("tags"), content.getString("keys"), content.getIntValue("flag"), Base64.getDecoder().decode(content.getString("body")), true);
+        JSONObject properties = content.getJSONObject("properties");
+        if (properties != null) {
+            properties.forEach((name, value) -> message.putUserProperty(name, (String) value));
+        }
+        return message;
+    }
+
+    // ---- groups
+
+    /** The next messages of a group of one push consumer, which begins where the group left off, or at the first message. */
+    private Object consume(String topic, String group, int count) throws Exception {
+        LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
+        DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
+        member.setNamesrvAddr(namesAddress);
+        member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        member.subscribe(topic, "*");
+        member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            came.addAll(messages);
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        member.start();
+        List<Object> found = new ArrayList<>();
+        try {
+            while (found.size() < count) {
+                MessageExt message = came.poll(PATIENCE_S, TimeUnit.SECONDS);
+                require(message != null, found.size() + " of " + count + " messages came");
+                found.add(shown(message));
+            }
+        } finally {
+            member.shutdown();
+        }
+        return found;
+    }
+
+    /** By queue the offset that the group goes on at; queues without one are missing. */
+    private Object committed(String topic, String group) throws Exception {
+        DefaultMQPullConsumer member = new DefaultMQPullConsumer(group);
+        member.setNamesrvAddr(namesAddress);
+        member.start();
+        Map<Integer, Long> found = new TreeMap<>();
+        try {
+            for (MessageQueue queue : queues(topic)) {
+                long offset = member.fetchConsumeOffset(queue, true);
+                if (offset >= 0) {
+                    found.put(queue.getQueueId(), offset);
+                }
+            }
+        } finally {
+            member.shutdown();
+        }
+        return found;
+    }
+}
