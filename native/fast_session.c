@@ -3,7 +3,7 @@
  */
 #include "fast_producer.h"
 
-#include "tree.h"
+#include "clock.h"
 #include <time.h>
 
 #define LOOK_MS 100u          /* how often a sender looks whether the tree lives */

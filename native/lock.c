@@ -11,6 +11,8 @@
  * whole word cannot hit a live holder that came in between.
  */
 #include "lock.h"
+#include "clock.h"
+#include "cpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,22 +31,6 @@
 #define SPIN_LOOKS 200u             /* looks between two yields: some microseconds, longer than the sections it is for */
 #define YIELDS_TO_CHECK 64u         /* yields between two looks whether the holder lives: that look costs microseconds */
 #define SLEEP_NS UINT64_C(50000000) /* between two looks at the holder's life; half of the 100 ms that any wait may be late */
-
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#endif
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* State and start time (clock ticks since boot) of a thread; 0, or the errno of the attempt to read them. */
 static int thread_stat(uint32_t thread, char *state, uint64_t *start)
@@ -148,7 +134,7 @@ enum lock_result spin_acquire(struct lock *lock)
         for (uint32_t looks = 0; looks < SPIN_LOOKS; looks++) {
             if (look(lock) == 0 && take(lock, mine))
                 return LOCK_TAKEN;
-            relax();
+            cpu_pause();
         }
         /* The holder may have lost its processor, or we may have the only one. */
         sched_yield();
@@ -176,9 +162,9 @@ enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns)
     for (uint32_t looks = 0; looks < SPIN_LOOKS; looks++) {
         if (look(lock) == 0 && take(lock, mine))
             return LOCK_TAKEN;
-        relax();
+        cpu_pause();
     }
-    uint64_t deadline = limit_ns == 0 ? UINT64_MAX : now_ns() + limit_ns;
+    uint64_t deadline = limit_ns == 0 ? UINT64_MAX : clock_ns() + limit_ns;
     if (deadline < limit_ns)
         deadline = UINT64_MAX; /* a limit beyond the end of time is none */
     for (;;) {
@@ -194,7 +180,7 @@ enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns)
         if (!(word & SLEEPERS) && !atomic_compare_exchange_strong_explicit(&lock->word, &word, word | SLEEPERS,
                                                                            memory_order_relaxed, memory_order_relaxed))
             continue;
-        uint64_t now = now_ns();
+        uint64_t now = clock_ns();
         if (now >= deadline)
             return LOCK_TIMEOUT;
         uint64_t sleep_ns = deadline - now < SLEEP_NS ? deadline - now : SLEEP_NS;

@@ -8,8 +8,9 @@
 #ifndef ORBITMQ_PACE_H
 #define ORBITMQ_PACE_H
 
-#include "tree.h"
+#include "clock.h"
 #include <sched.h>
+#include <stdbool.h>
 
 #define PACE_SHORT_NS 40000u   /* mean gap below which lingering pays: both halves of a wake-up, and some */
 #define PACE_LINGER_NS 60000u  /* the longest stay; the gap that ends it counts as long */

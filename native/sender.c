@@ -3,7 +3,8 @@
  */
 #include "sender.h"
 
-#include "tree.h"
+#include "clock.h"
+#include "cpu.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -25,15 +26,6 @@ static bool spin_helps(void)
 
 /* Several sleep for the disk: whoever spins keeps the processors from those who could answer. */
 static bool crowded(const struct sender *sender) { return bell_asleep(&sender->wake->flushed) > 1; }
-
-static inline void spin_pause(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    __asm__ __volatile__("yield");
-#endif
-}
 
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
                    const struct control *control, const struct topics *topics, struct wake *wake, int supervisor)
@@ -164,7 +156,7 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
          * our spinning is over (measured at 1,000 sends a second on two processors: p50 112 us without, 34 us with). */
         sched_yield();
         for (int i = 0; i < 16; i++) {
-            spin_pause();
+            cpu_pause();
             if (sender_completed(sender) >= sequence)
                 return true;
         }

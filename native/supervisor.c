@@ -1,5 +1,5 @@
 #include "supervisor.h"
-#include "tree.h"
+#include "clock.h"
 
 #include <string.h>
 

@@ -6,19 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t clock_read_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t clock_real_ms(void) { return clock_read_ns(CLOCK_REALTIME) / 1000000u; }
-uint64_t clock_ms(void) { return clock_read_ns(CLOCK_MONOTONIC) / 1000000u; }
-uint64_t clock_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
 
 struct tree *tree_attach(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor)
 {

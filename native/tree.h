@@ -2,6 +2,7 @@
 #ifndef ORBITMQ_TREE_H
 #define ORBITMQ_TREE_H
 
+#include "clock.h"
 #include "control.h"
 #include "topics.h"
 
@@ -42,10 +43,5 @@ void tree_state(struct tree *tree, enum actor_state state, uint32_t error);
 
 /* True once the supervisor asks everybody to stop. */
 bool tree_stopping(const struct tree *tree);
-
-/* CLOCK_REALTIME and CLOCK_MONOTONIC in milliseconds; the latter in nanoseconds. */
-uint64_t clock_real_ms(void);
-uint64_t clock_ms(void);
-uint64_t clock_ns(void);
 
 #endif

@@ -1,7 +1,6 @@
 #include "waiter.h"
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 void waiter_attach(struct waiter *waiter, struct session *session, const struct session_shape *shape,
                    const struct control *control, struct wake *wake, int supervisor)
@@ -60,13 +59,6 @@ bool waiter_gone(const struct waiter *waiter)
     return waiter->supervisor >= 0 && poll(&watched, 1, 0) > 0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* What ends a wait beside a signal, or WAITER_TIMEOUT for nothing yet. */
 static enum waiter_result look(struct waiter *waiter, struct reader *reader)
 {
@@ -83,10 +75,10 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
     enum waiter_result result = look(waiter, reader);
     if (result != WAITER_TIMEOUT || timeout_ns == 0)
         return result;
-    const uint64_t began = now_ns();
+    const uint64_t began = clock_ns();
     struct bell *bell = &waiter->session->bell;
     for (;;) {
-        const uint64_t now = now_ns(), passed = now - began;
+        const uint64_t now = clock_ns(), passed = now - began;
         const bool due = now - waiter->rechecked_ns >= WAITER_RECHECK_NS;
         if (due) {
             reader_recheck(reader);

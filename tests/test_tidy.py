@@ -181,7 +181,6 @@ def test_header_has_its_guard(path: Path) -> None:
 OTHER_NOUNS = {
     "lock.c": {"spin", "block"},  # the two kinds of lock
     "properties.c": {"java"},  # java_hash, which is Java's String.hashCode
-    "tree.c": {"clock"},
 }
 
 

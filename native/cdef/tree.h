@@ -3,6 +3,3 @@ struct tree *tree_attach(void *control, void *topics, void *wake, void **lanes, 
 void tree_detach(struct tree *tree);
 void tree_beat(struct tree *tree);
 void tree_state(struct tree *tree, int state, uint32_t error);
-uint64_t clock_real_ms(void);
-uint64_t clock_ms(void);
-uint64_t clock_ns(void);

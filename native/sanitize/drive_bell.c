@@ -1,7 +1,7 @@
 /* Bells between threads: ping-pong, where one lost ring ends in a timeout; and one ringer with several sleepers and cancels. */
 #include "bell.h"
+#include "clock.h"
 #include "drive.h"
-#include <time.h>
 
 #define ROUNDS 20000u
 #define SLEEPERS 3u
@@ -17,13 +17,6 @@ struct side {
     uint32_t me;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void wait_for(struct bell *bell, const _Atomic uint32_t *value, uint32_t wanted, bool at_least)
 {
     for (;;) {
@@ -36,8 +29,8 @@ static void wait_for(struct bell *bell, const _Atomic uint32_t *value, uint32_t 
         }
         /* A ring's wake-up may reach a sleeper that has seen the ring already and announced anew: one more look, at once.
          * Only a sleep that lasts its whole limit is a lost ring. */
-        const uint64_t from = now_ns();
-        CHECK(bell_sleep(bell, ticket, FOR_EVER) == BELL_RUNG || now_ns() - from < FOR_EVER);
+        const uint64_t from = clock_ns();
+        CHECK(bell_sleep(bell, ticket, FOR_EVER) == BELL_RUNG || clock_ns() - from < FOR_EVER);
     }
 }
 

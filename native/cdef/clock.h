@@ -1,0 +1,1 @@
+uint64_t clock_ms(void);
