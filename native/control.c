@@ -111,11 +111,6 @@ void control_set_allocated(struct control *control, uint64_t end, uint32_t error
     bell_ring(&control->writer_bell);
 }
 
-void control_set_min_offset(struct control *control, uint64_t min_offset)
-{
-    atomic_store_explicit(&control->min_offset.value, min_offset, memory_order_release);
-}
-
 static void sessions_changed(struct control *control)
 {
     /* release: pairs with the acquire in tree_sweep */
@@ -189,12 +184,4 @@ uint64_t group_raise_epoch(struct control *control, uint32_t group)
      * us sees the other [G1]. */
     atomic_thread_fence(memory_order_seq_cst);
     return epoch;
-}
-
-void group_set_epoch(struct control *control, uint32_t group, uint64_t epoch)
-{
-    assert(group < GROUPS_MAX);
-    uint64_t none = 0;
-    atomic_compare_exchange_strong_explicit(&control->groups[group].epoch, &none, epoch, memory_order_seq_cst,
-                                            memory_order_relaxed);
 }

@@ -154,7 +154,6 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
 
 /* The allocator's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
-void control_set_min_offset(struct control *control, uint64_t min_offset);
 
 /* The coordinator: session_open_entry fills a FREE entry and makes it READY; session_set_state moves it on. Both raise
  * sessions_version. */
@@ -172,8 +171,6 @@ uint64_t group_epoch(const struct control *control, uint32_t group);
 /* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the
  * new epoch and report Fenced [G1]. */
 uint64_t group_raise_epoch(struct control *control, uint32_t group);
-/* Only for an epoch that has to survive the tree: sets it where it is still 0. */
-void group_set_epoch(struct control *control, uint32_t group, uint64_t epoch);
 
 /* A session belongs to the handler slot % lanes. */
 static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % settings->lanes; }

@@ -28,15 +28,9 @@ void session_call_notifier(struct wake *wake, uint32_t slot)
     bell_ring(&wake->notifier);
 }
 
-uint64_t lane_published(const struct lane *lane)
-{
-    /* acquire: what the handler did before is seen; an older value would only be a shorter wait's mistake, so it is taken
-     * after the session's DRAINED state, which the handler stores behind its publishing */
-    return atomic_load_explicit(&lane->ring.tail.position, memory_order_acquire);
-}
+/* An older value would only be a shorter wait's mistake, so it is taken after the session's DRAINED state, which the handler stores
+ * behind its publishing. */
+uint64_t lane_published(const struct lane *lane) { return ring_tail_position(&lane->ring); }
 
-uint64_t lane_freed(const struct lane *lane)
-{
-    /* acquire: pairs with the release in ring_release; the writer's deliveries lie before it */
-    return atomic_load_explicit(&lane->ring.head.position, memory_order_acquire);
-}
+/* The writer's deliveries lie before its release. */
+uint64_t lane_freed(const struct lane *lane) { return ring_head_position(&lane->ring); }

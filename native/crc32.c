@@ -82,7 +82,7 @@ struct fold {
 static struct fold over_128, over_512, over_2048;
 static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
 static uint8_t to_end[128];    /* 64 bytes from r on: the shuffle that moves a word's first r bytes to its end */
-static uint64_t x31, x63, x95;
+static uint64_t x63, x95;
 
 /* Moves bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
  * start, 16 bytes from move + r keep its first r bytes at its end; an index with its top bit set gives zero. */
@@ -247,11 +247,6 @@ CLMUL static uint32_t multiply_carryless(uint32_t a, uint32_t b)
     return reduce_64((uint64_t)_mm_cvtsi128_si64(times(a, b)) << 1);
 }
 
-CLMUL static uint32_t raw_word_carryless(uint64_t word)
-{
-    return reduce_96(times(word, x31));
-}
-
 CLMUL static uint32_t raw_words_carryless(const uint64_t *words, const uint32_t *factors, unsigned count)
 {
     __m128i sum = _mm_setzero_si128();
@@ -286,15 +281,6 @@ uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size)
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size)
 {
     return ~crc32_raw(~crc, data, size);
-}
-
-uint32_t crc32_raw_word(uint32_t reg, uint64_t word)
-{
-#if defined(__x86_64__)
-    if (carryless)
-        return raw_word_carryless(word ^ reg);
-#endif
-    return raw_by_tables(reg, (const uint8_t *)&word, 8);
 }
 
 uint32_t crc32_multiply(uint32_t a, uint32_t b)
@@ -374,7 +360,6 @@ __attribute__((constructor)) static void crc32_prepare(void)
         to_end[i] = (uint8_t)i;
     for (unsigned quarter = 0; quarter < 3; quarter++)
         to_last[quarter] = fold_over(128 * (3 - quarter));
-    x31 = (uint64_t)power_of_x(31) << 32;
     x63 = (uint64_t)power_of_x(63) << 32;
     x95 = (uint64_t)power_of_x(95) << 32;
 #endif

@@ -22,9 +22,6 @@ uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size);
 /* The bare register: no inversion before or after. */
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 
-/* The register over the 8 bytes of word as they lie in memory (little-endian word), from reg. */
-uint32_t crc32_raw_word(uint32_t reg, uint64_t word);
-
 /* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, and a multiplication for
  * each further byte of the number. */
 uint32_t crc32_operator(uint64_t zero_bytes);

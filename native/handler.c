@@ -63,9 +63,8 @@ static void scan_lane(struct handler *handler)
 {
     struct ring *ring = &handler->lane->ring;
     struct ring_consumer look;
-    /* acquire: the writer's releases before it; what it releases during the scan stays intact, we are the only producer */
-    ring_consumer_attach(&look, ring, handler->lane->capacity,
-                         atomic_load_explicit(&ring->head.position, memory_order_acquire));
+    /* what the writer releases during the scan stays intact: we are the only producer */
+    ring_consumer_attach(&look, ring, handler->lane->capacity, ring_head_position(ring));
     struct ring_record header;
     uint8_t *payload;
     while (ring_peek(&look, &header, &payload) == RING_RECORD) {
@@ -194,8 +193,8 @@ static enum verdict judge(const struct handler *handler, const struct topic_entr
         *detail = queues;
         return VERDICT_UNKNOWN_QUEUE;
     }
-    if (message->properties_size > PROPERTIES_MAX - RECORD_CRC_SIZE - 1) {
-        *detail = PROPERTIES_MAX - RECORD_CRC_SIZE - 1;
+    if (message->properties_size > RECORD_PROPERTIES_MAX) {
+        *detail = RECORD_PROPERTIES_MAX;
         return VERDICT_PROPERTIES_TOO_LARGE;
     }
     if (message->body_size > settings->message_max || record_image_size(parts) > settings->message_max) {
@@ -434,10 +433,8 @@ static bool has_news(struct handler *handler)
         if (!handler->stalled)
             any |= handler->pending[word];
     }
-    if (handler->stalled) {
-        const uint64_t head = atomic_load_explicit(&handler->lane->ring.head.position, memory_order_acquire);
-        any |= handler->out.position - head < handler->lane->capacity / 2;
-    }
+    if (handler->stalled)
+        any |= handler->out.position - ring_head_position(&handler->lane->ring) < handler->lane->capacity / 2;
     return any || handler->sessions_version !=
                       atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
 }

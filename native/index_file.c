@@ -115,8 +115,6 @@ void index_file_close(struct index_file *file)
     *file = (struct index_file){.descriptor = -1};
 }
 
-bool index_file_full(const struct index_file *file) { return file->header.next_entry >= file->entries; }
-
 int index_file_reserve(struct index_file *file, uint32_t count)
 {
     if (count > file->entries - file->header.next_entry)

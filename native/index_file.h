@@ -17,7 +17,6 @@
 #define INDEX_HEADER 40u
 #define INDEX_SLOT 4u
 #define INDEX_ENTRY 20u
-#define INDEX_HITS_MAX 64u
 #define INDEX_RESERVE (1u << 20)  /* entry bytes reserved at a time */
 #define INDEX_KEYS_MAX 16384u     /* a record cannot hold more keys: each takes two of its 32,767 property bytes */
 
@@ -46,8 +45,6 @@ struct index_file {
 /* Opens an existing file, or creates one of full length (sparse, slots reserved). Returns 0 or an errno. */
 int index_file_open(struct index_file *file, const char *path, uint32_t slots, uint32_t entries, bool writable, bool create);
 void index_file_close(struct index_file *file);
-
-bool index_file_full(const struct index_file *file);
 
 /* Makes sure that the next `count` entries can be put without an error. Returns 0, ENOSPC, or ENFILE when the file has no
  * room for that many. */

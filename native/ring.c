@@ -143,15 +143,3 @@ void ring_release(struct ring_consumer *consumer, uint64_t position)
      * [edge R2]. The word itself is not read back: in a session its client could have changed it. */
     atomic_store_explicit(&consumer->ring->head.position, position, memory_order_release);
 }
-
-uint64_t ring_tail_position(const struct ring *ring)
-{
-    /* acquire: whoever reads records below what this returns finds them whole. Pairs with ring_publish [edge R1]. */
-    return atomic_load_explicit(&ring->tail.position, memory_order_acquire);
-}
-
-uint64_t ring_head_position(const struct ring *ring)
-{
-    /* acquire: as in ring_claim [edge R2]. */
-    return atomic_load_explicit(&ring->head.position, memory_order_acquire);
-}

@@ -97,8 +97,16 @@ void ring_pass(struct ring_consumer *consumer, const struct ring_record *header)
 /* Gives everything before position back to the producer. */
 void ring_release(struct ring_consumer *consumer, uint64_t position);
 
-/* Both shared positions, for whoever attaches after a death, and for showing. */
-uint64_t ring_tail_position(const struct ring *ring);
-uint64_t ring_head_position(const struct ring *ring);
+/* Both shared positions, for whoever attaches after a death, for a look before a sleep, and for showing. */
+static inline uint64_t ring_tail_position(const struct ring *ring)
+{
+    /* acquire: whoever reads records below what this returns finds them whole. Pairs with ring_publish [edge R1]. */
+    return atomic_load_explicit(&ring->tail.position, memory_order_acquire);
+}
+static inline uint64_t ring_head_position(const struct ring *ring)
+{
+    /* acquire: what the consumer did before it released. Pairs with ring_release [edge R2]. */
+    return atomic_load_explicit(&ring->head.position, memory_order_acquire);
+}
 
 #endif

@@ -123,12 +123,6 @@ void sender_void(struct sender *sender)
     sender->frame = NULL;
 }
 
-uint64_t sender_completed(const struct sender *sender)
-{
-    /* acquire: the slots up to here before this. Pairs with the writer's release [S1]. */
-    return atomic_load_explicit(&sender->session->completed, memory_order_acquire);
-}
-
 bool sender_alive(const struct sender *sender)
 {
     /* relaxed, both: whoever reads an old value looks again within BELL_LIMIT_NS */

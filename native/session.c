@@ -46,9 +46,3 @@ void session_parts(struct session *session, const struct session_shape *shape, s
     parts->interest = shape->queue_capacity ? (_Atomic uint32_t *)(base + at.interest) : NULL;
     parts->offsets = shape->queue_capacity ? (_Atomic uint64_t *)(base + at.offsets) : NULL;
 }
-
-uint64_t session_completed(const struct session *session)
-{
-    /* acquire: the slots up to here. Pairs with the writer's release [S1]. */
-    return atomic_load_explicit(&session->completed, memory_order_acquire);
-}

@@ -42,8 +42,6 @@ struct session_shape {
     uint32_t pid;            /* the client's */
 };
 
-enum { ASLEEP_COMPLETION = 1, ASLEEP_ARRIVAL = 2 };
-
 struct session {
     struct segment_header header;
     _Alignas(SEGMENT_LINE) struct session_shape shape;
@@ -75,7 +73,11 @@ void session_init(void *memory, const struct session_shape *shape, uint64_t gene
 void session_parts(struct session *session, const struct session_shape *shape, struct session_parts *parts);
 
 /* Messages with a verdict in their slots. */
-uint64_t session_completed(const struct session *session);
+static inline uint64_t session_completed(const struct session *session)
+{
+    /* acquire: the slots up to here. Pairs with the writer's release [S1]. */
+    return atomic_load_explicit(&session->completed, memory_order_acquire);
+}
 
 /* Frames in the submission ring; native byte order. A frame's record type is SQ_SEND. */
 enum { SQ_SEND = 1 };

@@ -15,10 +15,9 @@
 
 #define TOPIC_NAME_MAX 127u
 #define TOPIC_NONE UINT32_MAX
-#define QUEUE_NONE UINT32_MAX
 
 enum { TOPIC_EMPTY = 0, TOPIC_LIVE = 1 };
-enum { PERM_INHERIT = 1, PERM_WRITE = 2, PERM_READ = 4 };
+enum { PERM_WRITE = 2, PERM_READ = 4 };
 
 struct topic_entry {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t state; /* [T1] */

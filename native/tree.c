@@ -141,8 +141,3 @@ void tree_state(struct tree *tree, enum actor_state state, uint32_t error)
     atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
     atomic_store_explicit(&tree->page->state, state, memory_order_release);
 }
-
-bool tree_stopping(const struct tree *tree)
-{
-    return atomic_load_explicit(&tree->control->tree_state, memory_order_relaxed) >= TREE_STOPPING;
-}

@@ -41,7 +41,4 @@ void tree_sweep(struct tree *tree);
 void tree_beat(struct tree *tree);
 void tree_state(struct tree *tree, enum actor_state state, uint32_t error);
 
-/* True once the supervisor asks everybody to stop. */
-bool tree_stopping(const struct tree *tree);
-
 #endif

@@ -34,7 +34,6 @@ void control_set_tree_state(struct control *control, uint32_t state);
 void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
                        uint64_t allocated, uint64_t store_ms);
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
-void control_set_min_offset(struct control *control, uint64_t min_offset);
 
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
@@ -47,4 +46,3 @@ void session_init(void *memory, const struct session_shape *shape, uint64_t gene
 
 uint64_t group_epoch(const struct control *control, uint32_t group);
 uint64_t group_raise_epoch(struct control *control, uint32_t group);
-void group_set_epoch(struct control *control, uint32_t group, uint64_t epoch);

@@ -13,7 +13,6 @@ struct index_file {
 uint32_t index_key_hash(int32_t prefix_hash, const uint8_t *key, uint32_t size);
 int index_file_open(struct index_file *file, const char *path, uint32_t slots, uint32_t entries, bool writable, bool create);
 void index_file_close(struct index_file *file);
-bool index_file_full(const struct index_file *file);
 int index_file_reserve(struct index_file *file, uint32_t count);
 int index_file_put(struct index_file *file, uint32_t hash, uint64_t physical_offset, uint64_t store_ms);
 void index_file_publish(struct index_file *file);

@@ -16,4 +16,3 @@ uint8_t *log_map_at(struct log_map *map, uint64_t physical_offset);
 struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset);
 void log_map_unpin(struct log_map *map, struct log_file *file);
 void log_map_forget(struct log_map *map, uint64_t min_offset);
-void log_file_path(char *path, const char *folder, uint64_t start);

@@ -53,4 +53,3 @@ void record_finish(uint8_t *record, uint32_t size, const struct record_seal *sea
                    uint64_t physical_offset, uint64_t store_ms);
 enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view);
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view);
-bool record_body_good(const struct record_view *view);

@@ -13,5 +13,4 @@ void ring_publish(struct ring_producer *producer);
 enum ring_look ring_peek(struct ring_consumer *consumer, struct ring_record *header, uint8_t **payload);
 void ring_pass(struct ring_consumer *consumer, const struct ring_record *header);
 void ring_release(struct ring_consumer *consumer, uint64_t position);
-uint64_t ring_tail_position(const struct ring *ring);
 uint64_t ring_head_position(const struct ring *ring);

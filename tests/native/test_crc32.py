@@ -134,12 +134,6 @@ def test_raw_register(register: int, data: bytes) -> None:
     assert lib.crc32_raw(register, data, len(data)) == raw(register, data)
 
 
-@given(WORDS, st.integers(0, 2**64 - 1))
-def test_raw_word(register: int, word: int) -> None:
-    """A word counts as the 8 bytes that it is in memory."""
-    assert lib.crc32_raw_word(register, word) == raw(register, word.to_bytes(8, "little"))
-
-
 @given(WORDS, WORDS)
 def test_multiply(a: int, b: int) -> None:
     """The product of polynomials mod P; ONE is neutral."""
