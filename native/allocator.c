@@ -53,6 +53,7 @@ static uint64_t target(const struct allocator *allocator)
 {
     const struct control *control = allocator->tree->control;
     const uint64_t end = (wrote(allocator) + ALLOCATOR_AHEAD) & ~UINT64_C(4095);
+    /* relaxed: only we write it */
     const uint64_t ready = atomic_load_explicit(&control->allocated.value, memory_order_relaxed);
     return control->settings.read_only ? 0 : end < ready ? end : ready;
 }
@@ -77,7 +78,8 @@ uint64_t allocator_step(struct allocator *allocator)
     if (pages)
         (void)madvise(pages, end - from, MADV_POPULATE_READ);
     log_map_forget(&allocator->map, from);
-    atomic_store_explicit(&control->warmed.value, end, memory_order_release);
+    /* relaxed: a hint, and the kernel orders what it has done to the pages */
+    atomic_store_explicit(&control->warmed.value, end, memory_order_relaxed);
     count(allocator->tree->page, COUNT_STEPS, 1);
     count(allocator->tree->page, COUNT_BYTES, end - from);
     return end - from;
@@ -85,6 +87,7 @@ uint64_t allocator_step(struct allocator *allocator)
 
 static bool needs_pages(const struct allocator *allocator)
 {
+    /* relaxed: only we write it */
     const uint64_t warmed = atomic_load_explicit(&allocator->tree->control->warmed.value, memory_order_relaxed);
     return warmed < target(allocator) && warmed < wrote(allocator) + ALLOCATOR_AHEAD / 2;
 }
@@ -97,6 +100,7 @@ enum run_result allocator_run(struct allocator *allocator, uint32_t limit_ms)
     for (;;) {
         const uint64_t now = clock_ms();
         tree_beat(allocator->tree);
+        /* relaxed: we stored it ourselves (control_set_allocated) */
         const bool failed = atomic_load_explicit(&control->allocated.error, memory_order_relaxed) != 0;
         if (needs_file(allocator) && (!failed || now - allocator->asked_ms >= RETRY_MS)) {
             allocator->asked_ms = now;

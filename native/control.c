@@ -7,6 +7,7 @@ void control_init(struct control *control, const struct settings *settings, uint
     assert(ring_stride(sizeof(struct lane_record) + settings->message_max) <= settings->lane_capacity / 2);
     segment_init(control, SEGMENT_CONTROL, sizeof *control, generation);
     control->settings = *settings;
+    /* relaxed: no other process has the mapping yet */
     atomic_store_explicit(&control->tree_state, TREE_STARTING, memory_order_relaxed);
 }
 
@@ -30,7 +31,8 @@ void commit_write(struct commit_record *record, const struct commit_slot *slot)
     atomic_store_explicit(&record->version, version + 1, memory_order_release);
 }
 
-/* acquire, in every look from Python: whoever sees a position may read what it covers */
+/* acquire, in every look from Python, here and below: whoever sees a position may read what it covers. Pairs with the release of
+ * whoever raises it [W1, F1, P1]. */
 static uint64_t look(const struct position *position)
 {
     return atomic_load_explicit(&position->value, memory_order_acquire);
@@ -38,6 +40,7 @@ static uint64_t look(const struct position *position)
 
 static uint32_t look_error(const struct position *position)
 {
+    /* acquire: the position beside it is not older than its error */
     return atomic_load_explicit(&position->error, memory_order_acquire);
 }
 
@@ -79,11 +82,13 @@ struct actor_page *control_actor(struct control *control, uint32_t index)
 
 uint32_t control_tree_state(const struct control *control)
 {
+    /* acquire: what the supervisor did before it said so. Pairs with control_set_tree_state. */
     return atomic_load_explicit(&control->tree_state, memory_order_acquire);
 }
 
 void control_set_tree_state(struct control *control, uint32_t state)
 {
+    /* release: tables that are filled before "running". Pairs with control_tree_state. */
     atomic_store_explicit(&control->tree_state, state, memory_order_release);
 }
 
@@ -105,8 +110,8 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
 
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error)
 {
+    /* release, both: the file exists before the writer opens it. Pairs with the acquires in writer.c [A1]. */
     atomic_store_explicit(&control->allocated.error, error, memory_order_release);
-    /* release: the file exists before the writer opens it */
     atomic_store_explicit(&control->allocated.value, end, memory_order_release);
     bell_ring(&control->writer_bell);
 }
@@ -129,6 +134,7 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     entry->shape = *shape;
     for (int i = 0; i < 2; i++)
         entry->taken[i].position = entry->taken[i].sequence = 0;
+    /* relaxed, both: the state below publishes them */
     atomic_store_explicit(&entry->taken_version, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->completed, 0, memory_order_relaxed);
     /* release: the entry before its state [E1] */
@@ -139,6 +145,7 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
 void session_set_state(struct control *control, uint32_t slot, uint32_t state)
 {
     assert(slot < SESSIONS_MAX);
+    /* release: what the coordinator did with the session before its new state [E1] */
     atomic_store_explicit(&control->sessions[slot].state, state, memory_order_release);
     sessions_changed(control);
 }
@@ -157,6 +164,7 @@ bool session_move_state(struct control *control, uint32_t slot, uint32_t from, u
 uint32_t session_get_state(const struct control *control, uint32_t slot)
 {
     assert(slot < SESSIONS_MAX);
+    /* acquire: what the handler published before DRAINED. Pairs with session_move_state. */
     return atomic_load_explicit(&control->sessions[slot].state, memory_order_acquire);
 }
 
@@ -167,12 +175,14 @@ void session_get_entry(const struct control *control, uint32_t slot, struct sess
     const struct session_entry *entry = &control->sessions[slot];
     *shape = entry->shape;
     *descriptor = entry->descriptor;
+    /* acquire: the verdicts before their count. Pairs with the writer's release. */
     *completed = atomic_load_explicit(&entry->completed, memory_order_acquire);
 }
 
 uint64_t group_epoch(const struct control *control, uint32_t group)
 {
     assert(group < GROUPS_MAX);
+    /* acquire: what the coordinator did before it raised it [G1] */
     return atomic_load_explicit(&control->groups[group].epoch, memory_order_acquire);
 }
 

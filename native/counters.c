@@ -30,6 +30,7 @@ uint64_t histogram_lowest(uint32_t index)
 
 void histogram_record(struct histogram *histogram, uint64_t value)
 {
+    /* relaxed, as all below: see the head */
     _Atomic uint64_t *bucket = &histogram->bucket[histogram_index(value)];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1, memory_order_relaxed);
 }

@@ -69,6 +69,7 @@ uint64_t flush_step(struct flush *flush)
 {
     struct control *control = flush->tree->control;
     flush->synced_ms = clock_ms();
+    /* relaxed: only we write it */
     if (atomic_load_explicit(&control->flushed.error, memory_order_relaxed))
         return 0;
     /* acquire: the writer's stores to the pages before the position [W1]; fdatasync then finds them dirty */
@@ -79,6 +80,7 @@ uint64_t flush_step(struct flush *flush)
     for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
         const int error = sync_file(flush, start);
         if (error) {
+            /* release: for whoever acts on it; a waiter only gives up sooner */
             atomic_store_explicit(&control->flushed.error, (uint32_t)error, memory_order_release);
             bell_ring(&flush->tree->wake->flushed);
             return 0;

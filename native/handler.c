@@ -277,7 +277,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
         if (i < intake->frame_taken)
             continue;
         if (intake->sequence + 1 > intake->skip) {
-            if (intake->sequence >= window_end)
+            if (intake->sequence >= window_end) /* acquire: as above */
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
             if (intake->sequence >= window_end)
                 return INTAKE_EMPTY; /* more in flight than its window, which no honest client has: the next look is soon enough */
@@ -342,6 +342,7 @@ static void deliver(struct handler *handler)
 {
     _Atomic uint64_t *words = handler->tree->control->deliver[handler->index];
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
+        /* relaxed look first, so that an idle scan does not write */
         if (!atomic_load_explicit(&words[word], memory_order_relaxed))
             continue;
         /* acquire: the verdicts before the bit. Pairs with the writer's release [D1]. */
@@ -435,6 +436,7 @@ static bool has_news(struct handler *handler)
     }
     if (handler->stalled)
         any |= handler->out.position - ring_head_position(&handler->lane->ring) < handler->lane->capacity / 2;
+    /* acquire: as in collect */
     return any || handler->sessions_version !=
                       atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
 }
@@ -444,7 +446,7 @@ static enum bell_wake rest(struct handler *handler)
     struct bell *bell = &handler->tree->wake->handler[handler->index];
     if (handler->stalled) {
         count(handler->tree->page, COUNT_FULL, 1);
-        /* relaxed: the announcement's fence below orders it before our look at the lane's head [L1] */
+        /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
         atomic_store_explicit(&handler->lane->stalled, 1, memory_order_relaxed);
     }
     enum bell_wake wake = BELL_RUNG;
@@ -455,6 +457,7 @@ static enum bell_wake rest(struct handler *handler)
         count(handler->tree->page, COUNT_SLEEPS, 1);
         wake = bell_sleep(bell, ticket, BELL_LIMIT_NS);
     }
+    /* relaxed: a flag that is still seen costs the writer one ring */
     atomic_store_explicit(&handler->lane->stalled, 0, memory_order_relaxed);
     return wake;
 }

@@ -37,7 +37,7 @@ static_assert(sizeof(struct lane_record) == 64, "the image begins on the payload
 struct lane {
     struct segment_header header;
     _Alignas(SEGMENT_LINE) uint64_t capacity; /* of the ring; never changes */
-    /* the handler's: 1 while it waits for room; the writer then rings its bell when it frees some [L1] */
+    /* the handler's: 1 while it waits for room; the writer then rings its bell when it frees some [M1] */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
     struct ring ring;
 };

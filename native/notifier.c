@@ -39,7 +39,9 @@ struct notifier *notifier_open(struct tree *tree)
         return NULL;
     notifier->tree = tree;
     notifier->all = true;
-    /* Waiter words of a predecessor name sessions that we do not know yet; until we do, reput tells us of everything. */
+    /* Waiter words of a predecessor name sessions that we do not know yet; until we do, reput tells us of everything. acquire: the
+     * slots before their count, here and below [T2]; relaxed: a word that is seen late
+     * names somebody to ring, too. */
     const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++)
         atomic_store_explicit(&topics_queue(tree->topics, slot)->waiter, WAITER_MANY, memory_order_relaxed);
@@ -125,18 +127,21 @@ static void update(struct notifier *notifier, uint32_t slot)
     uint32_t n = atomic_load_explicit(&session->interest_count, memory_order_relaxed);
     if (n > map->shape.queue_capacity)
         n = map->shape.queue_capacity;
-    const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
+    const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire); /* [T2] */
     struct interest *interest = &notifier->interest[slot];
     interest->queues = n ? malloc(n * sizeof *interest->queues) : NULL;
     if (n && !interest->queues)
         return; /* the session rechecks by itself every few seconds */
     interest->epoch = map->epoch;
     for (uint32_t i = 0; i < n; i++) {
+        /* relaxed: whatever stands there is bounded, and read again when its version is raised */
         const uint32_t queue = atomic_load_explicit(&map->parts.interest[i], memory_order_relaxed);
         if (queue < queues && enter(notifier, queue, slot))
             interest->queues[interest->count++] = queue;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* [I1] */
+    /* seq_cst: the waiter words before our ring, whose look comes behind it [I1] */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* release: the words before the version that we say we have acted on */
     atomic_store_explicit(&session->interest_seen, version, memory_order_release);
     if (bell_ring(&session->bell))
         count(tree->page, COUNT_WAKES, 1);
@@ -146,6 +151,7 @@ static void update(struct notifier *notifier, uint32_t slot)
 static void look_at_sessions(struct notifier *notifier)
 {
     struct tree *tree = notifier->tree;
+    /* acquire, here and for each state: entries before what says that they changed. Pairs with the coordinator's release [E1]. */
     const uint32_t version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
     if (version == notifier->sessions_version && !notifier->all)
         return;
@@ -162,7 +168,7 @@ static void look_at_sessions(struct notifier *notifier)
     }
     if (notifier->all) {
         notifier->all = false;
-        const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
+        const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire); /* [T2] */
         for (uint32_t queue = 0; queue < queues; queue++)
             publish_waiter(notifier, queue);
     }
@@ -173,6 +179,7 @@ static uint32_t look_at_interests(struct notifier *notifier)
     uint32_t updated = 0;
     for (uint32_t word = 0; word < SESSION_WORDS; word++) {
         _Atomic uint64_t *bits_at = &notifier->tree->wake->interests[word];
+        /* relaxed look first, here and in fan_out, so that an idle scan does not write */
         if (!atomic_load_explicit(bits_at, memory_order_relaxed))
             continue;
         /* seq_cst: the bit is cleared before the version is read; a client stores version before bit [S2] */
@@ -227,6 +234,7 @@ static bool has_news(const struct notifier *notifier)
         any |= atomic_load_explicit(&tree->wake->interests[word], memory_order_acquire);
     for (uint32_t word = 0; word < QUEUE_WORDS; word++)
         any |= atomic_load_explicit(&tree->control->dirty[word], memory_order_acquire);
+    /* acquire: as in look_at_sessions */
     return any || notifier->sessions_version !=
                       atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
 }

@@ -89,7 +89,7 @@ static int64_t add(struct reader *reader, const uint8_t *topic, uint32_t topic_s
 int64_t reader_add(struct reader *reader, uint32_t slot, uint64_t position)
 {
     const struct topics *topics = reader->topics;
-    /* acquire: the slot's topic and number were written before the count was raised; the release is in topics_add */
+    /* acquire: the slot's topic and number were written before the count was raised. Pairs with the release in topics_add [T2]. */
     if (!topics || slot >= atomic_load_explicit(&topics->queue_count, memory_order_acquire)) {
         errno = EINVAL;
         return -1;

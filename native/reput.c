@@ -449,7 +449,7 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
         const uint64_t from = reput->position;
         enum bell_wake wake = BELL_RUNG;
         reput_step(reput, STEP_BYTES);
-        const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed);
+        const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed); /* only we write it */
         if (error == EBADMSG)
             return RUN_FAILED;
         if (reput->missing_size)

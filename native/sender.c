@@ -96,7 +96,7 @@ static void tell_handler(struct sender *sender)
     /* relaxed: ordered by the fence */
     if (atomic_load_explicit(word, memory_order_relaxed) & bit)
         return;
-    /* release: the frame before the bit. Pairs with the handler's acquiring exchange [N2]. */
+    /* release: the frame before the bit. Pairs with the exchange in the handler's collect [N1]. */
     atomic_fetch_or_explicit(word, bit, memory_order_release);
     bell_ring(&sender->wake->handler[lane]);
 }
@@ -170,7 +170,7 @@ static enum sender_result look(const struct sender *sender, const struct awaited
     if (awaited->kind == AWAIT_FLUSHED) {
         const struct position *flushed = &sender->control->flushed;
         /* acquire: nothing of ours hangs on it, but a receipt must not be older than what it says. Pairs with the flush
-         * service's release of the position. */
+         * service's release of the position [F1]. */
         if (atomic_load_explicit(&flushed->value, memory_order_acquire) >= awaited->target)
             return SENDER_OK;
         /* relaxed: an error only ends the wait sooner */

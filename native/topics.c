@@ -102,12 +102,14 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
         queue->topic = *index;
         queue->queue_id = i;
     }
-    /* release: the slots before their count, for whoever looks at a slot by its number; pairs with reader_add. A coordinator that died
-     * between here and the state left an entry that nobody sees; its slots stay unused until the tree restarts. */
+    /* release: the slots before their count, for whoever looks at a slot by its number. Pairs with the acquires in reader_add and
+     * notifier.c [T2]. A coordinator that died between here and the state left an entry that nobody sees; its slots stay unused until
+     * the tree restarts. */
     atomic_store_explicit(&topics->queue_count, first + slot_capacity, memory_order_release);
     entry->hash = hash;
     entry->first_slot = first;
     entry->slot_capacity = slot_capacity;
+    /* relaxed, here and below: the state publishes them */
     atomic_store_explicit(&entry->queues, queues, memory_order_relaxed);
     atomic_store_explicit(&entry->perm, perm, memory_order_relaxed);
     entry->name_size = (uint8_t)size;
@@ -126,6 +128,7 @@ bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *s
         return false;
     seen->first_slot = entry->first_slot;
     seen->slot_capacity = entry->slot_capacity;
+    /* acquire: pairs with topic_set_queues. relaxed: permission is a word of its own */
     seen->queues = atomic_load_explicit(&entry->queues, memory_order_acquire);
     seen->perm = atomic_load_explicit(&entry->perm, memory_order_relaxed);
     seen->name_size = entry->name_size;
@@ -140,6 +143,7 @@ void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues)
 {
     struct topic_entry *entry = &topics->topic[index];
     assert(queues <= entry->slot_capacity);
+    /* release: for a look that counts on what the coordinator did before, such as having stored the topic's file */
     atomic_store_explicit(&entry->queues, queues, memory_order_release);
 }
 
@@ -147,6 +151,7 @@ void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *se
 {
     assert(slot < topics->queue_capacity);
     const struct queue_slot *queue = topics_queue(topics, slot);
+    /* relaxed, and for physical_end: only shown */
     seen->next_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     /* acquire: the units below max_offset may be read afterwards [Q1] */
     seen->max_offset = atomic_load_explicit(&queue->max_offset, memory_order_acquire);

@@ -138,6 +138,7 @@ void tree_beat(struct tree *tree)
 
 void tree_state(struct tree *tree, enum actor_state state, uint32_t error)
 {
+    /* relaxed, then release: whoever sees the state sees why */
     atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
     atomic_store_explicit(&tree->page->state, state, memory_order_release);
 }

@@ -1,5 +1,4 @@
-/* What became of one message. Numbers are ours; the gateway maps them to RocketMQ's response codes, client/errors.py to
- * exceptions. */
+/* What became of one message. Numbers are ours; fast_verdict.c turns them into exceptions. */
 #ifndef ORBITMQ_VERDICT_H
 #define ORBITMQ_VERDICT_H
 

@@ -132,7 +132,7 @@ bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t 
             /* relaxed: the fence below orders it */
             atomic_store_explicit(&waiter->parts.offsets[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
     /* seq_cst: the words before the second look at the epoch. The coordinator raises the epoch, fences, and reads the words, so
-     * either it sees them or we see its epoch [G2]. */
+     * either it sees them or we see its epoch [G1]. */
     atomic_thread_fence(memory_order_seq_cst);
     return waiter_current(waiter);
 }

@@ -332,7 +332,7 @@ static void wake_followers(struct writer *writer, const struct batch *batch)
     struct tree *tree = writer->tree;
     uint32_t wakes = 0;
     /* seq_cst: the lanes' heads before our look at who waits for room; a handler raises `stalled`, announces with a full
-     * fence, then looks at the head [L1] */
+     * fence, then looks at the head [M1] */
     atomic_thread_fence(memory_order_seq_cst);
     if (batch->bytes) {
         wakes += bell_ring(&tree->control->reput_bell);
