@@ -10,8 +10,8 @@ from pathlib import Path
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.store.checkpoint import Checkpoint
-
-UNIT = 20
+from orbitmq.store.consume_queue import UNIT_SIZE
+from orbitmq.store.index_headers import index_files
 
 
 class QueueSync:
@@ -19,7 +19,7 @@ class QueueSync:
         self._tree = tree
         self._layout = tree.settings.layout
         self._topics = TopicRegistry(tree.settings.layout, tree.topics)
-        self._file_size = UNIT * tree.settings.files.queue_file_units
+        self._file_size = UNIT_SIZE * tree.settings.files.queue_file_units
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
         self._synced_reput = -1
 
@@ -53,13 +53,11 @@ class QueueSync:
                     continue
                 maxima[slot] = maximum
                 folder = self._layout.queue_folder(topic.name, queue)
-                first = before * UNIT // self._file_size * self._file_size
-                last = (maximum - 1) * UNIT // self._file_size * self._file_size
+                first = before * UNIT_SIZE // self._file_size * self._file_size
+                last = (maximum - 1) * UNIT_SIZE // self._file_size * self._file_size
                 changed += [folder / f"{start:020d}" for start in range(first, last + 1, self._file_size)]
-        if self._layout.index.is_dir():
-            # Index files are few; the last two cover one that was filled meanwhile.
-            changed += sorted(self._layout.index.iterdir())[-2:]
-        return changed
+        # Index files are few; the last two cover one that was filled meanwhile.
+        return changed + index_files(self._layout.index)[-2:]
 
 
 def _sync(path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from orbitmq.errors import CorruptRecord, SettingError, StoreError, StoreSettings, UsageError
+from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Message, Reader
-from orbitmq.store.index_file import TIME_END, IndexFile, index_files, key_hash
+from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
 COLLISIONS = 64  # hits of one IndexFile that may turn out to belong to other keys
@@ -56,25 +55,28 @@ def messages_by_key(
         raise SettingError(f"could not find {most} messages: 1 is the least", setting="most", value=most)
     last_ms = TIME_END if end_ms is None else end_ms
     settings = lib.control_settings(attached.control)
-    hash_ = key_hash(topic, key)
     first, end = _readable(attached)
     reader = _reader(attached)
     found: dict[int, Message] = {}
-    for path in reversed(index_files(Path(ffi.string(settings.store).decode()) / "index")):
-        hits: list[int] = []
-        # Of a file that is just being made, or was just removed, nothing is wanted.
-        with suppress(FileNotFoundError, StoreSettings), IndexFile(path, settings.index_slots, settings.index_entries) as file:
-            hits = file.find(hash_, max(0, begin_ms), last_ms, most + COLLISIONS)
-        for offset in hits:
-            if not first <= offset < end or offset in found:
-                continue
-            message = _record(reader, offset)
-            if message is None or message.topic != topic or not begin_ms <= message.stored_ms <= last_ms:
-                continue
-            if key in message.keys or message.properties.get("UNIQ_KEY") == key:
-                found[offset] = message
-                if len(found) == most:
-                    return list(found.values())
+    hits = candidates(
+        Path(ffi.string(settings.store).decode()) / "index",
+        settings.index_slots,
+        settings.index_entries,
+        key_hash(topic, key),
+        begin_ms=max(0, begin_ms),
+        end_ms=last_ms,
+        most=most + COLLISIONS,
+    )
+    for offset in hits:
+        if not first <= offset < end or offset in found:
+            continue
+        message = _record(reader, offset)
+        if message is None or message.topic != topic or not begin_ms <= message.stored_ms <= last_ms:
+            continue
+        if key in message.keys or message.properties.get("UNIQ_KEY") == key:
+            found[offset] = message
+            if len(found) == most:
+                break
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""The headers of a store's IndexFiles, as far as recovery needs them. docs/formats/indexfile.md draws one."""
+"""Which IndexFiles a store has, and what their headers say. docs/formats/indexfile.md draws one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 from orbitmq.store.layout import StoreLayout
 
+NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 _HEADER = struct.Struct(">qqqqii")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """One file. Offsets are those of the first and the last record that it indexes."""
+    """One file: store timestamps (ms) and physical offsets of the first and the last record that it indexes."""
 
     path: Path
     begin_ms: int
@@ -28,12 +29,17 @@ class IndexHeader:
         return self.next_entry <= 1 or self.end_ms <= 0
 
 
+def index_files(folder: Path) -> list[Path]:
+    """The index files of a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.name.isdecimal() and len(path.name) == NAME_DIGITS)
+
+
 def load(layout: StoreLayout) -> list[IndexHeader]:
     """Headers of all files, oldest first; files too short for one look empty."""
     headers: list[IndexHeader] = []
-    if not layout.index.is_dir():
-        return headers
-    for path in sorted(path for path in layout.index.iterdir() if path.name.isdigit()):
+    for path in index_files(layout.index):
         with path.open("rb") as file:
             content = file.read(_HEADER.size).ljust(_HEADER.size, b"\0")
         begin_ms, end_ms, begin_offset, end_offset, _, next_entry = _HEADER.unpack(content)

@@ -1,19 +1,14 @@
-"""How far reput has committed its work: the file orbitmq/reput, as far as recovery needs it. native/index_log.h draws it, and
-says in which order reput writes it and what it describes."""
+"""How far reput has committed its work: the file orbitmq/reput. native/index_log.h draws it, and says in which order reput
+writes it and what it describes."""
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass
 
+from orbitmq.native._core import ffi, lib
 from orbitmq.store.layout import StoreLayout
 
 SIZE = 4096
-MAGIC = b"OMQREPUT"
-SLOTS = (64, 192)
-_SLOT = struct.Struct(">QQQQ40s")  # version, position, indexed, name of the newest index file, its header
-_CRC = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +26,7 @@ class ReputCommit:
             content = layout.reput.read_bytes()
         except FileNotFoundError:
             return None
-        if len(content) != SIZE or not content.startswith(MAGIC):
+        commit = ffi.new("struct index_commit *")
+        if len(content) != SIZE or not lib.index_commit_load(content, commit):
             return None
-        newest, best = 0, None
-        for at in SLOTS:
-            version, position, indexed, _, _ = _SLOT.unpack_from(content, at)
-            whole = _CRC.unpack_from(content, at + _SLOT.size)[0] == zlib.crc32(content[at : at + _SLOT.size])
-            if version > newest and whole:
-                newest, best = version, cls(position, max(position, indexed))
-        return best
+        return cls(commit.position, max(commit.position, commit.indexed))

@@ -62,11 +62,6 @@ class StoreSettings:
         """Bytes of one IndexFile: header, slots, entries."""
         return 40 + 4 * self.index_slots + 20 * self.index_entries
 
-    @property
-    def queue_file_size(self) -> int:
-        """Bytes of one ConsumeQueue file."""
-        return 20 * self.queue_file_units
-
 
 def _refused(name: str, value: object, why: str, hint: str | None = None) -> SettingError:
     return SettingError(f"cannot set {name} to {value!r}: {why}", hint=hint, name=name, value=value)

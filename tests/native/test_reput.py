@@ -18,7 +18,10 @@ from reput_rig import ENTRIES, FILE_UNITS, SLOTS, Message, Model, Rig, index_has
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.consume_queue import BLANK_SIZE, ConsumeQueue
-from orbitmq.store.index_file import IndexFile, index_files, key_hash, load_commit
+from orbitmq.store.index_file import IndexFile, key_hash
+from orbitmq.store.index_headers import index_files
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.reput_commit import ReputCommit
 
 RUN_TIME, RUN_FAILED, RUN_NEED = 0, 2, 3
 EBADMSG, ENOSPC = 74, 28
@@ -53,7 +56,7 @@ def test_everything_against_the_model(tmp_path: Path, limit: int) -> None:
     assert reput.step() == 0
     rig.check()
     assert len(index_files(tmp_path / "index")) > 10
-    commit = load_commit(tmp_path / "orbitmq" / "reput")
+    commit = ReputCommit.load(StoreLayout(tmp_path))
     assert commit is not None and commit.position == commit.indexed == model.end
     reput.close()
 
@@ -220,7 +223,7 @@ def test_a_lost_commit(tmp_path: Path) -> None:
     reput.close()
     commit = tmp_path / "orbitmq" / "reput"
     commit.write_bytes(b"\xff" * 4096)
-    assert load_commit(commit) is None
+    assert ReputCommit.load(StoreLayout(tmp_path)) is None
     rig.boot(TOPICS, reput=model.boundaries[200])
     reput = rig.open()
     assert reput.position == model.boundaries[200]
@@ -236,16 +239,17 @@ def test_a_commit_half_written(tmp_path: Path) -> None:
     reput = rig.open()
     reput.step(8000)
     path = tmp_path / "orbitmq" / "reput"
-    older = load_commit(path)
+    older = ReputCommit.load(StoreLayout(tmp_path))
     reput.step(8000)
-    newer = load_commit(path)
+    newer = ReputCommit.load(StoreLayout(tmp_path))
     assert older is not None and newer is not None and older.position < newer.position
     reput.close()
     content = bytearray(path.read_bytes())
     versions = [struct.unpack_from(">Q", content, at)[0] for at in (64, 192)]
     content[(64, 192)[versions.index(max(versions))] + 20] ^= 1
     path.write_bytes(content)
-    left = load_commit(path)  # the one before the newest: a step makes more than one when index files roll
+    # The one before the newest: a step makes more than one when index files roll.
+    left = ReputCommit.load(StoreLayout(tmp_path))
     assert left is not None and older.position <= left.position < newer.position
     reput = rig.open()
     assert reput.position == left.position

@@ -1,6 +1,6 @@
 """Look-ups over all IndexFiles.
 
-Goal: newest first across files, at most 64, the time range kept to the second, a damaged chain bounded.
+Goal: newest first across files, at most what was asked for, the time range kept to the second, a damaged chain bounded.
 Method: files filled through the C writer, answers against a list.
 """
 
@@ -13,7 +13,8 @@ import pytest
 
 from orbitmq.errors import StoreSettings
 from orbitmq.native._core import ffi, lib
-from orbitmq.store.index_file import Index, IndexFile, index_files, key_hash
+from orbitmq.store.index_file import IndexFile, candidates, key_hash
+from orbitmq.store.index_headers import index_files
 
 SLOTS, ENTRIES = 13, 41
 BEGIN_MS = 1_700_000_000_000
@@ -31,24 +32,26 @@ def fill(store: Path, name: int, keys: list[str], first: int) -> None:
     lib.index_file_close(file)
 
 
+def find(store: Path, topic: str, key: str, **limits: int) -> list[int]:
+    return list(candidates(store / "index", SLOTS, ENTRIES, key_hash(topic, key), **limits))
+
+
 def test_newest_first_over_files(tmp_path: Path) -> None:
-    """Three full files, two keys: each answer is the list, backwards, cut at what was asked for and at 64."""
+    """Three full files, two keys: each answer is the list, backwards; of each file at most what was asked for."""
     keys = [("a", "b")[n % 2] if n % 5 else "a" for n in range(120)]
     for part in range(3):
         fill(tmp_path, 20240101000000000 + part, keys[part * 40 : part * 40 + 40], part * 40)
-    index = Index(tmp_path, SLOTS, ENTRIES)
     places = [100 * n for n, key in enumerate(keys) if key == "a"][::-1]
-    assert len(places) > 64
-    assert index.find("orders", "a", most=1000) == places[:64]
-    assert index.find("orders", "a", most=50) == places[:50]
-    assert index.find("orders", "c") == [] == index.find("other", "a")
-    between = index.find("orders", "a", begin_ms=BEGIN_MS + 30_000, end_ms=BEGIN_MS + 50_000)
+    assert find(tmp_path, "orders", "a") == places
+    assert find(tmp_path, "orders", "a", most=1) == [max(place for place in places if place < 4000 * n) for n in (3, 2, 1)]
+    assert find(tmp_path, "orders", "c") == [] == find(tmp_path, "other", "a")
+    between = find(tmp_path, "orders", "a", begin_ms=BEGIN_MS + 30_000, end_ms=BEGIN_MS + 50_000)
     assert between == [place for place in places if 3000 <= place <= 5000]
 
 
 def test_no_index(tmp_path: Path) -> None:
     """A store that never saw a key answers with nothing."""
-    assert Index(tmp_path, SLOTS, ENTRIES).find("orders", "a") == []
+    assert find(tmp_path, "orders", "a") == []
 
 
 def test_full_file(tmp_path: Path) -> None:
@@ -75,6 +78,7 @@ def test_a_chain_that_leads_in_circles(tmp_path: Path) -> None:
 def test_other_settings(tmp_path: Path) -> None:
     """A file of another length is refused by name."""
     fill(tmp_path, 20240101000000000, ["a"], 0)
+    (path,) = index_files(tmp_path / "index")
     with pytest.raises(StoreSettings) as raised:
-        Index(tmp_path, SLOTS + 1, ENTRIES).find("orders", "a")
+        IndexFile(path, SLOTS + 1, ENTRIES)
     assert raised.value.path.endswith("20240101000000000")
