@@ -17,6 +17,7 @@ from pathlib import Path
 
 from orbitmq.errors import OffsetOutOfRange, StoreSettings
 from orbitmq.native._core import ffi, lib
+from orbitmq.store import atomic_file
 
 UNIT_SIZE = 20
 BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first one that a queue's first file holds
@@ -135,7 +136,7 @@ class ConsumeQueue:
             elif first + self.file_units > extent.max_offset:
                 self._zero_from(first, extent.max_offset - first)
         if self.folder.is_dir():
-            _sync_folder(self.folder)
+            atomic_file.sync_folder(self.folder)
         return extent
 
     def drop_before(self, log_min: int) -> int:
@@ -209,11 +210,3 @@ class ConsumeQueue:
                 memory = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
         with memory:
             yield memory
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

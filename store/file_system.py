@@ -10,22 +10,10 @@ from orbitmq.errors import StoreFull, StoreUnsupported
 
 # Over a network neither the lock nor a shared mapping means what it means on one machine: two hosts would each see
 # themselves alone, and a server's restart can take back pages that were already read.
-NETWORK_KINDS = frozenset(
-    {
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "glusterfs",
-    }
-    | {"gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs"}
-)
+NETWORK_KINDS = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs",
+    "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,13 +75,6 @@ class StoreLock:
         atomic_file.replace(layout.holder, json.dumps(about).encode())
         return cls(layout, descriptor)
 
-    def set_pid(self, name: str, pid: int) -> None:
-        """Names another process as the holder: the supervisor, when the process that took the lock is not the one that
-        keeps it.
-        """
-        about = {"name": name, "pid": pid, "since_ms": time.time_ns() // 1_000_000}
-        atomic_file.replace(self.layout.holder, json.dumps(about).encode())
-
     def release(self) -> None:
         """Closes this process's descriptor; the lock goes with the last one. Removes the holder's name. May be called
         twice.

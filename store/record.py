@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orbitmq.errors import CorruptRecord, PropertyError, UsageError
+from orbitmq.errors import PropertyError, UsageError
 from orbitmq.native._core import ffi, lib
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 CRC_PROPERTY = "__CRC32#"
 BLANK_MAGIC = 0xCBD43194
-FIXED_SIZE = 91  # bytes of a record beside body, topic and properties, IPv4 hosts
-CRC_SIZE = 20  # of the CRC property, separators included
 
 Host = tuple[str, int]
 
@@ -114,12 +112,6 @@ def check(buffer: ReadableBuffer, at: int = 0, *, physical_offset: int) -> Recor
     view = ffi.new("struct record_view *")
     code = lib.record_check(data + at, _available(whole, at), physical_offset, view)
     return _result(code, view, data, whole)
-
-
-def corrupt(fault: Fault, physical_offset: int) -> CorruptRecord:
-    """The error that tells of a fault."""
-    message = f"could not read the record at physical offset {physical_offset}: it {fault.text}"
-    return CorruptRecord(message, offset=physical_offset, fault=fault.name)
 
 
 def _available(whole: memoryview, at: int) -> int:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.errors import CorruptRecord, PropertyError, UsageError
+from orbitmq.errors import PropertyError, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import record
 from orbitmq.store.record import Fault, MessageId, Record
@@ -292,14 +292,11 @@ def test_bad_properties(pair: tuple[str, str]) -> None:
     assert caught.value.name == pair[0]
 
 
-def test_bad_hosts_and_corrupt_error() -> None:
+def test_bad_hosts_and_places() -> None:
     """Errors carry what they speak of."""
     for host in (("localhost", 1), ("127.0.0.1", -1)):
         with pytest.raises(UsageError) as caught:
             record.pack_host(host)
         assert caught.value.host == host
-    error = record.corrupt(Fault.BAD_CRC, 4096)
-    assert isinstance(error, CorruptRecord)
-    assert (error.offset, error.fault) == (4096, "BAD_CRC")
     with pytest.raises(IndexError):
         record.parse(b"abc", 4)
