@@ -441,7 +441,7 @@ static bool has_news(struct handler *handler)
                       atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
 }
 
-static enum bell_wake rest(struct handler *handler)
+static enum bell_wake sleep_for_news(struct handler *handler)
 {
     struct bell *bell = &handler->tree->wake->handler[handler->index];
     if (handler->stalled) {
@@ -477,12 +477,12 @@ enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)handler->tree->control->settings.spin_us * 1000u;
     for (;;) {
-        if (handler_step(handler)) {
-            pace_work(&handler->pace);
-        } else if (!pace_linger(&handler->pace, spin_ns)) {
-            if (rest(handler) == BELL_SIGNAL)
-                return RUN_SIGNAL;
-        }
+        const uint32_t taken = handler_step(handler);
+        const enum pace_rest rest = taken ? PACE_LOOK : pace_idle(&handler->pace, spin_ns);
+        if (taken)
+            pace_work(&handler->pace, taken);
+        if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(handler) == BELL_SIGNAL))
+            return RUN_SIGNAL;
         const uint64_t now_ms = clock_ms();
         look_at_all(handler, now_ms);
         tree_beat(handler->tree);

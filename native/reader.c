@@ -217,6 +217,8 @@ void reader_release(struct reader *reader)
     for (uint32_t i = 0; i < reader->pinned_count; i++)
         log_map_unpin(&reader->log, reader->pinned[i]);
     reader->pinned_count = 0;
+    if (reader->count)
+        reader->recent = reader->count;
     reader->count = 0;
     /* the file of the last record is no longer ours to believe in */
     reader->log_file = NULL;

@@ -89,6 +89,7 @@ struct reader {
     uint32_t tag_count;
     struct message_ref *refs; /* the batch */
     uint32_t count, room;
+    uint32_t recent;          /* messages of the last batch that had any */
     struct reader_fault fault;
     uint32_t pinned_count;
     struct log_file *pinned[LOG_MAP_SLOTS];

@@ -448,7 +448,7 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
     for (;;) {
         const uint64_t from = reput->position;
         enum bell_wake wake = BELL_RUNG;
-        reput_step(reput, STEP_BYTES);
+        const uint32_t messages = reput_step(reput, STEP_BYTES);
         const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed); /* only we write it */
         if (error == EBADMSG)
             return RUN_FAILED;
@@ -457,9 +457,10 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
         if (error) {
             wake = wait_for_room(reput);
         } else if (reput->position != from) {
-            pace_work(&reput->pace);
-        } else if (!pace_linger(&reput->pace, spin_ns)) {
-            wake = wait_for_news(reput);
+            pace_work(&reput->pace, messages);
+        } else {
+            const enum pace_rest rest = pace_idle(&reput->pace, spin_ns);
+            wake = rest == PACE_SLEEP ? wait_for_news(reput) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }
         tree_beat(reput->tree);
         if (wake == BELL_SIGNAL)

@@ -130,10 +130,15 @@ void tree_sweep(struct tree *tree)
 
 void tree_beat(struct tree *tree)
 {
-    /* relaxed: a reader wants a fresh number, nothing is ordered by it */
-    atomic_store_explicit(&tree->page->heartbeat_ms, clock_ms(), memory_order_relaxed);
-    if (atomic_load_explicit(&tree->page->pid, memory_order_relaxed) != (uint32_t)getpid())
-        atomic_store_explicit(&tree->page->pid, (uint32_t)getpid(), memory_order_relaxed);
+    struct actor_page *page = tree->page;
+    const uint64_t now = clock_ms();
+    /* relaxed, all: a reader wants fresh numbers, nothing is ordered by them */
+    if (now == atomic_load_explicit(&page->heartbeat_ms, memory_order_relaxed))
+        return; /* once a millisecond is often enough for a line that others read, and for a system call */
+    atomic_store_explicit(&page->heartbeat_ms, now, memory_order_relaxed);
+    const uint32_t pid = (uint32_t)getpid();
+    if (atomic_load_explicit(&page->pid, memory_order_relaxed) != pid)
+        atomic_store_explicit(&page->pid, pid, memory_order_relaxed);
 }
 
 void tree_state(struct tree *tree, enum actor_state state, uint32_t error)

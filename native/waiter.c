@@ -87,8 +87,13 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
         /* The look between the announcement and the sleep is at the reput position first, which reput publishes before its fence
          * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
         result = look(waiter, reader);
-        if (result == WAITER_TIMEOUT && passed < timeout_ns && !due && pace_linger(&waiter->pace, 0))
-            continue;
+        if (result == WAITER_TIMEOUT && passed < timeout_ns && !due) {
+            const enum pace_rest rest = pace_idle(&waiter->pace, 0);
+            if (rest == PACE_SIGNAL)
+                return WAITER_SIGNAL;
+            if (rest == PACE_LOOK)
+                continue;
+        }
         const uint32_t ticket = bell_announce(bell);
         if (result == WAITER_TIMEOUT)
             result = look(waiter, reader);
@@ -97,7 +102,7 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
         if (result != WAITER_TIMEOUT || passed >= timeout_ns || due) {
             bell_cancel(bell, ticket);
             if (result == WAITER_NEWS)
-                pace_work(&waiter->pace);
+                pace_work(&waiter->pace, reader->recent);
             if (result != WAITER_TIMEOUT)
                 return result;
             return passed >= timeout_ns ? WAITER_TIMEOUT : WAITER_RECHECK;

@@ -496,29 +496,36 @@ static bool file_ready(const struct writer *writer)
            atomic_load_explicit(&control->allocated.error, memory_order_acquire) != 0;
 }
 
-enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
+/* Sleeps until a handler rings, or the allocator when it is a file that is missing. */
+static enum bell_wake sleep_for_news(struct writer *writer)
 {
     struct tree *tree = writer->tree;
     struct bell *bell = &tree->control->writer_bell;
+    tree_sweep(tree);
+    writer->session = NULL;
+    const uint32_t ticket = bell_announce(bell);
+    if (writer->waits ? file_ready(writer) : has_news(writer)) {
+        bell_cancel(bell, ticket);
+        return BELL_RUNG;
+    }
+    if (writer->waits)
+        bell_ring(&tree->control->allocator_bell);
+    count(tree->page, COUNT_SLEEPS, 1);
+    return bell_sleep(bell, ticket, BELL_LIMIT_NS);
+}
+
+enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
+{
+    struct tree *tree = writer->tree;
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
     for (;;) {
-        if (writer_step(writer)) {
-            pace_work(&writer->pace);
-        } else if (!pace_linger(&writer->pace, spin_ns)) {
-            tree_sweep(tree);
-            writer->session = NULL;
-            const uint32_t ticket = bell_announce(bell);
-            if (writer->waits ? file_ready(writer) : has_news(writer)) {
-                bell_cancel(bell, ticket);
-            } else {
-                if (writer->waits)
-                    bell_ring(&tree->control->allocator_bell);
-                count(tree->page, COUNT_SLEEPS, 1);
-                if (bell_sleep(bell, ticket, BELL_LIMIT_NS) == BELL_SIGNAL)
-                    return RUN_SIGNAL;
-            }
-        }
+        const uint32_t messages = writer_step(writer);
+        const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns);
+        if (messages)
+            pace_work(&writer->pace, messages);
+        if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(writer) == BELL_SIGNAL))
+            return RUN_SIGNAL;
         tree_beat(tree);
         if (clock_ms() >= end)
             return RUN_TIME;

@@ -55,7 +55,7 @@ def _backlog(stage: Stage) -> str:
 
 
 def _drain(stage: Stage, how: Callable[..., Callable[[], tuple[int, int]]]) -> tuple[Sample, ...]:
-    ((begin, end, (count, size)),) = together(Role(how, stage.name, _backlog(stage), MESSAGES), warm=True)
+    ((begin, end, (count, size)),) = together(Role(how, stage.name, _backlog(stage), MESSAGES), warm=stage.folder)
     if count != MESSAGES or size < MESSAGES * load.BODY_BYTES:
         raise AssertionError(f"drained {count} messages with {size} bytes, expected {MESSAGES}")
     return (Sample(count / ((end - begin) / 1e9)),)

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from scripts.benchmark.pages import warm_pages
@@ -66,10 +67,11 @@ class Role:
             self._process.join()
 
 
-def together(*roles: Role, warm: bool = False) -> list[tuple[int, int, Any]]:
-    """Starts all at once; their results in the same order. warm: on pages touched before, for runs that need many."""
+def together(*roles: Role, warm: Path | None = None) -> list[tuple[int, int, Any]]:
+    """Starts all at once; their results in the same order. warm: a folder on the
+    disk that is measured; the run then finds its pages touched before."""
     if warm:
-        warm_pages()
+        warm_pages(warm)
     for role in roles:
         role.go()
     found = [role.result() for role in roles]

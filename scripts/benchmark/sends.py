@@ -48,7 +48,7 @@ def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[],
 
 def _rate(stage: Stage, messages: int, busy: bool) -> float:
     topic = stage.topic()
-    ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, messages, busy), warm=True)
+    ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, messages, busy), warm=stage.folder)
     return messages / ((end - begin) / 1e9)
 
 

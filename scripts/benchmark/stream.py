@@ -59,7 +59,7 @@ def run_stream(
     topic = stage.kept_topic(queues)
     consumer = Role(consume, stage.name, topic, messages)
     producer = Role(produce, stage.name, topic, messages, keyed, durability)
-    consumed, produced = together(consumer, producer, warm=True)
+    consumed, produced = together(consumer, producer, warm=stage.folder)
     found = consumed[2]
     if found != (messages, load.checksum_of(messages)):
         raise AssertionError(f"consumed {found}, expected {(messages, load.checksum_of(messages))}")
