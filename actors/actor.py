@@ -11,20 +11,9 @@ from typing import Any
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError
 from orbitmq.native._core import lib
+from orbitmq.shm.counters import ActorState
 
 RUN_MS = 1000  # how long a loop in C may stay away from Python's signals and orders
-
-# native/run.h
-RUN_TIME = 0
-RUN_SIGNAL = 1
-RUN_FAILED = 2
-RUN_NEED = 3
-
-# native/counters.h, enum actor_state
-STATE_RUNNING = 3
-STATE_STOPPING = 4
-STATE_STOPPED = 5
-STATE_FAILED = 6
 
 
 class ActorFailed(BrokerError):
@@ -78,9 +67,9 @@ class CoreActor(Actor):
 
     def run(self, limit_ms: int) -> None:
         result = self._run(self.handle, limit_ms)
-        if result == RUN_NEED:
+        if result == lib.RUN_NEED:
             self.need()
-        elif result == RUN_FAILED:
+        elif result == lib.RUN_FAILED:
             self.fail()
 
     def need(self) -> None:
@@ -119,11 +108,11 @@ class Stopping:
 def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None]) -> None:
     """An actor's life from its birth to its clean end."""
     tree = actor.tree
-    tree.set_state(page, STATE_RUNNING)
+    tree.set_state(page, ActorState.RUNNING)
     running()
     while not stopping:
         actor.run(RUN_MS)
-    tree.set_state(page, STATE_STOPPING)
+    tree.set_state(page, ActorState.STOPPING)
     actor.drain()
     actor.close()
-    tree.set_state(page, STATE_STOPPED)
+    tree.set_state(page, ActorState.STOPPED)

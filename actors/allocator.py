@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 from orbitmq.actors.actor import CoreActor
@@ -10,8 +11,6 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.store.mapped_file import allocate
-
-NO_SPACE = 28  # what senders are told when the error has no errno of its own
 
 
 class Allocator(CoreActor):
@@ -32,7 +31,7 @@ class Allocator(CoreActor):
             if str(error) != self._complaint:  # said once, not twice a second
                 self._complaint = str(error)
                 print(f"orbitmq: {error}", file=sys.stderr, flush=True)
-            lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or NO_SPACE)
+            lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or errno.ENOSPC)
         else:
             self._complaint = ""
             lib.control_set_allocated(self.tree.control, start + size, 0)

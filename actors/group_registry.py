@@ -26,7 +26,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import Fenced, Full, SettingError
 from orbitmq.native._core import lib
 
-GROUPS_MAX = 1024
+GROUPS_MAX: int = lib.GROUPS_MAX
 
 
 class GroupRegistry:

@@ -6,19 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orbitmq.native._core import lib
+
 if TYPE_CHECKING:
     from orbitmq.actors.actor import Actor
     from orbitmq.actors.tree import Tree
 
-# native/control.h, enum actor_index
-PAGE_SUPERVISOR = 0
-PAGE_REPUT = 1
-PAGE_WRITER = 2
-PAGE_FLUSH = 3
-PAGE_NOTIFIER = 4
-PAGE_COORDINATOR = 5
-PAGE_ALLOCATOR = 6
-PAGE_HANDLER = 8
+PAGE_SUPERVISOR: int = lib.ACTOR_SUPERVISOR
+PAGE_REPUT: int = lib.ACTOR_REPUT
+PAGE_WRITER: int = lib.ACTOR_WRITER
+PAGE_FLUSH: int = lib.ACTOR_FLUSH
+PAGE_NOTIFIER: int = lib.ACTOR_NOTIFIER
+PAGE_COORDINATOR: int = lib.ACTOR_COORDINATOR
+PAGE_ALLOCATOR: int = lib.ACTOR_ALLOCATOR
+PAGE_HANDLER: int = lib.ACTOR_HANDLER
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,18 +32,15 @@ from orbitmq.actors.news import News
 from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.settings import TreeSettings, tree_settings
 from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
-from orbitmq.actors.tree import TREE_RUNNING, TREE_STOPPED, TREE_STOPPING, Tree
+from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerBroken, OrbitError
 from orbitmq.native._core import lib
+from orbitmq.shm.counters import ActorState
 from orbitmq.shm.frames import error_map
 from orbitmq.store.recovery_table import Ending
 
 BEAT_S = 1.0  # the longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have come just before it went to sleep
-
-STATE_RUNNING = 3
-STATE_STOPPING = 4
-STATE_FAILED = 6
 
 
 class Supervisor:
@@ -99,7 +96,7 @@ class Supervisor:
         if self._owner >= 0:
             self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner_death)
         lib.supervisor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
-        tree.set_state(PAGE_SUPERVISOR, STATE_RUNNING)
+        tree.set_state(PAGE_SUPERVISOR, ActorState.RUNNING)
         # What exists now is shared with every child for ever: the collector must not touch it, or pages would be
         # copied.
         gc.collect()
@@ -118,7 +115,7 @@ class Supervisor:
         if self._broken is not None:
             raise self._broken
         if not self._stopping():
-            lib.control_set_tree_state(tree.control, TREE_RUNNING)
+            lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
             assert self._ground is not None
             self._say({"ready": self._ground.describe()})
             self._close_ready()
@@ -146,7 +143,7 @@ class Supervisor:
         try:
             live(spec.start(tree), spec.page, stopping, self._news.tell_running)
         except OrbitError as error:
-            tree.set_state(spec.page, STATE_FAILED, error.values.get("errno") or 0)
+            tree.set_state(spec.page, ActorState.FAILED, error.values.get("errno") or 0)
             self._news.tell_failed(error)
             print(f"orbitmq: {spec.id}: {error}", file=sys.stderr, flush=True)
             return 1
@@ -209,7 +206,7 @@ class Supervisor:
         self._selector.unregister(child.pidfd)
         pid, started = child.pid, child.running
         how = child.reaped()
-        lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, STATE_FAILED, 0)
+        lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
         if self._stopping():
             return
         failure, child.failure = child.failure, None
@@ -218,7 +215,7 @@ class Supervisor:
             self._broken = failure
             return
         if child.too_many(time.monotonic(), self.settings.restarts, self.settings.restart_period_s):
-            why = f"{child.reason or how}"
+            why = child.reason or how
             self._broken = BrokerBroken(
                 f"the {child.spec.id} died {len(child.deaths)} times within {self.settings.restart_period_s:g} s, last: {why}",
                 hint="see the broker's error output; the next start recovers the store",
@@ -234,8 +231,8 @@ class Supervisor:
 
     def _stop_all(self, tree: Tree) -> bool:
         """Stops the actors in reverse order; True when each of them drained and ended by itself."""
-        lib.control_set_tree_state(tree.control, TREE_STOPPING)
-        tree.set_state(PAGE_SUPERVISOR, STATE_STOPPING)
+        lib.control_set_tree_state(tree.control, lib.TREE_STOPPING)
+        tree.set_state(PAGE_SUPERVISOR, ActorState.STOPPING)
         clean = True
         for child in reversed(self._children):
             deadline = time.monotonic() + self.settings.stop_grace_s
@@ -247,7 +244,7 @@ class Supervisor:
                 self._kill(child)
                 clean = False
             clean = clean and child.ended_well
-        lib.control_set_tree_state(tree.control, TREE_STOPPED)
+        lib.control_set_tree_state(tree.control, lib.TREE_STOPPED)
         return clean
 
     def _kill(self, child: Child) -> None:

@@ -11,12 +11,6 @@ from typing import Any
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.native._core import ffi, lib
 
-# native/control.h, enum tree_state
-TREE_STARTING = 1
-TREE_RUNNING = 2
-TREE_STOPPING = 3
-TREE_STOPPED = 4
-
 
 @dataclass(slots=True)
 class Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.actors.actor import RUN_FAILED, RUN_NEED, CoreActor
+from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.spec import PAGE_WRITER
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import lib
@@ -22,9 +22,9 @@ class Writer(CoreActor):
         # Until reput has caught up with the predecessor's log nobody knows the queues' next offsets; it may take longer
         # than one call, so orders are looked at in between.
         result = lib.writer_take_over(self.handle, limit_ms)
-        if result == RUN_FAILED:
+        if result == lib.RUN_FAILED:
             self.fail()
-        self._owns_log = result == RUN_NEED
+        self._owns_log = result == lib.RUN_NEED
 
     def step(self) -> int:
         # A writer that was stopped before it had taken over leaves everything to the next one.

@@ -56,7 +56,7 @@ class Attachment:
 
     def alive(self) -> bool:
         """True while the supervisor runs and has not been told to stop."""
-        if self.supervisor_fd < 0 or lib.control_tree_state(self.control) >= 3:
+        if self.supervisor_fd < 0 or lib.control_tree_state(self.control) >= lib.TREE_STOPPING:
             return False
         poll = select.poll()
         poll.register(self.supervisor_fd, select.POLLIN)

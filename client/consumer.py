@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 from orbitmq.client.session import SessionHandle, SessionOpener
 from orbitmq.client.subscription import QUEUES_MAX, QueueKey, look_up, tag_list, topic_names
 from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
+from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 CAPACITY = 1024  # queues that a session has room for unless its topics have more
 REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of its topics
 FOREVER_NS = (1 << 64) - 1
-
-# enum waiter_result, native/waiter.h
-_NEWS, _TIMEOUT, _SIGNAL, _REBALANCE, _GONE, _RECHECK, _INTERRUPTED = range(7)
 
 _Batch = TypeVar("_Batch", bound=Sized)
 _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
@@ -350,22 +348,22 @@ class Consumer:
         """True when there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None else min(FOREVER_NS, int(timeout * 1e9))
         # A close that found no session to interrupt is seen here, and one that comes later interrupts.
-        result = _INTERRUPTED if self._closing else self._waiter.wait(self._reader, timeout_ns)
-        if result == _TIMEOUT:
+        result = lib.WAITER_INTERRUPTED if self._closing else self._waiter.wait(self._reader, timeout_ns)
+        if result == lib.WAITER_TIMEOUT:
             # A look without a wait has not asked yet whether anybody is there to send something.
             if timeout_ns == 0 and self._waiter.gone():
-                result = _GONE
+                result = lib.WAITER_GONE
             else:
                 return False
-        if result == _GONE:
+        if result == lib.WAITER_GONE:
             self._stale = True
             name = self._opener.name
             raise BrokerStopped(f"could not wait for messages: the broker {name!r} stopped", broker=name)
         if self._closing:
             raise Closed("could not wait for messages: the consumer was closed")
-        if result == _REBALANCE:
+        if result == lib.WAITER_REBALANCE:
             self._rebalance()
-        elif result == _RECHECK and self._group is None:
+        elif result == lib.WAITER_RECHECK and self._group is None:
             self._refresh()
         return True
 

@@ -12,8 +12,12 @@ from orbitmq.client.topic_table import TopicTable
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
 
-ACTORS_MAX = 32
-TREE_STATES = {1: "starting", 2: "running", 3: "stopping", 4: "stopped"}
+TREE_STATES = {
+    lib.TREE_STARTING: "starting",
+    lib.TREE_RUNNING: "running",
+    lib.TREE_STOPPING: "stopping",
+    lib.TREE_STOPPED: "stopped",
+}
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -162,7 +166,7 @@ def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
     """Every process of the tree that has ever lived, in the order of their pages."""
     now_ms = int(lib.clock_ms())
     found = []
-    for index in range(ACTORS_MAX):
+    for index in range(lib.ACTORS_MAX):
         page = ActorPage(lib.control_actor(attachment.control, index))
         seen = page.read()
         if not seen.epoch:

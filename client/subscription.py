@@ -9,7 +9,6 @@ from orbitmq.errors import NoPermission, SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 
 PERM_READ = 4
-TOPIC_NONE = 0xFFFFFFFF
 QUEUES_MAX = 16384  # of one session
 
 QueueKey = tuple[str, int]
@@ -31,7 +30,7 @@ def look_up(topics_address: int, name: str) -> SubscribedTopic:
     encoded = name.encode()
     index = lib.topics_find(topics, encoded, len(encoded))
     seen = ffi.new("struct topic_seen *")
-    if index == TOPIC_NONE or not lib.topic_see(topics, index, seen):
+    if index == lib.TOPIC_NONE or not lib.topic_see(topics, index, seen):
         hint = f"create it: orbitmq topic create {name}"
         raise UnknownTopic(f"could not consume topic {name!r}: it does not exist", hint=hint, topic=name)
     if not seen.perm & PERM_READ:

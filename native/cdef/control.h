@@ -15,6 +15,16 @@ struct positions_seen {
     uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
     uint32_t wrote_error, flushed_error, reput_error, allocated_error;
 };
+#define SESSIONS_MAX ...
+#define LANES_MAX ...
+#define GROUPS_MAX ...
+#define ACTORS_MAX ...
+enum tree_state { TREE_STARTING, TREE_RUNNING, TREE_STOPPING, TREE_STOPPED, ... };
+enum session_state { SESSION_FREE, SESSION_READY, SESSION_CLOSING, SESSION_DRAINED, SESSION_FAULTY, ... };
+enum actor_index {
+    ACTOR_SUPERVISOR, ACTOR_REPUT, ACTOR_WRITER, ACTOR_FLUSH, ACTOR_NOTIFIER, ACTOR_COORDINATOR, ACTOR_ALLOCATOR,
+    ACTOR_HANDLER, ...
+};
 struct control { ...; };
 struct wake { ...; };
 struct lane { ...; };

@@ -1,3 +1,7 @@
+#define TOPIC_NONE ...
+#define TOPIC_NAME_MAX ...
+enum topic_name_fault { TOPIC_NAME_GOOD, TOPIC_NAME_EMPTY, TOPIC_NAME_LONG, TOPIC_NAME_CHARACTER, ... };
+enum topics_add_result { TOPICS_ADDED, TOPICS_FULL, TOPICS_QUEUES_FULL, TOPICS_EXISTS, ... };
 struct topics;
 struct topic_seen {
     uint32_t first_slot, slot_capacity, queues, perm, name_size;

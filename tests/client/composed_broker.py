@@ -13,8 +13,6 @@ from orbitmq.errors import Fenced
 from orbitmq.native._core import ffi, lib
 from tests.native.composed_store import ComposedStore
 
-SUPERVISOR_DEAD = 4  # TREE_STOPPED
-
 
 class ComposedBroker(ComposedStore):
     """See client/consumer.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
@@ -25,7 +23,7 @@ class ComposedBroker(ComposedStore):
         super().__init__(root, **sizes)
         self.wake = self._segment("struct wake *", ffi.sizeof("struct wake"))
         lib.wake_init(self.wake, 1)
-        lib.control_set_tree_state(self.control, 2)
+        lib.control_set_tree_state(self.control, lib.TREE_RUNNING)
         self.sessions: dict[int, tuple[Any, Any]] = {}  # by slot: memory, shape
         self.opened = 0
         self.closed: list[int] = []
@@ -119,7 +117,7 @@ class ComposedBroker(ComposedStore):
             lib.session_ring(memory)
 
     def stop(self) -> None:
-        lib.control_set_tree_state(self.control, SUPERVISOR_DEAD)
+        lib.control_set_tree_state(self.control, lib.TREE_STOPPED)
 
 
 def address(pointer: Any) -> int:

@@ -303,7 +303,7 @@ def test_the_broker_stops_in_the_middle(broker: ComposedBroker) -> None:
     assert len(consumer.poll_batch(10)) == 3
     with pytest.raises(BrokerStopped):
         consumer.poll(0)
-    lib.control_set_tree_state(broker.control, 2)
+    lib.control_set_tree_state(broker.control, lib.TREE_RUNNING)
     assert consumer.poll(0) is None  # attached anew
     assert consumer.position() == {("t", 0): 3}
     assert broker.opened == 2

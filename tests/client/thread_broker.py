@@ -22,9 +22,6 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, parse
 
 FILE_SIZE = 64 << 20
-TREE_RUNNING, TREE_STOPPING = 2, 3
-PAGE_WRITER, PAGE_FLUSH, PAGE_HANDLER = 2, 3, 8
-RUN_FAILED, RUN_NEED = 2, 3
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 READY, CLOSING = 1, 2
 
@@ -58,7 +55,7 @@ class ThreadBroker:
         lib.topics_init(self.topics, 64, 1024, generation)
         lib.lane_init(self.lane, 8 << 20, generation)
         lib.control_recovered(self.control, 0, 0, 0, 0, FILE_SIZE, 0)
-        lib.control_set_tree_state(self.control, TREE_RUNNING)
+        lib.control_set_tree_state(self.control, lib.TREE_RUNNING)
         self._life, self._death = os.pipe()
         self._sessions: list[tuple[int, int]] = []
         self.sessions_opened = 0
@@ -69,15 +66,15 @@ class ThreadBroker:
         self._threads: list[threading.Thread] = []
         lanes = ffi.new("void *[]", [self.lane])
         self._keep.append(lanes)
-        writer_tree = lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, PAGE_WRITER)
+        writer_tree = lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_WRITER)
         writer = lib.writer_open(writer_tree)
-        while lib.writer_take_over(writer, 10) != RUN_NEED:
+        while lib.writer_take_over(writer, 10) != lib.RUN_NEED:
             pass
-        handler = lib.handler_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, PAGE_HANDLER), 0)
+        handler = lib.handler_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_HANDLER), 0)
         self._start(lambda: lib.handler_run(handler, 20), pausable=True)
         self._start(lambda: lib.writer_run(writer, 20))
         if flush:
-            service = lib.flush_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, PAGE_FLUSH))
+            service = lib.flush_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_FLUSH))
             self._start(lambda: lib.flush_run(service, 20))
 
     def _map(self, size: int, kind: str, descriptor: int = -1) -> Any:
@@ -92,9 +89,9 @@ class ThreadBroker:
                     self._stalled.set()
                     self._run.wait()
                 result = step()
-                if result == RUN_FAILED:
+                if result == lib.RUN_FAILED:
                     raise RuntimeError("a stage of the broker failed")
-                if result == RUN_NEED:
+                if result == lib.RUN_NEED:
                     self._next_file()
 
         self._threads.append(threading.Thread(target=run, daemon=True))
@@ -167,7 +164,7 @@ class ThreadBroker:
 
     def begin_to_stop(self) -> None:
         """What the supervisor says first when it is told to stop; the stages go on."""
-        lib.control_set_tree_state(self.control, TREE_STOPPING)
+        lib.control_set_tree_state(self.control, lib.TREE_STOPPING)
 
     def kill(self) -> None:
         """As clients see it, the supervisor is dead from now on."""

@@ -19,7 +19,6 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, check
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
-RUN_NEED = 3
 SQ_SEND = 1
 SEND_FLUSH = 1
 FRAME = struct.Struct("=IIIIQ")
@@ -130,7 +129,7 @@ class Pipeline:
     def writer(self) -> Any:
         """A writer that has taken over."""
         writer = lib.writer_open(self.tree(2))
-        assert lib.writer_take_over(writer, 1000) == RUN_NEED
+        assert lib.writer_take_over(writer, 1000) == lib.RUN_NEED
         return writer
 
     def session(self, slot: int = 0, window: int = 64, sq_capacity: int = 1 << 20, epoch: int = 1) -> Session:

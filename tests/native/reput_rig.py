@@ -19,7 +19,6 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.index_file import IndexFile
 from orbitmq.store.index_headers import index_files
 
-ACTOR_REPUT = 1
 TOPIC_CAPACITY = 256
 QUEUE_CAPACITY = 2048
 LOG_FILE = 1 << 16
@@ -236,7 +235,7 @@ class Reput:
     """One life of reput, in this process."""
 
     def __init__(self, rig: Rig) -> None:
-        self.tree = lib.tree_attach(rig.control, rig.topics, rig.wake, ffi.NULL, 0, ACTOR_REPUT)
+        self.tree = lib.tree_attach(rig.control, rig.topics, rig.wake, ffi.NULL, 0, lib.ACTOR_REPUT)
         self.handle = lib.reput_open(self.tree)
         assert self.handle != ffi.NULL, ffi.errno
 

@@ -10,7 +10,6 @@ from pipeline import run
 from orbitmq.native._core import ffi, lib
 
 ALLOCATOR = 6
-RUN_TIME = 0
 
 
 def test_pages_are_made_ready_once(tmp_path: Path) -> None:
@@ -32,9 +31,9 @@ def test_it_asks_for_the_next_file(tmp_path: Path) -> None:
     """Goal: one file beyond the one being written is always wanted; with it there is nothing to ask for."""
     with p.pipeline(tmp_path, files=1) as tree:
         allocator = lib.allocator_open(tree.tree(ALLOCATOR))
-        assert lib.allocator_run(allocator, 1) == p.RUN_NEED
+        assert lib.allocator_run(allocator, 1) == lib.RUN_NEED
         tree.allocate()
-        assert lib.allocator_run(allocator, 1) == RUN_TIME
+        assert lib.allocator_run(allocator, 1) == lib.RUN_TIME
         seen = ffi.new("struct positions_seen *")
         lib.control_positions(tree.control, seen)
         assert seen.allocated == 2 * tree.file_size

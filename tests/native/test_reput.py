@@ -23,7 +23,6 @@ from orbitmq.store.index_headers import index_files
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.reput_commit import ReputCommit
 
-RUN_TIME, RUN_FAILED, RUN_NEED = 0, 2, 3
 EBADMSG, ENOSPC = 74, 28
 TOPICS = ["orders", "%RETRY%billing", "t" * 127, "a-b_c|d"]
 
@@ -161,11 +160,11 @@ def test_unknown_topic(tmp_path: Path) -> None:
     model.save(tmp_path)
     rig = Rig(tmp_path, model, ["orders"])
     reput = rig.open()
-    assert lib.reput_run(reput.handle, 1000) == RUN_NEED
+    assert lib.reput_run(reput.handle, 1000) == lib.RUN_NEED
     assert reput.missing() == ("late", 4)
     assert rig.position() == model.boundaries[1]
     rig.add_topic("late", 4)
-    assert lib.reput_run(reput.handle, 1) == RUN_TIME
+    assert lib.reput_run(reput.handle, 1) == lib.RUN_TIME
     rig.check()
     reput.close()
 
@@ -187,10 +186,10 @@ def test_a_bad_record_stops_it(tmp_path: Path, at: str) -> None:
     model.save(tmp_path)
     rig = Rig(tmp_path, model, TOPICS)
     reput = rig.open()
-    assert lib.reput_run(reput.handle, 1000) == RUN_FAILED
+    assert lib.reput_run(reput.handle, 1000) == lib.RUN_FAILED
     assert rig.position() == bad
     assert rig.positions().reput_error == EBADMSG
-    assert lib.reput_run(reput.handle, 1000) == RUN_FAILED
+    assert lib.reput_run(reput.handle, 1000) == lib.RUN_FAILED
     reput.close()
 
 
