@@ -104,11 +104,15 @@ class _Recovery:
         # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
         beyond = [header for header in whole_index if not header.empty and header.end_offset >= scan.end]
         beyond_reput = self.reput is not None and self.reput.indexed > scan.end
-        if beyond or beyond_reput:
-            whole_index = [] if beyond_reput else [header for header in whole_index if header not in beyond]
+        lost = self._lost_index()
+        if beyond or beyond_reput or lost is not None:
+            # Files later than one that is gone are another program's, which may have left records out.
+            kept = [header for header in whole_index if header not in beyond and (lost is None or header.path.name < lost)]
+            whole_index = [] if beyond_reput else kept
             reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
         removed = [header for header in self.index if header not in whole_index]
-        self._remove_index(removed, keep_commit=how in (Ending.STOPPED, Ending.KILLED) and not removed)
+        keep_commit = how in (Ending.STOPPED, Ending.KILLED) and not removed and lost is None
+        self._remove_index(removed, keep_commit=keep_commit)
         self._cut_queues(scan.end, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
         store_ms = self._last_store_ms(scan)
         self._record(scan.end, floor, store_ms)
@@ -182,6 +186,11 @@ class _Recovery:
             or header.end_ms > self.checkpoint.index_ms
             or (header is self.index[-1] and header.next_entry < whole)
         ]
+
+    def _lost_index(self) -> str | None:
+        """Name of the index file that reput wrote last, when it is not there. Retention never takes the newest one."""
+        name = self.reput.index_file if self.reput is not None else None
+        return name if name is not None and all(header.path.name != name for header in self.index) else None
 
     def _scan(self, start: int) -> LogScan:
         """Scans from `start`; again from the beginning of its file if nothing good is there, as an anchor may be

@@ -82,10 +82,11 @@ class Plan:
 
 
 PLANS: dict[Ending, Plan] = {
-    # Nothing can be behind the recorded end but what another program wrote since, which is whole.
-    Ending.STOPPED: Plan((Anchor.WROTE,), (Anchor.REPUT,), True),
+    # Nothing can be behind the recorded end but what another program wrote since, which is whole. The queues have what reput
+    # had committed, unless somebody removed them to have them made anew, as with RocketMQ.
+    Ending.STOPPED: Plan((Anchor.WROTE,), (Anchor.REPUT, Anchor.QUEUES), True),
     # Everything written is in the page cache; only the record at the end may be half a record.
-    Ending.KILLED: Plan((Anchor.FLUSHED,), (Anchor.REPUT,), True),
+    Ending.KILLED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.QUEUES), True),
     # Queues are on disk up to the checkpoint; what was written later may have holes.
     Ending.POWER_CUT: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.INDEX), False),
     # RocketMQ's own rules, for what RocketMQ has written.

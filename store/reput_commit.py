@@ -14,10 +14,11 @@ SIZE = 4096
 @dataclass(frozen=True, slots=True)
 class ReputCommit:
     """position: everything in the log below it is in the queues and the index. indexed: keys of records below it are in the
-    index; at or above position. Physical offsets."""
+    index; at or above position. Physical offsets. index_file: name of the newest index file; None when there was none."""
 
     position: int
     indexed: int
+    index_file: str | None = None
 
     @classmethod
     def load(cls, layout: StoreLayout) -> ReputCommit | None:
@@ -29,4 +30,5 @@ class ReputCommit:
         commit = ffi.new("struct index_commit *")
         if len(content) != SIZE or not lib.index_commit_load(content, commit):
             return None
-        return cls(commit.position, max(commit.position, commit.indexed))
+        name = f"{int(commit.name):017d}" if commit.name else None
+        return cls(commit.position, max(commit.position, commit.indexed), name)

@@ -45,12 +45,12 @@ def log(tmp_path: Path) -> LogBuilder:
     return LogBuilder(layout)
 
 
-def set_reput(log: LogBuilder, position: int | None) -> None:
+def set_reput(log: LogBuilder, position: int | None, index_file: str = "0") -> None:
     """reput's commit file with one commit, or none."""
     if position is None:
         log.layout.reput.unlink(missing_ok=True)
         return
-    slot = struct.pack(">QQQQ40x", 1, position, position, 0)
+    slot = struct.pack(">QQQQ40x", 1, position, position, int(index_file))
     content = b"OMQREPUT".ljust(192, b"\0") + slot + struct.pack(">I", zlib.crc32(slot))
     log.layout.reput.write_bytes(content.ljust(4096, b"\0"))
 
@@ -322,6 +322,41 @@ def test_an_index_ahead_of_a_cut_is_built_anew(log: LogBuilder) -> None:
     assert report.removed_index_files and not log.layout.reput.exists()
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_queues_that_were_removed_are_made_anew(log: LogBuilder, clean: bool) -> None:
+    """As with RocketMQ, removing consumequeue/ has it made anew; offsets that were used are not used again."""
+    log.fill(3 * FILE_SIZE)
+    record = Positions(log.layout)
+    if clean:
+        record.record_stop(log.end, 1)
+    else:
+        record.record(log.end, 1)
+        abort.create(log.layout)
+    set_reput(log, log.end)
+    report = run(log.layout)
+    assert report.ending is (Ending.STOPPED if clean else Ending.KILLED)
+    assert (report.reput, report.scanned_from, report.end) == (0, 0, log.end)
+    assert {(state.topic, state.queue): state.next_offset for state in report.queues} == dict(log.next_offsets)
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_an_index_file_that_was_removed_is_made_anew(log: LogBuilder, foreign: bool) -> None:
+    """The file of reput's commit is gone: a RocketMQ broker recovered the store and made another, or somebody removed it.
+    What is older stays, what is later may have gaps and goes."""
+    log.fill(3 * FILE_SIZE)
+    index_queues(log)
+    Positions(log.layout).record_stop(log.end, 1)
+    set_reput(log, log.end, "20240101000000001")
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[9])
+    if foreign:
+        write_index(log.layout, "20240101000000002", log.written[30], log.written[-1])
+    report = run(log.layout)
+    assert (report.ending, report.end, report.reput) == (Ending.STOPPED, log.end, log.written[10].offset)
+    assert report.removed_index_files == (("20240101000000002",) if foreign else ())
+    assert not log.layout.reput.exists()
+    assert report.scanned_from == log.end, "keys are found again by reput, not by reading the log twice"
+
+
 def test_queues_and_groups_follow_the_cut(log: LogBuilder) -> None:
     """Units, whole files of units, and group offsets beyond the end go; offsets of unknown queues stay."""
     log.fill(FILE_SIZE // 2, queues=2)
@@ -371,6 +406,7 @@ def test_old_messages_that_were_removed(log: LogBuilder) -> None:
 
 def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder) -> None:
     log.fill(FILE_SIZE + 5000)
+    index_queues(log)
     abort.create(log.layout)
     Positions(log.layout).record(log.written[-3].offset + 7, 1)
     set_reput(log, log.end)
