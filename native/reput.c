@@ -11,6 +11,7 @@
  */
 #include "reput.h"
 #include "consume_queue.h"
+#include "delay.h"
 #include "index_log.h"
 #include "log_map.h"
 #include "pace.h"
@@ -221,6 +222,18 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
     return 0;
 }
 
+/* What a record's unit has behind place and size. */
+static int64_t unit_code(const struct record_view *view, const struct known_properties *known)
+{
+    if (__builtin_expect(delay_is_topic(view->topic), 0)) {
+        const struct slice level = properties_get(view->properties.data, view->properties.size, "DELAY", 5);
+        const uint64_t due_ms = delay_due_ms(level, view->store_ms);
+        if (due_ms)
+            return (int64_t)due_ms;
+    }
+    return tags_code(known->tags);
+}
+
 /* Everything that may fail comes before anything that must not be done twice. */
 static int index_record(struct reput *reput, const struct record_view *view)
 {
@@ -243,7 +256,7 @@ static int index_record(struct reput *reput, const struct record_view *view)
     }
     const bool dispatched = transaction == 0 || transaction == 0x8; /* no transaction, or its commit */
     if (dispatched) {
-        const int error = put_unit(reput, topic, view, tags_code(known.tags));
+        const int error = put_unit(reput, topic, view, unit_code(view, &known));
         if (error)
             return error;
     }

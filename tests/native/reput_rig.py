@@ -50,6 +50,8 @@ class Message:
     unique_key: str | None = None
     transaction: int = 0
     body: bytes = b"body"
+    delay: str | None = None
+    due_ms: int | None = None  # after it was stored; what its unit has instead of the tag's hash
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class Model:
 
     def append(self, message: Message) -> None:
         names = [("TAGS", message.tag), ("KEYS", " ".join(message.keys) or None), ("UNIQ_KEY", message.unique_key)]
+        names.append(("DELAY", message.delay))
         properties = "\x02".join(f"{name}\x01{value}" for name, value in names if value is not None).encode()
         topic = message.topic.encode()
         size = 91 + len(message.body) + len(topic) + len(properties)
@@ -93,6 +96,8 @@ class Model:
         )
         if in_queue:
             code = java_hash(message.tag) if message.tag else 0
+            if message.due_ms is not None:
+                code = self.store_ms + message.due_ms
             self.first_offset.setdefault(queue, offset)
             self.units[queue].append(struct.pack(">QIq", self.end, size, code))
             self.stored_ms[queue].append(self.store_ms)

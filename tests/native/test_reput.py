@@ -134,6 +134,25 @@ def test_a_queue_that_goes_on_from_an_earlier_life(tmp_path: Path) -> None:
     reput.close()
 
 
+def test_delayed_messages_have_their_time_in_the_queue(tmp_path: Path) -> None:
+    """RocketMQ delivers from SCHEDULE_TOPIC_XXXX what is due by its unit; anything else there would be due at once."""
+    seconds = [1, 5, 10, 30, *(60 * minutes for minutes in range(1, 11)), 1200, 1800, 3600, 7200]
+    levels = {str(number): due for number, due in enumerate(seconds, 1)}
+    levels |= {"019": 7200, "4294967297": 7200, "00000000002": 5}
+    model = Model()
+    for level, due in levels.items():
+        model.append(Message("SCHEDULE_TOPIC_XXXX", 3, tag="a", delay=level, due_ms=1000 * due))
+    for level in ("0", "-1", "1x", None):
+        model.append(Message("SCHEDULE_TOPIC_XXXX", 3, tag="a", delay=level))
+    model.append(Message("orders", 0, tag="a", delay="3"))
+    model.save(tmp_path)
+    rig = Rig(tmp_path, model, ["SCHEDULE_TOPIC_XXXX", "orders"])
+    reput = rig.open()
+    reput.run_until(model.end)
+    rig.check()
+    reput.close()
+
+
 def test_a_full_queue_file_is_dated_for_rocketmq(tmp_path: Path) -> None:
     """RocketMQ looks for a time in the first file whose date is at or after it, so a full file's date lies between its last
     message and the next one's, also when the files are made long after the messages."""

@@ -1,0 +1,22 @@
+/* Delayed messages as RocketMQ keeps them: a message with the property DELAY, a level from 1 on, waits in the topic
+ * SCHEDULE_TOPIC_XXXX, and its ConsumeQueue unit has, in the place of the tags code, the time when it is due.
+ * Source: RocketMQ 4.9 ScheduleMessageService, CommitLog; see docs/formats/consumequeue.md.
+ */
+#ifndef ORBITMQ_DELAY_H
+#define ORBITMQ_DELAY_H
+
+#include "properties.h"
+
+#define DELAY_TOPIC "SCHEDULE_TOPIC_XXXX"
+#define DELAY_LEVELS 18u
+
+static inline bool delay_is_topic(struct slice topic)
+{
+    return topic.size == sizeof DELAY_TOPIC - 1 && __builtin_memcmp(topic.data, DELAY_TOPIC, sizeof DELAY_TOPIC - 1) == 0;
+}
+
+/* When a message of this DELAY property that was stored at store_ms is due, ms; 0 when it names no level. Levels above the last
+ * one count as that. */
+uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
+
+#endif
