@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judge import Judge
+from ours import until
 
 import orbitmq
 from orbitmq.client.message import Message
@@ -59,6 +61,11 @@ def random_letters(rng: random.Random, topic: str, count: int, queues: int, *, e
         )
 
 
+def of(letters: Iterable[Letter], topic: str) -> list[Letter]:
+    """Those of one topic."""
+    return [letter for letter in letters if letter.topic == topic]
+
+
 def of_orbitmq(message: Message) -> Letter:
     """A message as OrbitMQ's client sees it."""
     own = tuple(sorted((name, value) for name, value in message.properties.items() if name not in SYSTEM))
@@ -93,39 +100,22 @@ def of_rocketmq(shown: dict[str, Any]) -> Letter:
     )
 
 
-def send_to_orbitmq(rng: random.Random, broker: orbitmq.Client, letters: Iterable[Letter]) -> list[Letter]:
-    """Sends each letter, some in batches; returns them with their places."""
+def send_to_orbitmq(rng: random.Random, broker: orbitmq.Client, letters: Iterable[Letter], sent: list[Letter]) -> None:
+    """Sends each letter, some in batches; adds them to `sent`, with their places, as they are acknowledged."""
     producer = broker.producer(message_max=60_000)
-    waiting, sent = list(letters), []
-    while waiting:
-        batch, waiting = waiting[: (size := rng.choice((1, 1, 1, 20, 100)))], waiting[size:]
+    waiting = iter(letters)
+    while batch := list(itertools.islice(waiting, rng.choice((1, 1, 1, 20, 100)))):
+        one = batch[0]
         if len(batch) == 1:
-            one = batch[0]
-            receipts = [
-                producer.send(
-                    one.topic,
-                    one.body,
-                    tags=one.tags,
-                    keys=one.keys,
-                    properties=dict(one.properties),
-                    flag=one.flag,
-                    queue=one.queue,
-                )
-            ]
+            extras: dict[str, Any] = {"properties": dict(one.properties), "flag": one.flag, "queue": one.queue}
+            receipts = [producer.send(one.topic, one.body, tags=one.tags, keys=one.keys, **extras)]
         else:  # a batch has one queue, and neither properties nor flags
-            batch = [replace(letter, properties=(), flag=0, queue=batch[0].queue) for letter in batch]
-            receipts = list(
-                producer.send_batch(
-                    batch[0].topic,
-                    [letter.body for letter in batch],
-                    tags=[letter.tags for letter in batch],
-                    keys=[letter.keys for letter in batch],
-                    queue=batch[0].queue,
-                )
-            )
+            batch = [replace(letter, properties=(), flag=0, queue=one.queue) for letter in batch]
+            tags, keys = [letter.tags for letter in batch], [letter.keys for letter in batch]
+            bodies = [letter.body for letter in batch]
+            receipts = list(producer.send_batch(one.topic, bodies, tags=tags, keys=keys, queue=one.queue))
         sent += [_placed(letter, receipt) for letter, receipt in zip(batch, receipts, strict=True)]
     producer.close()
-    return sent
 
 
 def _placed(letter: Letter, receipt: Receipt) -> Letter:
@@ -133,17 +123,16 @@ def _placed(letter: Letter, receipt: Receipt) -> Letter:
     return replace(letter, offset=receipt.offset, id=receipt.id)
 
 
-def send_to_rocketmq(rng: random.Random, judge: Judge, letters: Iterable[Letter]) -> list[Letter]:
-    """Sends each letter with RocketMQ's client, some in batches; returns them with their places."""
-    batches = _batches_of_a_queue(rng, list(letters))
-    sent = [letter for batch in batches for letter in batch]
-    topic = sent[0].topic
-    receipts = judge.ask("send", topic=topic, batches=[[_for_judge(letter) for letter in batch] for batch in batches])
-    placed = []
-    for letter, (queue, offset, message_id) in zip(sent, receipts, strict=True):
-        assert letter.queue == queue
-        placed.append(replace(letter, offset=offset, id=message_id))
-    return placed
+def send_to_rocketmq(rng: random.Random, judge: Judge, letters: Iterable[Letter], sent: list[Letter]) -> None:
+    """Sends letters of one topic with RocketMQ's client, some in batches; adds them to `sent`, with their places, as they are
+    acknowledged."""
+    waiting = iter(letters)
+    while part := list(itertools.islice(waiting, 200)):
+        batches = _batches_of_a_queue(rng, part)
+        receipts = judge.ask("send", topic=part[0].topic, batches=[list(map(_for_judge, batch)) for batch in batches])
+        for letter, (queue, offset, message_id) in zip(itertools.chain(*batches), receipts, strict=True):
+            assert letter.queue == queue
+            sent.append(replace(letter, offset=offset, id=message_id))
 
 
 def _batches_of_a_queue(rng: random.Random, waiting: list[Letter]) -> list[list[Letter]]:
@@ -158,7 +147,19 @@ def _batches_of_a_queue(rng: random.Random, waiting: list[Letter]) -> list[list[
     return batches
 
 
+def send_specials(judge: Judge, rng: random.Random) -> None:
+    """Messages that RocketMQ stores in topics of its own first: transactions, of which 20 end in the topic `orders`, and
+    delays, longer than any test."""
+    letters = [_for_judge(letter) for letter in random_letters(rng, "orders", 40, 4, empty=False, prefix="special")]
+    before = sum(end for _, end in judge.bounds("orders").values())
+    judge.ask("transact", topic="orders", letters=letters[:20], commit=True)
+    judge.ask("transact", topic="orders", letters=letters[20:30], commit=False)
+    until(lambda: sum(end for _, end in judge.bounds("orders").values()) == before + 20, "the transactions")
+    judge.ask("send", topic="orders", batches=[[{**letter, "delay": 14 + n % 5}] for n, letter in enumerate(letters[30:])])
+
+
 def _for_judge(letter: Letter) -> dict[str, Any]:
+    """The letter as the judge takes it."""
     return {
         "queue": letter.queue,
         "body": base64.b64encode(letter.body).decode(),

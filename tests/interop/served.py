@@ -82,7 +82,15 @@ def assert_same(found: Iterable[Letter], sent: Iterable[Letter], what: str = "in
     wanted = sorted(sent, key=lambda letter: letter.place)
     assert [letter.place for letter in places] == [letter.place for letter in wanted], what
     for one, other in zip(places, wanted, strict=True):
-        assert one == other, what
+        differ = [name for name in Letter.__slots__ if name != "stored_ms" and getattr(one, name) != getattr(other, name)]
+        assert not differ, f"{what}: {[(name, getattr(one, name), getattr(other, name)) for name in differ]}"
+
+
+def assert_among(sent: Iterable[Letter], found: Iterable[Letter]) -> None:
+    """As assert_same, where others may have been found as well."""
+    wanted = list(sent)
+    places = {letter.place for letter in wanted}
+    assert_same((letter for letter in found if letter.place in places), wanted)
 
 
 def assert_dense(found: Iterable[Letter]) -> None:

@@ -26,8 +26,11 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.TopicConfig;
@@ -109,6 +112,8 @@ public final class Judge {
                 return view(topic, order.getJSONArray("ids"));
             case "send":
                 return send(topic, order.getJSONArray("batches"));
+            case "transact":
+                return transact(topic, order.getJSONArray("letters"), order.getBooleanValue("commit"));
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"));
             case "committed":
@@ -321,7 +326,37 @@ public final class Judge {
         if (properties != null) {
             properties.forEach((name, value) -> message.putUserProperty(name, (String) value));
         }
+        if (content.containsKey("delay")) {
+            message.setDelayTimeLevel(content.getIntValue("delay"));
+        }
         return message;
+    }
+
+    /** Each in a transaction, which is committed or rolled back. The end of one reaches the broker one-way, later. */
+    private Object transact(String topic, JSONArray letters, boolean commit) throws Exception {
+        TransactionMQProducer sender = new TransactionMQProducer("judge-transactions");
+        sender.setNamesrvAddr(namesAddress);
+        sender.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return commit ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.UNKNOW;
+            }
+        });
+        sender.start();
+        try {
+            for (int i = 0; i < letters.size(); i++) {
+                SendResult result = sender.sendMessageInTransaction(message(topic, letters.getJSONObject(i)), null);
+                require(result.getSendStatus() == SendStatus.SEND_OK, "to send: " + result);
+            }
+        } finally {
+            sender.shutdown();
+        }
+        return null;
     }
 
     // ---- groups
