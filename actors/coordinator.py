@@ -16,20 +16,24 @@ from contextlib import suppress
 from typing import Any
 
 from orbitmq.actors.actor import Actor
+from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.descriptor_store import DescriptorKeeper
+from orbitmq.actors.door import Door
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
 from orbitmq.actors.peer import Peer
+from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.spec import PAGE_COORDINATOR
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
-from orbitmq.shm.frames import error_map, pack
+from orbitmq.shm.frames import error_map
 from orbitmq.store import config
 
+QUESTIONS_A_TURN = 16
 # A handler has no way to call Python, so closing sessions are looked at again after this.
 SETTLE_S = 0.002
 SETTLE_SLOWLY_S = 0.1
@@ -40,6 +44,7 @@ class Coordinator(Actor):
         super().__init__(tree)
         assert tree.listener is not None and tree.keeper is not None
         self._core = tree.attach(PAGE_COORDINATOR)
+        self._page = lib.control_actor(tree.control, PAGE_COORDINATOR)
         self._selector = selectors.DefaultSelector()
         self._wake_on_signals()
         self.topics = TopicRegistry(tree.settings.layout, tree.topics)
@@ -56,16 +61,21 @@ class Coordinator(Actor):
         for session in ending:
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
+        self._busy: set[Peer] = set()  # with questions that must wait for others' turns
+        self._complaints = Complaints()
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
-        self._selector.register(tree.listener, selectors.EVENT_READ, self._accept)
+        self._door = Door(tree.listener, self._selector, tree.settings.connections_per_process)
 
     def run(self, limit_ms: int) -> None:
         lib.tree_beat(self._core)
-        self._serve(min(self._look_again_s, limit_ms / 1000))
+        shut_s = self._door.look()
+        waits = [self._look_again_s, limit_ms / 1000, *([] if shut_s is None else [shut_s])]
+        self._serve(min(waits))
         self._look_again_s = self._settle()
         self._persist()
+        lib.actor_page_add(self._page, lib.COUNT_STEPS, 1)
 
     def step(self) -> int:
         """Questions that have come already."""
@@ -87,51 +97,41 @@ class Coordinator(Actor):
     # ---- the loop
 
     def _serve(self, timeout: float) -> int:
-        ready = self._selector.select(timeout)
+        ready = self._selector.select(0 if self._busy else timeout)
+        busy, self._busy = self._busy, set()
         for key, events in ready:
+            current = self._selector.get_map().get(key.fd)
+            if current is None or current.data is not key.data:
+                continue  # somebody before it in this round was its end
             if isinstance(key.data, Peer):
+                busy.discard(key.data)
                 self._serve_peer(key.data, events)
             else:
                 key.data()
-        return len(ready)
-
-    def _accept(self) -> None:
-        assert self.tree.listener is not None
-        try:
-            sock, _ = self.tree.listener.accept()
-        except OSError:
-            # Nobody is there after all, or no descriptor is left; who waits is let in when another has gone.
-            return
-        sock.setblocking(False)
-        try:
-            peer = Peer(sock)
-        except OrbitError as error:
-            # Whatever it is going to ask, this is the answer.
-            with suppress(OSError):
-                sock.send(pack({"id": 0, **error_map(error)}))
-            sock.close()
-            return
-        self._selector.register(sock, selectors.EVENT_READ, peer)
+        for peer in busy:
+            self._serve_peer(peer, 0)
+        return len(ready) + len(busy)
 
     def _serve_peer(self, peer: Peer, events: int) -> None:
+        """A peer's turn: so many questions and no more, whatever it has sent."""
         try:
             if events & selectors.EVENT_WRITE:
                 peer.flush()
-            if events & selectors.EVENT_READ:
-                questions = peer.receive()
-                if questions is None:
-                    self._drop(peer)
-                    return
-                for question in questions:
-                    self._answer(peer, question)
+            if events & selectors.EVENT_READ and not peer.questions and not peer.receive():
+                self._drop(peer)
+                return
+            for _ in range(QUESTIONS_A_TURN):
+                if peer.waits_to_send or not peer.questions:
+                    break
+                self._answer(peer, peer.questions.popleft())
         except (OrbitError, OSError) as error:
-            # A peer that breaks the protocol, or leaves so many answers unread that the system refuses more, loses its
-            # connection, and nobody else notices.
-            print(f"orbitmq: process {peer.pid}: {error}", file=sys.stderr, flush=True)
+            # A peer that breaks the protocol loses its connection, and nobody else notices.
+            self._complaints.say(f"process {peer.pid}: {error}")
             self._drop(peer)
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.waits_to_send else 0)
-        self._selector.modify(peer.socket, wanted, peer)
+        if peer.questions and not peer.waits_to_send:
+            self._busy.add(peer)
+        self._selector.modify(peer.socket, selectors.EVENT_WRITE if peer.waits_to_send else selectors.EVENT_READ, peer)
 
     def _answer(self, peer: Peer, question: dict[str, Any]) -> None:
         number = question.get("id", 0)
@@ -146,23 +146,21 @@ class Coordinator(Actor):
 
     def _drop(self, peer: Peer) -> None:
         """The end of a connection ends no session: the client may come back, and a fork may hold the socket open."""
-        self._selector.unregister(peer.socket)
-        peer.close()
+        self._door.leave(peer)
 
     # ---- clients' deaths
 
-    def _watch(self, pid: int, pidfd: int) -> None:
-        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._client_died(pid, pidfd))
+    def _watch(self, process: ProcessId, pidfd: int) -> None:
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._client_died(process, pidfd))
 
-    def _forget(self, pid: int) -> None:
-        for key in list(self._selector.get_map().values()):
-            if key.fd == self.sessions.pidfd(pid):
-                self._selector.unregister(key.fileobj)
+    def _forget(self, pidfd: int) -> None:
+        with suppress(KeyError):  # its process has died: nobody watches any more
+            self._selector.unregister(pidfd)
 
-    def _client_died(self, pid: int, pidfd: int) -> None:
+    def _client_died(self, process: ProcessId, pidfd: int) -> None:
         # Readable for ever: once is enough.
         self._selector.unregister(pidfd)
-        self.sessions.client_died(pid)
+        self.sessions.client_died(process)
         self._look_again_s = SETTLE_S
 
     def _session_ended(self, session: Session) -> None:

@@ -13,6 +13,7 @@ takes them all out again.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from orbitmq.errors import Full
 
 MESSAGE_MAX = 4096
 DESCRIPTORS_MAX = 4
+SPARE_DESCRIPTORS = 32  # the supervisor's own, which no session may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class DescriptorStore:
         if not data:
             return False
         question = msgpack.unpackb(data)
-        if flags & socket.MSG_CTRUNC:
-            # This process has no room for all of them: half a session is none.
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if flags & socket.MSG_CTRUNC or max(descriptors, default=0) >= limit - SPARE_DESCRIPTORS:
+            # This process has no room for all of them, and half a session is none; or it would have none left to start an
+            # actor again with, which is the end of the tree.
             while descriptors:
                 os.close(descriptors.pop())
         for descriptor in descriptors:

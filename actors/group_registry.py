@@ -93,7 +93,8 @@ class GroupRegistry:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._free_index())
-        group.members[session.key] = Member(session.key, session.slot, session.epoch, session.pid, wanted, start, capacity)
+        pid = session.process.pid
+        group.members[session.key] = Member(session.key, session.slot, session.epoch, pid, wanted, start, capacity)
         self._rebalance(group)
         return self.assignment(session, name)
 

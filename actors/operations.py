@@ -11,10 +11,12 @@ from typing import Any
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
+from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerError, ProtocolError
+from orbitmq.errors import BrokerError, Full, NoPermission, ProtocolError
 from orbitmq.shm import runtime
 from orbitmq.store.file_system import store_full
 
@@ -33,13 +35,18 @@ class Operations:
         self._offsets = offsets
 
     def perform(self, peer: Peer, question: dict[str, Any]) -> Answer:
-        """Raises: ProtocolError: no such operation, or a field is missing; whatever the operation raises."""
+        """Raises: ProtocolError: no such operation, or a field is missing or cannot be; whatever the operation
+        raises."""
         name = question.get("op")
         operation = _OPERATIONS.get(name) if isinstance(name, str) else None
-        if operation is None:
+        if operation is None or not isinstance(name, str):
             raise ProtocolError(
-                f"cannot do {name!r}, version {runtime.version()} of the broker knows no such operation", operation=name
+                f"cannot do {name!r:.64}, version {runtime.version()} of the broker knows no such operation",
+                operation=f"{name!r:.64}",
             )
+        _check_fields(name, question)
+        if not peer.greeted and operation is not Operations.hello:
+            raise ProtocolError(f"cannot do {name!r} before hello", operation=name)
         try:
             answer = operation(self, peer, question)
         except KeyError as error:
@@ -47,17 +54,26 @@ class Operations:
                 raise
             raise ProtocolError(f"cannot do {name!r}, the field {error} is missing", operation=name) from None
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise Full(
+                    f"cannot do {name!r}, the coordinator has no descriptors left: {error}",
+                    hint="close clients that are not needed, or raise the hard limit of open files (ulimit -Hn) and start the "
+                    "broker again",
+                    limit="descriptors",
+                ) from error
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise store_full(self._tree.settings.layout.root, 4096, f"what {name!r} has to write") from error
         return answer if isinstance(answer, tuple) else (answer, ())
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:
-        if question.get("pid") != peer.pid:
+        """Who the client is, in its own words. The start belongs to it, because its number may be another's by now."""
+        if ProcessId(question["pid"], question["started"]) != peer.process:
             raise BrokerError(
-                f"cannot serve a process that calls itself {question.get('pid')} and is {peer.pid} here",
+                f"cannot serve a process that calls itself {question['pid']} and is {peer.pid} here",
                 hint="connect from the broker's pid namespace, and again after a fork",
             )
+        peer.greeted = True
         settings = self._tree.settings
         return {
             "version": runtime.version(),
@@ -69,13 +85,13 @@ class Operations:
 
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
         sizes = {name: question.get(name, 0) for name in ("window", "sq_capacity", "queue_capacity", "message_max")}
-        session = self._sessions.open(peer.pid, peer.pidfd, **sizes)
+        session, memfd = self._sessions.open(peer.process, peer.pidfd, **sizes)
         shape = session.shape
         names = ("slot", "epoch", "window", "queue_capacity", "sq_capacity", "message_max", "pid")
-        return {name: int(getattr(shape, name)) for name in names}, (session.descriptor,)
+        return {name: int(getattr(shape, name)) for name in names}, (memfd,)
 
     def close_session(self, peer: Peer, question: dict[str, Any]) -> Any:
-        session = self._sessions.get(question["slot"], question["epoch"], peer.pid)
+        session = self._sessions.get(question["slot"], question["epoch"], peer.process)
         if session is not None:
             self._sessions.close(session)
         return None
@@ -88,7 +104,9 @@ class Operations:
         return asdict(topic)
 
     def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """reput's: the log holds a topic that the table does not."""
+        """reput's alone: the log holds a topic that the table does not."""
+        if peer.pid != self._tree.page_pid(PAGE_REPUT):
+            raise NoPermission(f"cannot adopt topics for process {peer.pid}, only the broker's reput may have that done")
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -152,7 +170,7 @@ class Operations:
         return found
 
     def _session(self, peer: Peer, question: dict[str, Any]) -> Session:
-        session = self._sessions.get(question["slot"], question["epoch"], peer.pid)
+        session = self._sessions.get(question["slot"], question["epoch"], peer.process)
         if session is None or not session.consumes:
             raise BrokerError(
                 f"cannot use session {question['slot']} in epoch {question['epoch']}, it is not an open consumer session of "
@@ -165,6 +183,26 @@ def _session_map(session: Session) -> dict[str, Any]:
     shape = session.shape
     names = ("slot", "epoch", "pid", "window", "queue_capacity", "sq_capacity", "message_max")
     return {name: int(getattr(shape, name)) for name in names} | {"closing": session.closing_since > 0}
+
+
+# What fields of this name must be, in whatever question. Names of topics and groups have errors of their own.
+_NUMBERS = ("pid", "started", "slot", "epoch", "perm")
+
+
+def _check_fields(operation: str, question: dict[str, Any]) -> None:
+    """Raises: ProtocolError: a field has a value of another kind than every client of ours sends."""
+    wrong = []
+    for name in _NUMBERS:
+        value = question.get(name, 0)
+        if not isinstance(value, int) or not 0 <= value < 1 << 63:
+            wrong.append(name)
+    if not isinstance(question.get("group"), str | None):
+        wrong.append("group")
+    topics = question.get("topics", [])
+    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+        wrong.append("topics")
+    if wrong:
+        raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
 
 
 _OPERATIONS = {name: value for name, value in vars(Operations).items() if not name.startswith("_") and name != "perform"}

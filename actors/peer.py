@@ -1,5 +1,9 @@
-"""One connection to the control socket, as the coordinator sees it: who it is, what has come in, what has not gone
-out yet."""
+"""One connection to the control socket, as the coordinator sees it: who it is, what it has asked, what has not gone
+out yet.
+
+A peer gets as much as it reads: while an answer waits to be sent, nothing more is read from it or answered, so that it
+can hold no memory but one answer and one question's worth of bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +11,70 @@ import array
 import os
 import socket
 import struct
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orbitmq.errors import BrokerError, ProtocolError
-from orbitmq.shm.frames import Unpacker, pack, receive
+from orbitmq.actors.process_id import process_of
+from orbitmq.errors import BrokerError
+from orbitmq.shm.frames import Unpacker, pack
+
+QUESTION_MAX = 1 << 20  # bytes; a group that subscribes to every topic of a full table asks the longest one
 
 _CREDENTIALS = struct.Struct("iII")
 _SO_PEERPIDFD = 77  # Linux 6.5; the number is that of every architecture but parisc and sparc
-UNSENT_MAX = 32 << 20
 
 
 class Peer:
-    """A client process's connection.
+    """A client process's connection. questions: asked and not answered yet. greeted: it has said hello.
 
     Raises (from the constructor): BrokerError: the process is another user's or in another pid namespace, or is gone
-    already.
+    already. OSError: no descriptor is left to watch it with.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
-        self.unpacker = Unpacker()
-        self.pidfd = -1
-        self._unsent: list[tuple[memoryview, tuple[int, ...]]] = []
+        self.questions: deque[dict[str, Any]] = deque()
+        self.greeted = False
+        self._unpacker = Unpacker(QUESTION_MAX)
+        self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
         self.pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in (os.getuid(), 0):
             raise BrokerError(f"cannot serve uid {uid}, the broker is uid {os.getuid()}'s", uid=uid)
         self.pidfd = self._open_pidfd()
-        self._check_namespace()
+        try:
+            process = process_of(self.pid, self.pidfd)
+            if process is None:
+                raise BrokerError(f"cannot serve process {self.pid}: it has ended", pid=self.pid)
+            self.process = process
+            self._check_namespace()
+        except BaseException:
+            os.close(self.pidfd)
+            raise
 
     @property
     def waits_to_send(self) -> bool:
         return bool(self._unsent)
 
-    def receive(self) -> list[dict[str, Any]] | None:
-        """Whole questions that have come; None at the end. Raises: ProtocolError."""
+    def receive(self) -> bool:
+        """Takes whole questions out of what has come; False at the end. Raises: ProtocolError.
+
+        A plain read: descriptors that a client sends along are let go by the kernel, and never are this process's to
+        close, which may take as long as the file's maker likes.
+        """
         try:
-            return receive(self.socket, self.unpacker)
+            data = self.socket.recv(1 << 16)
         except BlockingIOError:
-            return []
+            return True
         except ConnectionError:
-            return None
-        finally:
-            # No question has any use for them: kept, they would be the end of a coordinator that is sent enough.
-            self.unpacker.close()
+            return False
+        self.questions.extend(self._unpacker.feed(data))
+        return bool(data)
 
     def answer(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Sends what the socket takes now; `flush` sends the rest. Descriptors are copied, the caller keeps its own.
-
-        Raises: ProtocolError: the client asks and asks and reads no answer.
-        """
-        if sum(len(part) for part, _ in self._unsent) > UNSENT_MAX:
-            raise ProtocolError(f"cannot answer process {self.pid}, it does not read")
-        self._unsent.append((memoryview(pack(message)), tuple(os.dup(each) for each in descriptors)))
+        """Sends what the socket takes now; `flush` sends the rest. Descriptors are this peer's to close."""
+        self._unsent.append((memoryview(pack(message)), descriptors))
         self.flush()
 
     def flush(self) -> None:
@@ -76,29 +90,27 @@ class Peer:
             for each in descriptors:
                 os.close(each)
             if sent == len(part):
-                self._unsent.pop(0)
+                self._unsent.popleft()
             else:
                 self._unsent[0] = (part[sent:], ())
 
     def close(self) -> None:
-        self.unpacker.close()
         for _, descriptors in self._unsent:
             for each in descriptors:
                 os.close(each)
         self._unsent.clear()
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
+        os.close(self.pidfd)
         self.socket.close()
 
     def _open_pidfd(self) -> int:
-        # The kernel's own pidfd of the peer cannot be of a later process under the same number.
+        # The kernel's own pidfd of the peer cannot be of a later process under the same number. Where there is none, hello
+        # tells the two apart: it carries the client's start.
         with suppress(OSError):
             return self.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
         try:
             return os.pidfd_open(self.pid)
-        except (ProcessLookupError, OSError) as error:
-            raise BrokerError(f"cannot serve process {self.pid}: {error}") from None
+        except ProcessLookupError as error:
+            raise BrokerError(f"cannot serve process {self.pid}: {error}", pid=self.pid) from None
 
     def _check_namespace(self) -> None:
         """Lock words and pidfds name processes by number, so all live in one pid namespace."""

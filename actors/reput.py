@@ -26,7 +26,8 @@ class Reput(CoreActor):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(10.0)
             sock.connect(str(runtime.socket_path(self.tree.settings.name)))
-            frames.send(sock, {"op": "adopt_topic", "id": 1, "name": name, "queues": queues})
+            frames.send(sock, {"op": "hello", "id": 1, **runtime.introduction()})
+            frames.send(sock, {"op": "adopt_topic", "id": 2, "name": name, "queues": queues})
             unpacker = frames.Unpacker()
             while True:
                 answers = frames.receive(sock, unpacker)
@@ -35,7 +36,8 @@ class Reput(CoreActor):
                 for answer in answers:
                     if "error" in answer:
                         raise frames.error_raised(answer)
-                    return
+                    if answer["id"] == 2:
+                        return
 
     def step(self) -> int:
         return int(lib.reput_step(self.handle, STEP_BYTES))

@@ -17,16 +17,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.actors.descriptor_store import DescriptorKeeper
+from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.settings import SESSIONS_MAX
+from orbitmq.actors.spec import PAGE_HANDLER
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memfd import create_memfd
 
-SESSIONS_MAX = 1024
 WINDOW_MAX = 65536
 QUEUES_MAX = 16384
 SQ_MIN = 4096
 SQ_MAX = 64 << 20
+
+# A handler looks up ten times a second; one that has not for so long hangs, or its machine does.
+HUNG_MS = 1000
 
 FREE, READY, CLOSING, DRAINED, FAULTY = range(5)
 
@@ -37,11 +42,10 @@ class Session:
 
     slot: int
     epoch: int
-    pid: int
+    process: ProcessId
     shape: Any
     memory: mmap.mmap
     pointer: Any
-    descriptor: int
     closing_since: float = 0.0
     settled_at: int | None = None  # lane position to wait for; None: not drained yet
 
@@ -57,6 +61,11 @@ class Session:
     def key(self) -> str:
         return f"{self.slot}.{self.epoch}"
 
+    @property
+    def kept_as(self) -> str:
+        """Its key in the descriptor store. A successor cannot learn a client's start from a pidfd whose process has ended."""
+        return f"{self.key}.{self.process.started}"
+
     def offset_word(self, index: int) -> tuple[int, int]:
         """(low 16 bits of the epoch, queue offset) of offset word `index`."""
         word = lib.session_offset(self.pointer, self.shape, index)
@@ -69,11 +78,12 @@ class Session:
 class Sessions:
     """The session table's owner.
 
-    watch is called with the pidfd of each client process that gets its first session, forget when its last is gone;
-    ended with each session before its memory goes, so that offset words can still be read."""
+    watch is called with each client process that gets its first session, and with a pidfd of it; forget with that
+    pidfd when its last session is gone; ended with each session before its memory goes, so that offset words can
+    still be read."""
 
     def __init__(
-        self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[int, int], None], forget: Callable[[int], None],
+        self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[ProcessId, int], None], forget: Callable[[int], None],
         ended: Callable[[Session], None],
     ) -> None:  # fmt: skip
         self._tree = tree
@@ -83,17 +93,18 @@ class Sessions:
         self._ended = ended
         self._sessions: dict[int, Session] = {}
         self._closing: dict[int, Session] = {}
-        self._pidfds: dict[int, int] = {}
+        self._pidfds: dict[ProcessId, int] = {}
 
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
 
     def restore(self) -> list[Session]:
         """Takes over what a predecessor had: every session that the supervisor still keeps. Returns those whose end
-        had begun, for the caller to close."""
+        had begun, for the caller to close; and faulty ones, which are of no more use to their clients, because nothing
+        says whether these had asked for their end already."""
         ending = []
         for kept in self._keeper.items():
-            slot, epoch = (int(part) for part in kept.key.split("."))
+            slot, epoch, started = (int(part) for part in kept.key.split("."))
             memfd, pidfd = kept.descriptors
             shape = self._entry(slot)
             state = lib.session_get_state(self._tree.control, slot)
@@ -103,14 +114,15 @@ class Sessions:
                 os.close(memfd)
                 os.close(pidfd)
                 continue
-            session = self._map(shape, memfd)
+            session = self._map(shape, memfd, ProcessId(shape.pid, started))
+            os.close(memfd)
             self._sessions[slot] = session
-            if session.pid in self._pidfds:
+            if session.process in self._pidfds:
                 os.close(pidfd)
             else:
-                self._pidfds[session.pid] = pidfd
-                self._watch(session.pid, pidfd)
-            if state in (CLOSING, DRAINED):
+                self._pidfds[session.process] = pidfd
+                self._watch(session.process, pidfd)
+            if state in (CLOSING, DRAINED, FAULTY):
                 ending.append(session)
         for slot in range(SESSIONS_MAX):
             # Freed, and then called drained by a handler that came late.
@@ -118,12 +130,16 @@ class Sessions:
                 lib.session_set_state(self._tree.control, slot, FREE)
         return ending
 
-    def open(self, pid: int, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> Session:
-        """A fresh session for the client `pid`, which the caller's pidfd stands for.
+    def open(
+        self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int
+    ) -> tuple[Session, int]:
+        """A fresh session for the client that the caller's pidfd stands for, and its memfd, which is the caller's to
+        close.
 
-        Raises: SettingError: a size that cannot be; Full: no slot; StoreFull: no memory.
+        Raises: SettingError: a size that cannot be; Full: no slot, or the process has its share; StoreFull: no memory.
         """
         _check_sizes(window, sq_capacity, queue_capacity, message_max)
+        self._check_share(process)
         # A client that would take more than this broker does is told so by the message that is too large, if one ever comes.
         limit = self._tree.settings.files.message_max
         message_max = min(message_max or limit, limit)
@@ -132,41 +148,25 @@ class Sessions:
         # Never 0, and another one than any that somebody may still remember of this slot.
         shape.epoch = shape.epoch % 0xFFFFFFFF + 1
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
-        shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, pid
+        shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
         memfd = create_memfd(f"omq-session-{slot}", lib.session_size(shape))
         try:
-            session = self._map(shape, memfd)
+            session = self._map(shape, memfd, process)
+            lib.session_init(session.pointer, shape, self._tree.generation)
+            # Kept before offered: a session in the table can always be opened by every actor.
+            number = self._keep(session, memfd, pidfd)
         except BaseException:
             os.close(memfd)
             raise
-        lib.session_init(session.pointer, shape, self._tree.generation)
-        # Kept before offered: a session in the table can always be opened by every actor.
-        fresh = -1
-        try:
-            if pid not in self._pidfds:
-                fresh = os.dup(pidfd)
-            kept = self._keeper.put(session.key, (memfd, pidfd))
-        except BaseException:
-            _unmap(session)
-            if fresh >= 0:
-                os.close(fresh)
-            raise
-        if fresh >= 0:
-            self._pidfds[pid] = fresh
-            self._watch(pid, fresh)
-        lib.session_open_entry(self._tree.control, kept.numbers[0], os.fstat(memfd).st_ino, shape)
+        lib.session_open_entry(self._tree.control, number, os.fstat(memfd).st_ino, shape)
         self._sessions[slot] = session
-        return session
+        return session, memfd
 
-    def get(self, slot: int, epoch: int, pid: int) -> Session | None:
+    def get(self, slot: int, epoch: int, process: ProcessId) -> Session | None:
         """The client's own session, unless it is gone."""
         session = self._sessions.get(slot)
-        mine = session is not None and session.epoch == epoch and session.pid == pid
+        mine = session is not None and session.epoch == epoch and session.process == process
         return session if mine else None
-
-    def pidfd(self, pid: int) -> int:
-        """The pidfd that `watch` was called with; -1 for a process without sessions."""
-        return self._pidfds.get(pid, -1)
 
     def mapped(self, slot: int, epoch: int) -> Session | None:
         """The session while its words can be read, closing ones included."""
@@ -188,8 +188,8 @@ class Sessions:
             lib.session_call_handler(self._tree.control, self._tree.wake, session.slot)
         self.settle()
 
-    def client_died(self, pid: int) -> None:
-        for session in [each for each in self._sessions.values() if each.pid == pid]:
+    def client_died(self, process: ProcessId) -> None:
+        for session in [each for each in self._sessions.values() if each.process == process]:
             self.close(session)
 
     def settle(self) -> float | None:
@@ -212,24 +212,61 @@ class Sessions:
             session.settled_at = lib.lane_published(lane)
         return bool(lib.lane_freed(lane) >= session.settled_at)
 
+    def _keep(self, session: Session, memfd: int, pidfd: int) -> int:
+        """Hands the session to the supervisor and has its client watched; returns the memfd's number there."""
+        fresh = -1
+        try:
+            if session.process not in self._pidfds:
+                fresh = os.dup(pidfd)
+                self._watch(session.process, fresh)
+            kept = self._keeper.put(session.kept_as, (memfd, pidfd))
+        except BaseException:
+            _unmap(session)
+            if fresh >= 0:
+                self._forget(fresh)
+                os.close(fresh)
+            raise
+        if fresh >= 0:
+            self._pidfds[session.process] = fresh
+        return kept.numbers[0]
+
     def _free(self, session: Session) -> None:
         lib.session_set_state(self._tree.control, session.slot, FREE)
-        self._keeper.drop(session.key)
+        self._keeper.drop(session.kept_as)
         del self._closing[session.slot]
         del self._sessions[session.slot]
         _unmap(session)
-        if not any(each.pid == session.pid for each in self._sessions.values()):
-            self._forget(session.pid)
-            os.close(self._pidfds.pop(session.pid))
+        if self._count(session.process) == 0:
+            pidfd = self._pidfds.pop(session.process)
+            self._forget(pidfd)
+            os.close(pidfd)
+
+    def _count(self, process: ProcessId) -> int:
+        return sum(session.process == process for session in self._sessions.values())
+
+    def _check_share(self, process: ProcessId) -> None:
+        """One process must not be able to take the slots of all others. Sessions that are closing count: they have theirs
+        still."""
+        limit, held = self._tree.settings.sessions_per_process, self._count(process)
+        if held >= limit:
+            raise Full(
+                f"cannot open another session, process {process.pid} has {held} and the limit is {limit}",
+                hint="share producers among threads, close what is not needed, or raise sessions_per_process",
+                limit="sessions_per_process",
+                value=held,
+                most=limit,
+            )
 
     def _free_slot(self, produces: bool) -> int:
-        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers."""
+        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers. One whose
+        handler hangs comes last: it would keep the session waiting, and its slot when the client has gone."""
         lanes = self._tree.settings.handlers
         busy = [0] * lanes
         for session in self._sessions.values():
             if session.produces == produces:
                 busy[session.slot % lanes] += 1
-        for lane in sorted(range(lanes), key=lambda at: (busy[at], at)):
+        late = [produces and self._tree.silent_ms(PAGE_HANDLER + lane) > HUNG_MS for lane in range(lanes)]
+        for lane in sorted(range(lanes), key=lambda at: (late[at], busy[at], at)):
             for slot in range(lane, SESSIONS_MAX, lanes):
                 if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) == FREE:
                     return slot
@@ -245,17 +282,16 @@ class Sessions:
         lib.session_get_entry(self._tree.control, slot, shape, ffi.new("int32_t *"), ffi.new("uint64_t *"))
         return shape
 
-    def _map(self, shape: Any, memfd: int) -> Session:
+    def _map(self, shape: Any, memfd: int, process: ProcessId) -> Session:
         memory = mmap.mmap(memfd, lib.session_size(shape))
         pointer = ffi.cast("struct session *", ffi.from_buffer(memory, require_writable=True))
-        return Session(shape.slot, shape.epoch, shape.pid, shape, memory, pointer, memfd)
+        return Session(shape.slot, shape.epoch, process, shape, memory, pointer)
 
 
 def _unmap(session: Session) -> None:
     session.pointer = None
     with suppress(BufferError):
         session.memory.close()
-    os.close(session.descriptor)
 
 
 def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> None:

@@ -12,6 +12,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.settings import StoreSettings
 
 LANES_MAX = 16
+SESSIONS_MAX = 1024
 MIB = 1 << 20
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
@@ -32,6 +33,8 @@ class TreeSettings:
 
     layout, files: the store, and what its files are like (store/settings.py).
     handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
+    sessions_per_process: producers and consumers that one client process may have, so that none takes all
+        SESSIONS_MAX; connections_per_process: clients that it may have connected.
     spin_us: how long an idle actor spins before it sleeps.
     restarts, restart_period_s: an actor that dies more often stops the tree.
     start_grace_s, stop_grace_s: how long actors may take to start, and each to drain before it is killed.
@@ -44,6 +47,8 @@ class TreeSettings:
     handlers: int = field(default_factory=_default_handlers)
     lane_capacity: int = 8 * MIB
     read_only: bool = False
+    sessions_per_process: int = 64
+    connections_per_process: int = 128
     spin_us: int = field(default_factory=_default_spin_us)
     topic_capacity: int = 8192
     queue_capacity: int = 65536
@@ -58,6 +63,8 @@ class TreeSettings:
 _ALLOWED: dict[str, tuple[int, int]] = {
     "handlers": (1, LANES_MAX),
     "lane_capacity": (64 << 10, 1 << 30),
+    "sessions_per_process": (1, SESSIONS_MAX),
+    "connections_per_process": (1, 65536),
     "spin_us": (0, 1000),
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),

@@ -16,6 +16,7 @@ from orbitmq.store.recovery_report import RecoveryReport
 TOPIC_NONE = 0xFFFFFFFF
 PERM_READ_WRITE = 6
 NAME_MAX = 127
+QUEUES_MAX = 65536  # native/control.h
 # A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
 SPARE_SLOTS = 16
 
@@ -105,10 +106,14 @@ class TopicRegistry:
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
         """
         check_name(name)
-        if not isinstance(queues, int) or isinstance(queues, bool) or queues < 1:
+        if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= QUEUES_MAX:
             raise SettingError(
-                f"cannot give the topic {name!r} {queues!r} queues, at least 1 is wanted", name="queues", value=queues
+                f"cannot give the topic {name!r} {queues!r:.64} queues, 1 to {QUEUES_MAX:,} are wanted",
+                name="queues",
+                value=queues,
             )
+        if not isinstance(perm, int) or not 0 <= perm <= 7:
+            raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
         topic = self.find(name)
         if topic is None:
             topic = self._add(name, queues, perm)

@@ -49,9 +49,23 @@ class Tree:
         """What this process says of itself in its page."""
         lib.supervisor_state(self.control, page, os.getpid(), state, error)
 
+    def page_pid(self, page: int) -> int:
+        """The process whose page it is; 0 between two lives."""
+        return int(self._page(page).pid)
+
+    def silent_ms(self, page: int) -> int:
+        """Since the page's process last showed that it runs."""
+        return int(lib.clock_ms()) - int(self._page(page).heartbeat_ms)
+
     def page_error(self, page: int) -> int:
         """The errno that a loop in C left in its page."""
         return int(lib.supervisor_error(self.control, page))
+
+    def _page(self, page: int) -> Any:
+        """A copy, struct actor_view."""
+        view = ffi.new("struct actor_view *")
+        lib.actor_page_view(lib.control_actor(self.control, page), view)
+        return view
 
     @staticmethod
     def open_errno() -> int:

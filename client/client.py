@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_table import TopicInfo, TopicTable
+from orbitmq.shm.runtime import introduction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Client:
         self._connection = Connection(name, timeout)
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
-        self._connection.ask("hello", pid=os.getpid())
+        self._connection.ask("hello", **introduction())
 
     @property
     def name(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import ProtocolError
 from orbitmq.shm import frames
+from orbitmq.shm.runtime import introduction
 
 Answer = tuple[Any, tuple[int, ...]]
 
@@ -27,7 +28,7 @@ class ControlSocket:
             self._socket.settimeout(timeout)
             self._socket.connect(str(path))
             # The broker must be told the number that this process has for itself: it serves one pid namespace only.
-            self.hello: dict[str, Any] = self.ask("hello", timeout, pid=os.getpid())[0]
+            self.hello: dict[str, Any] = self.ask("hello", timeout, **introduction())[0]
         except BaseException:
             self.close()
             raise
@@ -37,7 +38,9 @@ class ControlSocket:
         OSError."""
         self._number += 1
         self._socket.settimeout(timeout)
-        frames.send(self._socket, {"op": operation, "id": self._number, **fields})
+        # One that is not let in has its answer before it asks, and finds the socket closed.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            frames.send(self._socket, {"op": operation, "id": self._number, **fields})
         while True:
             answers = frames.receive(self._socket, self._unpacker)
             if answers is None:

@@ -15,6 +15,7 @@ uint32_t supervisor_born(struct control *control, uint32_t actor, const char *na
     memcpy(page->name, name, size + 1);
     const uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_relaxed) + 1;
     atomic_store_explicit(&page->epoch, epoch, memory_order_relaxed);
+    supervisor_beat(control, actor); /* one that hangs from the beginning is silent since then */
     supervisor_state(control, actor, 0, ACTOR_STARTING, 0);
     return epoch;
 }

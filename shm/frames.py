@@ -32,10 +32,12 @@ def pack(message: dict[str, Any]) -> bytes:
 class Unpacker:
     """Puts frames together from what a stream brings, with the descriptors that came beside them.
 
-    Raises (from feed): ProtocolError: a frame longer than 16 MiB, or one that is no msgpack map.
+    limit: bytes of the longest frame; msgpack makes up to a hundred times as much of them.
+    Raises (from feed): ProtocolError: a longer frame, or one that is no msgpack map.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = FRAME_MAX) -> None:
+        self._limit = limit
         self._buffer = bytearray()
         self.descriptors: list[int] = []
 
@@ -44,8 +46,8 @@ class Unpacker:
         messages: list[dict[str, Any]] = []
         while len(self._buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._buffer)
-            if size > FRAME_MAX:
-                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes, the limit is {FRAME_MAX}")
+            if size > self._limit:
+                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes, the limit is {self._limit}")
             end = _LENGTH.size + size
             if len(self._buffer) < end:
                 break

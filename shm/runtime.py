@@ -119,6 +119,12 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def introduction() -> dict[str, int]:
+    """Who this process is, as the hello of a connection says it."""
+    pid = os.getpid()
+    return {"pid": pid, "started": start_ticks(pid) or 0}
+
+
 def lives(description: Description) -> bool:
     """True while the supervisor that wrote the description runs."""
     return start_ticks(description.pid) == description.start_ticks

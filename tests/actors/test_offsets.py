@@ -18,6 +18,7 @@ from orbitmq.actors.ground import core_settings
 from orbitmq.actors.group_registry import GROUPS_MAX, GroupRegistry
 from orbitmq.actors.groups import Group
 from orbitmq.actors.offsets import Offsets, keep_at_stop
+from orbitmq.actors.process_id import process_of
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.settings import tree_settings
@@ -79,7 +80,12 @@ class World:
     def open_session(self) -> Session:
         pidfd = os.pidfd_open(os.getpid())
         try:
-            return self.coordinator.sessions.open(os.getpid(), pidfd, window=0, sq_capacity=0, queue_capacity=64, message_max=0)
+            myself = process_of(os.getpid(), pidfd)
+            assert myself is not None
+            sizes = {"window": 0, "sq_capacity": 0, "queue_capacity": 64, "message_max": 0}
+            session, memfd = self.coordinator.sessions.open(myself, pidfd, **sizes)
+            os.close(memfd)
+            return session
         finally:
             os.close(pidfd)
 

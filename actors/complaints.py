@@ -1,0 +1,30 @@
+"""Lines about clients on the broker's error output, so few that no client can fill a disk with them."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+LINES_AT_ONCE = 20
+LINES_PER_S = 1.0
+
+
+class Complaints:
+    """A bucket of lines that fills with time; how many were left out is said with the next one."""
+
+    def __init__(self) -> None:
+        self._room = float(LINES_AT_ONCE)
+        self._looked = time.monotonic()
+        self._left_out = 0
+
+    def say(self, text: str) -> None:
+        now = time.monotonic()
+        self._room = min(LINES_AT_ONCE, self._room + (now - self._looked) * LINES_PER_S)
+        self._looked = now
+        if self._room < 1:
+            self._left_out += 1
+            return
+        self._room -= 1
+        more = f" ({self._left_out:,} lines like it were left out)" if self._left_out else ""
+        self._left_out = 0
+        print(f"orbitmq: {text}{more}", file=sys.stderr, flush=True)

@@ -1,0 +1,123 @@
+"""The door: lets clients' connections in, so many a process, and stays shut while there is no room for another."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import selectors
+import socket
+import time
+from collections import Counter
+from contextlib import suppress
+
+from orbitmq.actors.peer import Peer
+from orbitmq.actors.process_id import ProcessId
+from orbitmq.errors import Full, OrbitError
+from orbitmq.shm.frames import error_map, pack
+
+# Descriptors that connections leave to sessions, files and look-ups of those that are in already.
+SPARE_DESCRIPTORS = 32
+# Nobody tells us when the system has a descriptor again, so a shut door is tried every now and then.
+SHUT_S = 0.1
+
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
+
+
+class Door:
+    """The listener's owner. The selector holds it under `accept` while it is open.
+
+    per_process: connections that one client process may have.
+    """
+
+    def __init__(self, listener: socket.socket, selector: selectors.BaseSelector, per_process: int) -> None:
+        self._listener = listener
+        self._selector = selector
+        self._per_process = per_process
+        self._inside: Counter[ProcessId] = Counter()
+        self._shut_until: float | None = None
+        self._open()
+
+    def accept(self) -> None:
+        """Lets one connection in, into the selector, or tells it why not.
+
+        Where there is no room even to say so, whoever knocks waits, and the door is not looked at for a while: its
+        listener stays readable, and a loop that looks again at once would do nothing else any more.
+        """
+        try:
+            sock, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._shut()
+            return  # else nobody is there after all
+        sock.setblocking(False)
+        peer: Peer | None = None
+        try:
+            _check_spare(sock)
+            peer = Peer(sock)
+            self._check_share(peer.process)
+            self._selector.register(sock, selectors.EVENT_READ, peer)
+        except (OrbitError, OSError) as error:
+            # Whatever it is going to ask, this is the answer.
+            refusal = error if isinstance(error, OrbitError) else _no_descriptors(str(error))
+            with suppress(OSError):
+                sock.send(pack({"id": 0, **error_map(refusal)}))
+            if peer is None:
+                sock.close()
+            else:
+                peer.close()
+            return
+        self._inside[peer.process] += 1
+
+    def leave(self, peer: Peer) -> None:
+        """Ends a connection; where it was one too many, there is room now."""
+        self._selector.unregister(peer.socket)
+        self._inside[peer.process] -= 1
+        if self._inside[peer.process] == 0:
+            del self._inside[peer.process]
+        peer.close()
+        if self._shut_until is not None:
+            self._open()
+
+    def look(self) -> float | None:
+        """Opens again when the time has come; returns the seconds until then, None for a door that is open."""
+        if self._shut_until is None:
+            return None
+        left = self._shut_until - time.monotonic()
+        if left > 0:
+            return left
+        self._open()
+        return None
+
+    def _open(self) -> None:
+        self._selector.register(self._listener, selectors.EVENT_READ, self.accept)
+        self._shut_until = None
+
+    def _shut(self) -> None:
+        self._selector.unregister(self._listener)
+        self._shut_until = time.monotonic() + SHUT_S
+
+    def _check_share(self, process: ProcessId) -> None:
+        held = self._inside[process]
+        if held >= self._per_process:
+            raise Full(
+                f"cannot let process {process.pid} in again, it has {held} connections and the limit is {self._per_process}",
+                hint="share one client, close what is not needed, or raise connections_per_process",
+                limit="connections_per_process",
+                value=held,
+                most=self._per_process,
+            )
+
+
+def _check_spare(sock: socket.socket) -> None:
+    """The kernel gives out the lowest number that is free, so a high one says how few are left."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if sock.fileno() >= limit - SPARE_DESCRIPTORS:
+        raise _no_descriptors(f"{sock.fileno()} of its {limit} descriptors are open")
+
+
+def _no_descriptors(why: str) -> Full:
+    return Full(
+        f"cannot let another client in, the coordinator has no descriptors left: {why}",
+        hint="close clients that are not needed, or raise the hard limit of open files (ulimit -Hn) and start the broker again",
+        limit="descriptors",
+    )

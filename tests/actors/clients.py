@@ -1,0 +1,67 @@
+"""Client processes for tests: a program in a process of its own, if need be under a number that another one had."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+from typing import Self
+
+import pytest
+
+_CLONE3 = 435  # the same on every architecture
+_ARGUMENTS = struct.Struct("=11Q")  # struct clone_args of linux/sched.h
+
+
+class ClientProcess:
+    """Runs `program` in a fresh interpreter; its lines come through `line`, and it ends when it is told to or killed.
+
+    pid: the number it is to have; 0: any. Skips the test where this user may not choose one.
+    """
+
+    def __init__(self, program: str, *arguments: str, pid: int = 0) -> None:
+        reader, writer = os.pipe()
+        hold, self._hold = os.pipe()
+        for descriptor in (writer, hold):
+            os.set_inheritable(descriptor, True)
+        self.pid = _fork_as(pid) if pid else os.fork()
+        if self.pid == 0:
+            os.dup2(hold, 0)
+            os.dup2(writer, 1)
+            os.execv(sys.executable, [sys.executable, "-c", program, *arguments])
+        os.close(writer)
+        os.close(hold)
+        self._lines = os.fdopen(reader)
+        self._ended = False
+
+    def line(self) -> str:
+        """The next line that it prints; empty when it has ended."""
+        return self._lines.readline().rstrip("\n")
+
+    def kill(self) -> None:
+        """Ends it, and lets its number go."""
+        if not self._ended:
+            self._ended = True
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            os.close(self._hold)
+            self._lines.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def _fork_as(pid: int) -> int:
+    """A fork whose child gets this number. No handlers run, so the child may do little but exec."""
+    number = (ctypes.c_int * 1)(pid)
+    arguments = _ARGUMENTS.pack(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(number), 1, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    made: int = libc.syscall(_CLONE3, ctypes.create_string_buffer(arguments, len(arguments)), len(arguments))
+    if made < 0:
+        pytest.skip(f"cannot choose a process's number: {os.strerror(ctypes.get_errno())}")
+    return made

@@ -1,0 +1,145 @@
+"""Goal: a session lives exactly as long as the process that it was made for, and no process takes all of them. Method:
+real trees, real processes; actors are stopped or killed in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq import errors
+from tests.actors.clients import ClientProcess
+from tests.actors.trees import actors, kill, small_broker, until
+from tests.crash.raw_session import RawSession, message
+
+FAULTY = 4
+
+OPENS_ONE = """
+import sys, orbitmq
+client = orbitmq.connect(sys.argv[1])
+session = client.connection.open_session(window=64, sq_capacity=65536, message_max=4096)
+print(session.slot, session.epoch, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def stopped(client: orbitmq.Client, name: str) -> Iterator[None]:
+    """The actor hangs."""
+    pid = actors(client)[name].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def slots(client: orbitmq.Client) -> set[int]:
+    return {session.slot for session in client.status().sessions}
+
+
+def test_one_process_cannot_take_every_slot(tmp_path: Path) -> None:
+    """The share's last session is opened, the next one refused with what would help; another process, and whoever gives
+    one back, gets one."""
+    with small_broker(tmp_path, sessions_per_process=3) as broker:
+        broker.create_topic("t", 1)
+        held = [RawSession(broker) for _ in range(3)]
+        with pytest.raises(errors.Full, match=r"has 3 and the limit is 3.*sessions_per_process") as caught:
+            broker.producer()
+        assert (caught.value.limit, caught.value.value, caught.value.most) == ("sessions_per_process", 3, 3)
+        with ClientProcess(OPENS_ONE, broker.name) as other:
+            assert other.line(), "the other process was let down"
+            assert len(slots(broker)) == 4
+        held[0].handle.close()
+        until(lambda: len(slots(broker)) == 2, "the end of two sessions")
+        with broker.producer() as producer:
+            producer.send("t", b"x")
+
+
+def test_a_process_has_a_share_by_default(tmp_path: Path) -> None:
+    """Greed in the most common setting: the table is far from full when one process is refused."""
+    with small_broker(tmp_path) as broker:
+        held: list[RawSession] = []
+        with pytest.raises(errors.Full) as caught:
+            while len(held) < 1024:
+                held.append(RawSession(broker, window=1, sq_capacity=4096))
+        assert (caught.value.limit, len(held)) == ("sessions_per_process", 64)
+        for session in held:
+            session.handle.close()
+
+
+def test_a_number_that_came_back_is_another_process(tmp_path: Path) -> None:
+    """Method: the handler hangs, so that a dead client's session is still closing when a process under its number opens
+    one. That one lives while its process does, and ends with it."""
+    with small_broker(tmp_path, handlers=1) as broker:
+        with stopped(broker, "handler 0"):
+            first = ClientProcess(OPENS_ONE, broker.name)
+            dead_slot = int(first.line().split()[0])
+            first.kill()
+            until(lambda: [session.closing for session in broker.status().sessions] == [True], "the first one's end to begin")
+            second = ClientProcess(OPENS_ONE, broker.name, pid=first.pid)
+            assert second.pid == first.pid
+            slot = int(second.line().split()[0])
+            seen = {session.slot: session.closing for session in broker.status().sessions}
+            assert seen == {dead_slot: True, slot: False}
+        until(lambda: slots(broker) == {slot}, "the end of the first one's session alone")
+        second.kill()
+        until(lambda: slots(broker) == set(), "the end of the second one's session")
+
+
+def test_a_successor_tells_two_processes_of_one_number_apart(tmp_path: Path) -> None:
+    """The same over a coordinator's death."""
+    with small_broker(tmp_path, handlers=1) as broker, stopped(broker, "handler 0"):
+        first = ClientProcess(OPENS_ONE, broker.name)
+        first.line()
+        first.kill()
+        until(lambda: [session.closing for session in broker.status().sessions] == [True], "the first one's end to begin")
+        kill(broker, "coordinator")
+        with ClientProcess(OPENS_ONE, broker.name, pid=first.pid) as second:
+            slot = int(second.line().split()[0])
+            kill(broker, "coordinator")
+            seen = {session.slot: session.closing for session in broker.status().sessions}
+            assert seen[slot] is False and sorted(seen.values()) == [False, True]
+
+
+def test_a_faulty_session_that_is_closed_over_a_coordinators_death(tmp_path: Path) -> None:
+    """Method: a session with a message on its way and garbage behind it is closed while the writer hangs, so that its slot
+    cannot be freed at once; the coordinator dies; its successor has nothing but the table to know of the closing by."""
+    with small_broker(tmp_path, handlers=1) as broker:
+        broker.create_topic("t", 1)
+        with stopped(broker, "writer"):
+            session = RawSession(broker)
+            session.put(session.frame("t", message(b"good")))
+            session.put(b"bad")
+            until(lambda: session.state == FAULTY, "the handler to find the fault")
+            session.ask_close()
+            assert slots(broker) == {session.handle.slot}
+            kill(broker, "coordinator")
+        until(lambda: slots(broker) == set(), "the slot to be free")
+        session.handle.close()
+
+
+def test_a_hung_handler_costs_its_own_sessions_only(tmp_path: Path) -> None:
+    """One of two handlers hangs: those who come are given to the other, a dead client's slot waits, and is free when the
+    handler goes on, or when it has been killed and its successor has."""
+    with small_broker(tmp_path, handlers=2) as broker:
+        broker.create_topic("t", 1)
+        for ending in (signal.SIGCONT, signal.SIGKILL):
+            with ClientProcess(OPENS_ONE, broker.name) as client:
+                held = int(client.line().split()[0])
+                hung = actors(broker)[f"handler {held % 2}"]
+                os.kill(hung.pid, signal.SIGSTOP)
+                until(lambda: actors(broker)[hung.name].heartbeat_age_ms > 1000, "the handler to be late")
+            until(lambda: [session.closing for session in broker.status().sessions] == [True], "the client's end to begin")
+            for _ in range(5):
+                with broker.producer() as producer, broker.producer() as another:
+                    producer.send("t", b"x")
+                    another.send("t", b"x")
+            until(lambda: slots(broker) == {held}, "the end of the others' sessions")
+            os.kill(hung.pid, ending)
+            until(lambda: slots(broker) == set(), "the dead client's slot")
