@@ -1,9 +1,5 @@
 #include "columns.h"
 
-#define FLAG_AT 16u
-#define SYSFLAG_AT 36u
-#define BORN_MS_AT 40u
-
 /* The properties of a checked record: behind body and topic, each with its size before it. */
 static inline struct slice properties_of(const struct message_ref *ref)
 {
@@ -31,7 +27,7 @@ void columns_measure(const struct message_ref *refs, uint32_t count, uint32_t se
             return;
         size->rows++;
         size->body += ref->body_size;
-        size->compressed += (load_be32(ref->record + SYSFLAG_AT) & SYSFLAG_COMPRESSED) != 0;
+        size->compressed += (load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED) != 0;
         size->tags += known.tags.data ? known.tags.size : 0;
         size->keys += known.keys.data ? known.keys.size : 0;
         size->tags_null += known.tags.data == NULL;
@@ -80,12 +76,12 @@ static void copy_numbers(const struct message_ref *refs, uint32_t begin, uint32_
     for (uint32_t i = begin; columns->physical && i < end; i++)
         columns->physical[i] = (int64_t)refs[i].physical_offset;
     for (uint32_t i = begin; columns->born_ms && i < end; i++)
-        columns->born_ms[i] = (int64_t)load_be64(refs[i].record + BORN_MS_AT);
+        columns->born_ms[i] = (int64_t)load_be64(refs[i].record + RECORD_BORN_MS_AT);
     for (uint32_t i = begin; columns->flag && i < end; i++)
-        columns->flag[i] = (int32_t)load_be32(refs[i].record + FLAG_AT);
+        columns->flag[i] = (int32_t)load_be32(refs[i].record + RECORD_FLAG_AT);
     for (uint32_t i = begin; columns->stored_ms && i < end; i++) {
         /* behind the born host, which is 12 bytes longer when it is IPv6 */
-        const uint32_t longer = load_be32(refs[i].record + SYSFLAG_AT) & SYSFLAG_BORN_IPV6 ? 12 : 0;
+        const uint32_t longer = load_be32(refs[i].record + RECORD_SYSFLAG_AT) & SYSFLAG_BORN_IPV6 ? 12 : 0;
         columns->stored_ms[i] = (int64_t)load_be64(refs[i].record + RECORD_STORE_MS_AT + longer);
     }
 }

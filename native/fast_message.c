@@ -13,9 +13,6 @@ struct message {
     uint32_t body_size;
 };
 
-#define SYSFLAG_AT 36u
-#define SYSFLAG_COMPRESSION_TYPE 0x700u
-#define SYSFLAG_COMPRESSION_ZLIB 0x300u
 #define CRC_NAME "__CRC32#"
 
 static PyTypeObject *message_type;
@@ -35,8 +32,7 @@ PyObject *fast_message_new(PyObject *keeper, const uint8_t *record, uint32_t siz
 
 static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t size)
 {
-    /* until 4.9.3 there was only zlib, and the type bits are 0 */
-    const uint32_t type = load_be32(record + SYSFLAG_AT) & SYSFLAG_COMPRESSION_TYPE;
+    const uint32_t type = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSION_TYPE;
     const uint64_t physical_offset = load_be64(record + RECORD_PHYSICAL_AT);
     if (type != 0 && type != SYSFLAG_COMPRESSION_ZLIB)
         return fast_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)physical_offset),
@@ -56,7 +52,7 @@ static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t
     return plain;
 }
 
-static inline int is_compressed(const uint8_t *record) { return load_be32(record + SYSFLAG_AT) & SYSFLAG_COMPRESSED; }
+static inline int is_compressed(const uint8_t *record) { return load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED; }
 
 PyObject *fast_body_bytes(const uint8_t *record, uint32_t body_at, uint32_t body_size)
 {

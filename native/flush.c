@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
@@ -25,12 +24,9 @@ struct flush {
 struct flush *flush_open(struct tree *tree)
 {
     struct flush *flush = calloc(1, sizeof *flush);
-    struct log_map names; /* only for the folder's name */
     if (!flush)
         return NULL;
-    log_map_open(&names, tree->control->settings.store, tree->control->settings.log_file_size, false);
-    memcpy(flush->folder, names.folder, sizeof flush->folder);
-    log_map_close(&names);
+    log_folder(flush->folder, tree->control->settings.store);
     flush->tree = tree;
     flush->file_size = tree->control->settings.log_file_size;
     flush->descriptor = -1;

@@ -17,12 +17,17 @@ void log_file_path(char *path, const char *folder, uint64_t start)
     assert(size > 0 && size < 4128);
 }
 
+void log_folder(char *folder, const char *store)
+{
+    int size = snprintf(folder, 4096, "%s/commitlog", store);
+    assert(size > 0 && size < 4096);
+}
+
 void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bool writable)
 {
     assert(file_size > 0);
     memset(map, 0, sizeof *map);
-    int size = snprintf(map->folder, sizeof map->folder, "%s/commitlog", store);
-    assert(size > 0 && (size_t)size < sizeof map->folder);
+    log_folder(map->folder, store);
     map->file_size = file_size;
     map->writable = writable;
 }

@@ -42,6 +42,9 @@ void log_map_unpin(struct log_map *map, struct log_file *file);
 /* Unmaps files that end at or before min_offset and are not pinned. */
 void log_map_forget(struct log_map *map, uint64_t min_offset);
 
+/* <store>/commitlog; folder has room for 4096 bytes. */
+void log_folder(char *folder, const char *store);
+
 /* <folder>/<20 digits>; path has room for 4128 bytes. */
 void log_file_path(char *path, const char *folder, uint64_t start);
 

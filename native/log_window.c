@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,8 +16,7 @@ int log_window_open(struct log_window *window, const char *store, uint64_t file_
 {
     assert(file_size > 0);
     *window = (struct log_window){.file_size = file_size, .descriptor = -1, .capacity = WINDOW_FIRST};
-    const int size = snprintf(window->folder, sizeof window->folder, "%s/commitlog", store);
-    assert(size > 0 && (size_t)size < sizeof window->folder);
+    log_folder(window->folder, store);
     window->data = malloc(window->capacity);
     return window->data ? 0 : ENOMEM;
 }

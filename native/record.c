@@ -44,10 +44,10 @@ void record_encode(const struct record_parts *parts, uint8_t *image, struct reco
     store_be32(image + 4, RECORD_MAGIC);
     store_be32(image + 8, body_crc & CRC_MASK);
     store_be32(image + 12, parts->queue_id);
-    store_be32(image + 16, parts->flag);
+    store_be32(image + RECORD_FLAG_AT, parts->flag);
     memset(image + RECORD_QUEUE_OFFSET_AT, 0, 16); /* two holes: physical offset follows at once */
-    store_be32(image + 36, parts->sys_flag);
-    store_be64(image + 40, parts->born_ms);
+    store_be32(image + RECORD_SYSFLAG_AT, parts->sys_flag);
+    store_be64(image + RECORD_BORN_MS_AT, parts->born_ms);
     memcpy(image + 48, parts->born_host, 8);
     memset(image + RECORD_STORE_MS_AT, 0, 8);
     memcpy(image + 64, parts->store_host, 8);
@@ -131,11 +131,11 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
     /* From here on every step is bounded by total: what is left after it must stay at or above zero. */
     view->body_crc = load_be32(at + 8);
     view->queue_id = load_be32(at + 12);
-    view->flag = load_be32(at + 16);
+    view->flag = load_be32(at + RECORD_FLAG_AT);
     view->queue_offset = load_be64(at + RECORD_QUEUE_OFFSET_AT);
     view->physical_offset = load_be64(at + RECORD_PHYSICAL_AT);
-    view->sys_flag = load_be32(at + 36);
-    view->born_ms = load_be64(at + 40);
+    view->sys_flag = load_be32(at + RECORD_SYSFLAG_AT);
+    view->born_ms = load_be64(at + RECORD_BORN_MS_AT);
     uint32_t born_size = view->sys_flag & SYSFLAG_BORN_IPV6 ? 20 : 8;
     uint32_t store_size = view->sys_flag & SYSFLAG_STORE_IPV6 ? 20 : 8;
     uint32_t fixed = RECORD_FIXED - 16 + born_size + store_size;
@@ -197,8 +197,9 @@ static bool has_zero(const uint8_t *at, uint32_t size)
 }
 
 /* Whether the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
- * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a sector, there are zeros, which no
- * properties string of anybody's holds: they do not count as a record without the property either. */
+ * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a
+ * sector, there are zeros, which no properties string of anybody's holds: they do not count as a record without the property
+ * either. */
 static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
     if (view->properties.size < RECORD_CRC_SIZE)

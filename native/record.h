@@ -27,17 +27,32 @@
 #define RECORD_BODY_AT 88u
 #define RECORD_CRC_SIZE 20u
 #define RECORD_PROPERTIES_MAX (PROPERTIES_MAX - 1 - RECORD_CRC_SIZE) /* of a sender's, trimmed */
+#define RECORD_FLAG_AT 16u
 #define RECORD_QUEUE_OFFSET_AT 20u
 #define RECORD_PHYSICAL_AT 28u
-#define RECORD_STORE_MS_AT 56u
+#define RECORD_SYSFLAG_AT 36u
+#define RECORD_BORN_MS_AT 40u
+#define RECORD_STORE_MS_AT 56u /* behind the born host: 12 more where that is IPv6 */
 #define TOPIC_SIZE_MAX 127u
 
 enum {
     SYSFLAG_COMPRESSED = 0x1,
-    SYSFLAG_TRANSACTION = 0xC,
+    SYSFLAG_TRANSACTION = 0xC, /* both bits: which part in a transaction */
+    SYSFLAG_PREPARED = 0x4,
+    SYSFLAG_COMMITTED = 0x8,
+    SYSFLAG_ROLLED_BACK = 0xC,
     SYSFLAG_BORN_IPV6 = 0x10,
     SYSFLAG_STORE_IPV6 = 0x20,
+    SYSFLAG_COMPRESSION_TYPE = 0x700, /* 0 until RocketMQ 4.9.3: zlib, the only one then */
+    SYSFLAG_COMPRESSION_ZLIB = 0x300,
 };
+
+/* Whether a message has a place in its ConsumeQueue: half messages, and those that were taken back, have none. */
+static inline bool record_queued(uint32_t sys_flag)
+{
+    const uint32_t part = sys_flag & SYSFLAG_TRANSACTION;
+    return part == 0 || part == SYSFLAG_COMMITTED;
+}
 
 /* What a handler knows of a message. Pointers may point into memory that a hostile client still writes: record_encode
  * copies first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties exclude the

@@ -243,8 +243,7 @@ static int index_record(struct reput *reput, const struct record_view *view)
     struct known_properties known;
     properties_known(view->properties.data, view->properties.size, &known);
 
-    const uint32_t transaction = view->sys_flag & SYSFLAG_TRANSACTION;
-    const bool rolled_back = transaction == SYSFLAG_TRANSACTION;
+    const bool rolled_back = (view->sys_flag & SYSFLAG_TRANSACTION) == SYSFLAG_ROLLED_BACK;
     uint32_t keys = 0;
     if ((known.keys.size || known.unique_key.size) && !rolled_back && view->physical_offset >= reput->index.indexed) {
         keys = count_keys(&known);
@@ -254,8 +253,7 @@ static int index_record(struct reput *reput, const struct record_view *view)
         if (error)
             return error;
     }
-    const bool dispatched = transaction == 0 || transaction == 0x8; /* no transaction, or its commit */
-    if (dispatched) {
+    if (record_queued(view->sys_flag)) {
         const int error = put_unit(reput, topic, view, unit_code(view, &known));
         if (error)
             return error;

@@ -93,8 +93,7 @@ static bool grow(struct scan *scan)
 
 static bool note_queue(struct scan *scan, const struct record_view *view)
 {
-    const uint32_t kind = view->sys_flag & SYSFLAG_TRANSACTION;
-    if (kind == 0x4 || kind == 0xC) /* prepared, rolled back: not in any queue */
+    if (!record_queued(view->sys_flag))
         return true;
     uint32_t *place = find_place(scan, view->topic.data, view->topic.size, view->queue_id);
     if (!*place) {
