@@ -15,7 +15,6 @@ out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty()
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
-SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def show_error(error: OrbitError) -> None:
@@ -53,14 +52,3 @@ def duration(milliseconds: float) -> str:
 def clock_time(milliseconds: int) -> str:
     """Milliseconds since 1970 as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) + f".{milliseconds % 1000:03d}"
-
-
-def parse_size(text: str) -> int:
-    """Bytes from "65536", "64K", "256M" or "1G". Raises: ValueError."""
-    digits = text.strip().lower().removesuffix("b").removesuffix("i")
-    number = digits.rstrip("kmg")
-    return int(float(number) * SIZE_SUFFIXES[digits[len(number) :]]) if number else _no_size(text)
-
-
-def _no_size(text: str) -> int:
-    raise ValueError(f"{text!r} is no size")

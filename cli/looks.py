@@ -34,7 +34,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Rates between two looks. A counter that went back (its process was started again) counts as standing still."""
+    """Rates between two looks. What went back, as a group's offsets may, counts as standing still."""
 
     before: Look
     now: Look

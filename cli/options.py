@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
-
-from orbitmq.cli.console import parse_size
 
 Name = Annotated[
     str | None,
@@ -15,10 +14,13 @@ Name = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
 
 def size(text: str) -> int:
-    """A size on the command line, such as 64M. Raises: BadParameter."""
-    try:
-        return parse_size(text)
-    except (ValueError, KeyError):
-        raise typer.BadParameter(f"{text!r} is no size; write bytes, or a number with K, M or G behind it") from None
+    """Bytes from "65536", "64K", "256MiB" or "1.5G". Raises: BadParameter."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no size; write bytes, or a number with K, M or G behind it")
+    return int(float(found[1]) * _UNITS[found[2].lower()])

@@ -23,6 +23,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.memory import LINE, Buffer, line_pointer
 
 LIMIT_S: float = lib.BELL_LIMIT_NS / 1e9  # the longest sleep between two looks
+SLEEPERS_MAX = 1024  # posts of one ring at most
 
 
 class Wake(IntEnum):
@@ -118,9 +119,6 @@ class SemaphoreDoorbell:
     def unlink(self) -> None:
         """Removes the semaphore's name; the creator's task, once."""
         self._semaphore.unlink()
-
-
-SLEEPERS_MAX = 1024  # posts of one ring at most
 
 
 def make_doorbell(memory: Buffer, name: str, offset: int = 0) -> FutexDoorbell | SemaphoreDoorbell:

@@ -11,6 +11,7 @@ ours.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from enum import IntEnum
 from types import TracebackType
 
@@ -26,8 +27,8 @@ class LockOutcome(IntEnum):
     STOLEN = lib.LOCK_STOLEN
 
 
-class SpinLock:
-    """For sections of a few instructions: waits by looking again, and yields the processor now and then."""
+class _Lock(ABC):
+    """What both are: one line of shared memory, and a `with` block."""
 
     def __init__(self, memory: Buffer, offset: int = 0) -> None:
         self._lock = line_pointer("struct lock *", memory, offset, LINE)
@@ -36,6 +37,24 @@ class SpinLock:
     def held(self) -> bool:
         """Whether somebody holds it, or died holding it."""
         return bool(lib.lock_word(self._lock))
+
+    @abstractmethod
+    def acquire(self) -> LockOutcome:
+        """Waits until the lock is ours."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Gives it to the next one."""
+
+    def __enter__(self) -> LockOutcome:
+        return self.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+class SpinLock(_Lock):
+    """For sections of a few instructions: waits by looking again, and yields the processor now and then."""
 
     def acquire(self) -> LockOutcome:
         """Waits without limit; only a holder that lives and never releases can make that long."""
@@ -48,23 +67,9 @@ class SpinLock:
     def release(self) -> None:
         lib.spin_release(self._lock)
 
-    def __enter__(self) -> LockOutcome:
-        return self.acquire()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.release()
-
-
-class BlockingLock:
+class BlockingLock(_Lock):
     """For anything longer: spins for some microseconds, then sleeps. A holder's death is noticed within 50 ms."""
-
-    def __init__(self, memory: Buffer, offset: int = 0) -> None:
-        self._lock = line_pointer("struct lock *", memory, offset, LINE)
-
-    @property
-    def held(self) -> bool:
-        """Whether somebody holds it, or died holding it."""
-        return bool(lib.lock_word(self._lock))
 
     def acquire(self, timeout: float | None = None) -> LockOutcome:
         """Waits for `timeout` seconds at most, or without limit; signal handlers run meanwhile and may raise.
@@ -79,15 +84,7 @@ class BlockingLock:
             if result in (lib.LOCK_TAKEN, lib.LOCK_STOLEN):
                 return LockOutcome(result)
             if result == lib.LOCK_TIMEOUT:
-                raise TimedOut(
-                    f"cannot take the lock within {timeout} s, its holder lives and keeps it", timeout=timeout
-                )
+                raise TimedOut(f"cannot take the lock within {timeout} s, its holder lives and keeps it", timeout=timeout)
 
     def release(self) -> None:
         lib.block_release(self._lock)
-
-    def __enter__(self) -> LockOutcome:
-        return self.acquire()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.release()
