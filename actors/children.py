@@ -30,7 +30,6 @@ class Child:
     pidfd: int = -1
     epoch: int = 0
     running: bool = False
-    reason: str = ""
     failure: OrbitError | None = None
     ended_well: bool = False
     deaths: deque[float] = field(default_factory=deque)

@@ -12,6 +12,8 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.queue_sync import QueueSync
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
+from orbitmq.store.checkpoint import SIZE
+from orbitmq.store.file_system import disk_error
 from orbitmq.store.positions import Positions
 
 DUTY_S = 5.0
@@ -43,7 +45,13 @@ class Flush(CoreActor):
         super().drain()
         if self._positions is not None:
             seen = self.tree.positions()
-            self._sync.run()
+            try:
+                self._sync.run()
+            except OSError as error:
+                # Not a clean stop then: the next start recovers.
+                self._record(self._positions)
+                layout = self.tree.settings.layout
+                raise disk_error(error, layout.root, SIZE, f"the queues and the checkpoint of {layout.root}") from error
             if seen.flushed == seen.wrote and seen.reput == seen.wrote:
                 self._positions.record_stop(int(seen.wrote), int(seen.wrote_ms))
             else:

@@ -94,15 +94,19 @@ class Ground:
         runtime.write_description(description)
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
-    def close_cleanly(self) -> None:
+    def close_cleanly(self) -> bool:
         """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and
-        indexed."""
+        indexed. False when the next start has to recover. Raises: OSError: the groups' offsets were not written."""
         seen = self.tree.positions()
-        if self.settings.read_only or seen.flushed != seen.wrote:
-            return
+        if self.settings.read_only:
+            return True
+        if seen.flushed != seen.wrote:
+            return False
         keep_at_stop(self.settings.layout)
-        if seen.reput == seen.wrote:
-            abort.remove(self.settings.layout)
+        if seen.reput != seen.wrote:
+            return False
+        abort.remove(self.settings.layout)
+        return True
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by, and lets the store go."""

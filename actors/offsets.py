@@ -70,7 +70,12 @@ class Offsets:
         """At a stop: the offsets wait in a file of their own until the log has been flushed to its end
         (keep_at_stop)."""
         entries = [[topic, group, list(queues.items())] for (topic, group), queues in self.snapshot().items()]
-        _at_stop(self._layout).write_bytes(msgpack.packb(entries))
+        try:
+            _at_stop(self._layout).write_bytes(msgpack.packb(entries))
+        except OSError:
+            # Half of it is worse than none: then those count that were written last.
+            _at_stop(self._layout).unlink(missing_ok=True)
+            raise
 
 
 def _at_stop(layout: StoreLayout) -> Path:

@@ -18,7 +18,7 @@ from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, NoPermission, ProtocolError
 from orbitmq.shm import runtime
-from orbitmq.store.file_system import store_full
+from orbitmq.store.file_system import disk_error
 
 Answer = tuple[Any, tuple[int, ...]]
 
@@ -61,9 +61,7 @@ class Operations:
                     "broker again",
                     limit="descriptors",
                 ) from error
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise store_full(self._tree.settings.layout.root, 4096, f"what {name!r} has to write") from error
+            raise disk_error(error, self._tree.settings.layout.root, 4096, f"what {name!r} has to write") from error
         return answer if isinstance(answer, tuple) else (answer, ())
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:

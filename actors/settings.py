@@ -95,7 +95,10 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         value = getattr(settings, name)
         if value & (value - 1):
             raise _refused(name, value, "it is no power of two")
-    # A lane holds two of the largest records.
+    # A lane holds two of the largest records: who asks for larger ones gets a larger lane.
+    if "message_max" in options and "lane_capacity" not in options:
+        room = 2 * (files.message_max + LANE_OVERHEAD)
+        settings = replace(settings, lane_capacity=max(settings.lane_capacity, 1 << (room - 1).bit_length()))
     fitting = settings.lane_capacity // 2 - LANE_OVERHEAD
     if files.message_max > fitting:
         if "message_max" in options:

@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orbitmq.actors import ground
@@ -37,6 +38,7 @@ from orbitmq.errors import BrokerBroken, OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.frames import error_map
+from orbitmq.store.file_system import disk_error
 from orbitmq.store.recovery_table import Ending
 
 BEAT_S = 1.0  # the longest wait between two heartbeats
@@ -78,8 +80,8 @@ class Supervisor:
             self._start_all(prepared.tree)
             self._watch()
             clean = self._stop_all(prepared.tree)
-            if clean and self._broken is None:
-                prepared.close_cleanly()
+            if self._broken is None and not (clean and prepared.close_cleanly()):
+                raise BrokerBroken("the broker did not stop cleanly", hint="the next start recovers the store")
         finally:
             for child in self._children:
                 self._kill(child)
@@ -145,7 +147,6 @@ class Supervisor:
         except OrbitError as error:
             tree.set_state(spec.page, ActorState.FAILED, error.values.get("errno") or 0)
             self._news.tell_failed(error)
-            print(f"orbitmq: {spec.id}: {error}", file=sys.stderr, flush=True)
             return 1
         return 0
 
@@ -196,9 +197,7 @@ class Supervisor:
             for child in self._children:
                 if child.pid == item.pid:
                     child.running = child.running or item.error is None
-                    child.reason = str(item.error) if item.error is not None else child.reason
-                    if item.error is not None:
-                        child.failure = item.error
+                    child.failure = item.error
 
     def _on_death(self, child: Child) -> None:
         assert self._ground is not None
@@ -207,25 +206,27 @@ class Supervisor:
         pid, started = child.pid, child.running
         how = child.reaped()
         lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
-        if self._stopping():
-            return
         failure, child.failure = child.failure, None
+        why = str(failure or how)
+        if self._stopping():
+            if failure is not None:
+                self._log(f"{child.spec.id} (process {pid}) ended badly, {why}")
+            return
         if failure is not None and not started and self._ready >= 0:
             # It cannot even start: whoever starts the broker gets the reason itself.
             self._broken = failure
             return
         if child.too_many(time.monotonic(), self.settings.restarts, self.settings.restart_period_s):
-            why = child.reason or how
             self._broken = BrokerBroken(
                 f"the {child.spec.id} died {len(child.deaths)} times within {self.settings.restart_period_s:g} s, last: {why}",
                 hint="see the broker's error output; the next start recovers the store",
                 actor=child.spec.id,
                 reason=why,
             )
-            self._log(f"{self._broken}; stopping")
+            self._log(f"{child.spec.id} (process {pid}) died, {why}; stopping")
             return
         self._fork(child)
-        self._log(f"{child.spec.id} (process {pid}) died, {how}; restarted as process {child.pid}, epoch {child.epoch}")
+        self._log(f"{child.spec.id} (process {pid}) died, {why}; restarted as process {child.pid}, epoch {child.epoch}")
 
     # ---- stopping
 
@@ -283,12 +284,14 @@ class Supervisor:
     def _progress(self, text: str) -> None:
         self._say({"progress": text})
 
-    def _say(self, line: dict[str, Any]) -> None:
+    def _say(self, line: dict[str, Any]) -> bool:
+        """Tells whoever started the broker; False when nobody listens any more."""
         if self._ready >= 0:
             try:
                 os.write(self._ready, json.dumps(line).encode() + b"\n")
             except BrokenPipeError:
                 self._close_ready()
+        return self._ready >= 0
 
     def _close_ready(self) -> None:
         if self._ready >= 0:
@@ -296,8 +299,9 @@ class Supervisor:
             self._ready = -1
 
     def refuse(self, error: OrbitError) -> None:
-        """Tells whoever started the broker why it does not run."""
-        self._say(error_map(error))
+        """Tells whoever started the broker why it does not run, or the log why it runs no more."""
+        if not self._say(error_map(error)):
+            self._log(str(error))
 
     def _log(self, text: str) -> None:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -318,15 +322,16 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     supervisor: Supervisor | None = None
     try:
-        settings = tree_settings(content.pop("store"), content)
+        settings = tree_settings(content["store"], {name: value for name, value in content.items() if name != "store"})
         supervisor = Supervisor(settings, ready)
         return supervisor.run()
-    except OrbitError as error:
+    except (OrbitError, OSError) as caught:
+        store = content["store"]
+        error = caught if isinstance(caught, OrbitError) else disk_error(caught, Path(store), 4096, f"the store {store}")
         if supervisor is not None:
             supervisor.refuse(error)
         else:
             os.write(ready, json.dumps(error_map(error)).encode() + b"\n")
-        print(f"orbitmq: {error}", file=sys.stderr)
         return 1
 
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orbitmq.errors import Full, SettingError, TopicExists, TopicNameError, UnknownTopic
+from orbitmq.actors.sessions import QUEUES_MAX
+from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.topic_name import NAME_MAX, check_topic_name
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_report import RecoveryReport
 
 TOPIC_NONE = 0xFFFFFFFF
 PERM_READ_WRITE = 6
-NAME_MAX = 127
-QUEUES_MAX = 65536  # native/control.h
 # A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
 SPARE_SLOTS = 16
 
@@ -48,6 +48,7 @@ class TopicRegistry:
         # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
         self._configs: dict[str, TopicConfig] = {}
         self._version = DataVersion()
+        self._behind = False  # the file is, after a write that failed
 
     def load(self) -> None:
         """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died
@@ -105,12 +106,14 @@ class TopicRegistry:
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
         """
-        check_name(name)
+        check_topic_name(name)
         if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= QUEUES_MAX:
+            # One consumer must be able to read a topic whole.
             raise SettingError(
-                f"cannot give the topic {name!r} {queues!r:.64} queues, 1 to {QUEUES_MAX:,} are wanted",
+                f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {QUEUES_MAX:,}",
                 name="queues",
                 value=queues,
+                limit=QUEUES_MAX,
             )
         if not isinstance(perm, int) or not 0 <= perm <= 7:
             raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
@@ -118,16 +121,22 @@ class TopicRegistry:
         if topic is None:
             topic = self._add(name, queues, perm)
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
-            most = "" if topic.perm != perm or queues < topic.queues else f" and can grow to {topic.slot_capacity}"
+            what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
+            there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
+            hint = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
+            if topic.perm == perm and queues > topic.queues:
+                there += f" and room for {topic.slot_capacity}"
+                hint = "restart the broker, which gives it more room, or choose another name"
             raise TopicExists(
-                f"cannot create the topic {name!r} with {queues} queues and permission {perm}, "
-                f"it exists with {topic.queues} and {topic.perm}{most}",
-                hint="leave it as it is, or choose another name",
+                f"cannot create the topic {name!r} with {what}, it exists with {there}",
+                hint=hint,
                 topic=name,
                 queues=topic.queues,
                 perm=topic.perm,
             )
         elif queues == topic.queues:
+            if self._behind:
+                self._store()
             return topic
         else:
             lib.topic_set_queues(self._table, topic.index, queues)
@@ -178,29 +187,9 @@ class TopicRegistry:
 
     def _store(self) -> None:
         self._version = self._version.next()
+        self._behind = True
         store_topics(self._layout, self._configs, self._version)
-
-
-def check_name(name: str) -> None:
-    """Raises: TopicNameError: has .topic, and .at, the index of the forbidden byte, or .limit."""
-    encoded = name.encode() if isinstance(name, str) else b""
-    at = ffi.new("uint32_t *")
-    fault = lib.topic_name_check(encoded, len(encoded), at)
-    if fault == 1:
-        raise TopicNameError("cannot name a topic '', a name has at least 1 byte", topic=name)
-    if fault == 2:
-        text = f"cannot name a topic {name[:32]!r}..., it has {len(encoded)} bytes and the limit is {NAME_MAX}"
-        raise TopicNameError(text, topic=name, limit=NAME_MAX)
-    if fault:
-        character = encoded[: at[0]].decode(errors="ignore")
-        bad = name[len(character)]
-        raise TopicNameError(
-            f"cannot name a topic {name!r}, {bad!r} is not allowed in it",
-            hint="use letters, digits, and any of % | _ -",
-            topic=name,
-            at=at[0],
-            character=bad,
-        )
+        self._behind = False
 
 
 def _topic(index: int, seen: Any) -> Topic:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.errors import StoreFull, StoreUnsupported
+from orbitmq.errors import StoreFailed, StoreFull, StoreUnsupported
 
 # Over a network neither the lock nor a shared mapping means what it means on one machine: two hosts would each see
 # themselves alone, and a server's restart can take back pages that were already read.
@@ -68,6 +69,13 @@ def free_bytes(path: Path) -> int:
     """Bytes that this user may still write on the file system that holds `path`."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize
+
+
+def disk_error(error: OSError, path: Path, need: int, what: str) -> StoreFull | StoreFailed:
+    """The error for a write of `need` bytes to the file system of `path` that did not succeed."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return store_full(path, need, what)
+    return StoreFailed(f"cannot write {what}: {error}", path=str(path), errno=error.errno or 0)
 
 
 def store_full(path: Path, need: int, what: str) -> StoreFull:

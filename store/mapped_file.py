@@ -13,9 +13,9 @@ import itertools
 import os
 from pathlib import Path
 
-from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettings, StoreUnsupported
+from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
 from orbitmq.store import atomic_file
-from orbitmq.store.file_system import store_full
+from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
 
 NAME_DIGITS = 20
@@ -44,17 +44,13 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
         # The leftover must not keep what room there is.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise store_full(layout.root, size, f"the log file {path}") from error
         if error.errno == errno.EXDEV:
             raise StoreUnsupported(
                 f"cannot hold a store in {layout.root}: its folder commitlog lies on another file system",
                 hint="keep commitlog and orbitmq on one file system",
                 path=str(layout.commitlog),
             ) from error
-        raise StoreFailed(
-            f"cannot make the log file {path}: {error.strerror}", path=str(path), errno=error.errno or 0
-        ) from error
+        raise disk_error(error, layout.root, size, f"the log file {path}") from error
     return path
 
 

@@ -4,6 +4,7 @@ through the client's own code."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -269,6 +270,28 @@ def test_file_and_stop(world: World) -> None:
     assert fresh.of_group("other") == {("unknown", 3): 77}
     text = (world.settings.layout.config / "consumerOffset.json").read_text()
     assert '"t@g":{' in text and "0:5" in text, "RocketMQ's keys are bare numbers"
+
+
+def test_half_of_them_is_not_taken_for_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full at the stop leaves the file as it was written last."""
+    offsets = world.coordinator.offsets
+    offsets.set("g", ("t", 0), 5)
+    offsets.leave()
+    keep_at_stop(world.settings.layout)
+
+    def half(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "full")
+
+    offsets.set("g", ("t", 0), 6)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
+        patched.setattr(Path, "write_bytes", half)
+        offsets.leave()
+    keep_at_stop(world.settings.layout)
+    fresh = Offsets(world.settings.layout)
+    fresh.load(world.coordinator.topics)
+    assert fresh.of_group("g") == {("t", 0): 5}
 
 
 def test_full_table_of_groups_reuses_empty_ones(world: World) -> None:

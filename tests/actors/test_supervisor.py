@@ -115,6 +115,42 @@ def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not segments(generation)
 
 
+def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
+    """The largest message that RocketMQ knows can be asked for, without knowing what a lane is."""
+    settings = tree_settings(str(tmp_path), {"message_max": 4 << 20})
+    assert settings.files.message_max == 4 << 20 and settings.lane_capacity == 16 << 20
+    with pytest.raises(errors.SettingError, match="raise lane_capacity"):
+        tree_settings(str(tmp_path), {"message_max": 4 << 20, "lane_capacity": 8 << 20})
+
+
+def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
+    """What keeps a stop from being a clean one is said in words, by the exit code too, and costs nothing but recovery."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 1)
+        broker.producer().send("orders", b"kept", durability="flushed")
+        (tmp_path / "checkpoint.tmp").mkdir()
+        process = broker._started.process  # type: ignore[union-attr]
+    assert process.returncode == 1 and (tmp_path / "abort").exists()
+    (tmp_path / "checkpoint.tmp").rmdir()
+    with small_broker(tmp_path) as broker:
+        assert [bytes(message) for message in broker.consumer(topics=["orders"]).poll_batch(timeout=30)] == [b"kept"]
+    assert not (tmp_path / "abort").exists()
+
+
+def test_a_topic_that_could_not_be_written_is_written_later(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Making it again keeps it; a topic without messages stands nowhere but in the file."""
+    with small_broker(tmp_path) as broker:
+        obstacle = tmp_path / "config" / "topics.json.tmp"
+        obstacle.mkdir()
+        with pytest.raises(errors.StoreFailed, match="create_topic"):
+            broker.create_topic("orders", 3)
+        obstacle.rmdir()
+        broker.create_topic("orders", 3)
+    with small_broker(tmp_path) as broker:
+        assert broker.topics() == [orbitmq.TopicInfo("orders", 3, 6)]
+    assert "Traceback" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_killed_actor_is_restarted(tmp_path: Path, name: str) -> None:
     """Each kind of actor is killed while the tree is idle: a successor of the next epoch runs, the others never

@@ -1,0 +1,32 @@
+"""What a topic may be called; native/topics.h has the rule."""
+
+from __future__ import annotations
+
+from orbitmq.errors import TopicNameError
+from orbitmq.native._core import ffi, lib
+
+NAME_MAX = 127  # bytes
+
+
+def check_topic_name(name: object) -> None:
+    """Raises: TopicNameError: has .topic, and .at, the index of the forbidden byte, or .limit."""
+    if not isinstance(name, str):
+        raise TopicNameError(f"cannot name a topic {name!r}, a name is a str", topic=name)
+    encoded = name.encode(errors="surrogatepass")
+    at = ffi.new("uint32_t *")
+    fault = lib.topic_name_check(encoded, len(encoded), at)
+    if fault == 1:
+        raise TopicNameError("cannot name a topic '', a name has at least 1 byte", topic=name)
+    if fault == 2:
+        text = f"cannot name a topic {name[:32]!r}..., it has {len(encoded)} bytes and the limit is {NAME_MAX}"
+        raise TopicNameError(text, topic=name, limit=NAME_MAX)
+    if fault:
+        character = encoded[: at[0]].decode(errors="ignore")
+        bad = name[len(character)]
+        raise TopicNameError(
+            f"cannot name a topic {name!r}, {bad!r} is not allowed in it",
+            hint="use letters, digits, and any of % | _ -",
+            topic=name,
+            at=at[0],
+            character=bad,
+        )
