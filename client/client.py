@@ -114,7 +114,8 @@ class Client:
             start: where a group begins in a queue that it has not consumed of.
             batch: messages fetched at once by iteration and poll.
 
-        Raises: UnknownTopic, GroupNameError, SettingError; BrokerNotRunning; Full: no session could be opened.
+        Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
+            could be opened.
         """
         from orbitmq.client.consumer import Consumer
 
@@ -140,7 +141,8 @@ class Client:
             begin_ms, end_ms: of their store time, milliseconds since the epoch, both included; None: no end.
             most: messages to find at most.
 
-        Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        Raises: TopicNameError, UnknownTopic, NoPermission; SettingError: most is below 1. CorruptRecord: one of them is
+            damaged. BrokerNotRunning.
         """
         from orbitmq.client.lookup import messages_by_key
 

@@ -22,6 +22,7 @@ from orbitmq.client.subscription import QUEUES_MAX, QueueKey, look_up, tag_list,
 from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
+from orbitmq.store.index_file import TIME_END
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,8 @@ class Consumer:
         start: where reading begins in a queue without a committed offset: "earliest" or "latest".
         batch: messages fetched at once by `poll` and iteration.
 
-    Raises: UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session could be opened.
+    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
+        could be opened.
     """
 
     def __init__(
@@ -244,7 +246,8 @@ class Consumer:
         Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
         with self._used():
-            found = [self._reader.search_time(index, max(0, ms)) for index in range(len(self._queues))]
+            store_ms = min(max(0, ms), TIME_END)
+            found = [self._reader.search_time(index, store_ms) for index in range(len(self._queues))]
             for index, offset in enumerate(found):
                 self._reader.seek(index, offset)
 
@@ -338,6 +341,8 @@ class Consumer:
         self, take: Callable[[int], _Batch], most: int, timeout: float | None, size: Callable[[_Batch], int] = len
     ) -> _Batch:
         """What `take` gives as soon as it gives something, or when the time is over."""
+        if most < 1:
+            raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = take(most)
@@ -346,7 +351,7 @@ class Consumer:
 
     def _wait(self, timeout: float | None) -> bool:
         """True when there may be news; False when the time is over."""
-        timeout_ns = FOREVER_NS if timeout is None else min(FOREVER_NS, int(timeout * 1e9))
+        timeout_ns = FOREVER_NS if timeout is None or timeout >= FOREVER_NS / 1e9 else int(max(0.0, timeout) * 1e9)
         # A close that found no session to interrupt is seen here, and one that comes later interrupts.
         result = lib.WAITER_INTERRUPTED if self._closing else self._waiter.wait(self._reader, timeout_ns)
         if result == lib.WAITER_TIMEOUT:

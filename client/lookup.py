@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from orbitmq.client.subscription import look_up
 from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Message, Reader
+from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
@@ -49,10 +51,12 @@ def messages_by_key(
 
     begin_ms, end_ms: of their store time, milliseconds since the epoch, both included.
 
-    Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged.
+    Raises: SettingError: most is below 1. TopicNameError, UnknownTopic, NoPermission. CorruptRecord: one of them is damaged.
     """
     if most < 1:
         raise SettingError(f"could not find {most} messages: 1 is the least", setting="most", value=most)
+    check_topic_name(topic)
+    look_up(attached.topics_address, topic, "search")
     last_ms = TIME_END if end_ms is None else end_ms
     settings = lib.control_settings(attached.control)
     first, end = _readable(attached)

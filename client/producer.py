@@ -10,20 +10,25 @@ each.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from orbitmq.client.receipt import Durability, Receipt, Receipts
 from orbitmq.client.session import SessionOpener
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import SettingError, TimedOut
+from orbitmq.errors import SettingError, StoreFull, TimedOut
+from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+from orbitmq.store.file_system import store_full
 
 WINDOW_MAX = 65536
 MESSAGE_MAX = 4 << 20
 MESSAGE_MIN = 1024
+MESSAGE_USUAL = 256 << 10
 SQ_CAPACITY_MAX = 64 << 20
 SQ_CAPACITY_MIN = 256 << 10
 SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
@@ -47,7 +52,7 @@ class Producer(ProducerBase):
         opener: SessionOpener,
         *,
         window: int = 8192,
-        message_max: int = 256 * 1024,
+        message_max: int = MESSAGE_USUAL,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
         durability: Durability = "appended",
@@ -90,9 +95,22 @@ class Producer(ProducerBase):
         )
         self._attach(handle)
         self._host = self._store_host or self._host
+        settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
+        self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
+        self._log_file_size = int(settings.log_file_size)
 
     def _receipt(self, topic: str, queue: int, offset: int, physical_offset: int, size: int, flushed: bool) -> Receipt:
         return Receipt(topic, queue, offset, physical_offset, size, "flushed" if flushed else "appended", self._host)
+
+    def _store_full(self, topic: str, number: int) -> NoReturn:
+        """The next file of the log could not be made; number is the errno. What is free is looked up here and now."""
+        what = f"the next file of the log, to store a message to {topic!r}"
+        error = store_full(self._store / "commitlog", self._log_file_size, what)
+        message, hint = error.message, error.hint
+        if number not in (errno.ENOSPC, errno.EDQUOT):
+            message = f"could not store a message to {topic!r}: making the next file of the log failed ({os.strerror(number)})"
+            hint = f"look after the disk of {self._store}"
+        raise StoreFull(message, hint=hint, topic=topic, errno=number, **error.values)
 
     def _receipts(self, batch: PendingBatch) -> Receipts:
         return Receipts(batch)

@@ -52,6 +52,7 @@ class Positions:
     min_offset: int
     wrote_error: int
     flushed_error: int
+    reput_error: int
     allocated_error: int
 
 

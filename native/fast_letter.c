@@ -15,6 +15,9 @@ static const char *const argument_names[ARGUMENTS] = {
 };
 static PyObject *interned[ARGUMENTS];
 
+/* Largest record that any broker accepts, bytes; RocketMQ's own. MESSAGE_MAX in store/settings.py. */
+enum { MESSAGE_MOST = 4 << 20 };
+
 int letters_init(void)
 {
     for (int i = 0; i < ARGUMENTS; i++)
@@ -202,7 +205,12 @@ int parse_queue(PyObject *value, int64_t *queue)
             return -1;
         PyErr_Clear();
     }
-    *queue = number < 0 || number > UINT32_MAX ? INT64_MAX : number; /* INT64_MAX: no topic has it; letter_queue says so */
+    if (number < 0 || number > UINT32_MAX) {
+        fast_raise("UnknownQueue", "queues are numbered from 0; leave out queue= for one after another",
+                   Py_BuildValue("{s:O}", "queue", value), "could not send to queue %R: no topic has it", value);
+        return -1;
+    }
+    *queue = number;
     return 0;
 }
 
@@ -390,6 +398,15 @@ uint64_t letter_room(const Producer *self, uint32_t topic)
     return limit > around ? limit - around : 0;
 }
 
+const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
+{
+    if (size > MESSAGE_MOST)
+        return "send it in parts: no broker takes more than 4194304 bytes";
+    if (size <= broker)
+        return "raise message_max= of producer()";
+    return session < broker ? "raise message_max= of producer(), and message_max of the broker" : "raise message_max of the broker";
+}
+
 int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t size)
 {
     const struct sender *sender = &self->link->sender;
@@ -404,8 +421,7 @@ int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t b
                    (unsigned long long)size, PROPERTIES_ROOM);
     else
         fast_raise("MessageTooLarge",
-                   sender->shape.message_max < sender->control->settings.message_max ? "raise message_max= of producer()"
-                                                                                     : "raise message_max of the broker",
+                   letter_limit_hint(body_size + size + around, sender->shape.message_max, sender->control->settings.message_max),
                    Py_BuildValue("{s:O,s:K,s:K}", "topic", name, "size", (unsigned long long)(body_size + size + around), "limit",
                                  (unsigned long long)(room + around)),
                    "could not send to topic %R: the record takes %llu bytes, and the limit is %llu", name,
@@ -428,7 +444,7 @@ int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t w
             return 0;
         fast_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
                    Py_BuildValue("{s:O,s:L,s:I}", "topic", name, "queue", (long long)wanted, "queues", queues),
-                   "could not send to that queue of topic %R: it has %u queues, numbered from 0", name, queues);
+                   "could not send to queue %lld of topic %R: it has %u queues, numbered from 0", (long long)wanted, name, queues);
         return -1;
     }
     const char *text;

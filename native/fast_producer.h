@@ -196,6 +196,9 @@ uint64_t letter_room(const Producer *self, uint32_t topic);
 /* Whether a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
 int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
 
+/* The knob that would let a record of this size through, given the limits of session and broker, bytes. */
+const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker);
+
 /* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
 int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
 

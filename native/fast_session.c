@@ -271,7 +271,9 @@ int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, 
     }
     const char *limit = why == SENDER_WINDOW_FULL ? "window" : "ring";
     if (!wait) {
-        fast_raise("Full", "raise window= of producer(), or use on_full='wait'",
+        fast_raise("Full",
+                   why == SENDER_WINDOW_FULL ? "raise window= of producer(), or use on_full='wait'"
+                                             : "raise message_max= of producer(), which sizes the ring, or use on_full='wait'",
                    Py_BuildValue("{s:O,s:s,s:K}", "topic", topic, "limit", limit, "size",
                                  why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity),
                    why == SENDER_WINDOW_FULL ? "could not send to topic %R: the window of %llu messages in flight is full"

@@ -25,13 +25,7 @@ PyObject *verdict_unknown_topic(PyObject *topic)
                       "could not send to topic %R: there is no such topic", topic);
 }
 
-static PyObject *store_error(const char *kind, PyObject *topic, uint32_t number, const char *hint, const char *what)
-{
-    return fast_raise(kind, hint, Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", number),
-                      "could not store the message to %R: %s (%s)", topic, what, strerror((int)number));
-}
-
-static PyObject *rejected(PyObject *topic, const struct completion *verdict)
+static PyObject *rejected(Producer *producer, PyObject *topic, const struct completion *verdict)
 {
     switch (verdict->code) {
     case VERDICT_UNKNOWN_TOPIC:
@@ -42,7 +36,8 @@ static PyObject *rejected(PyObject *topic, const struct completion *verdict)
     case VERDICT_UNKNOWN_QUEUE:
         return fast_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
                           Py_BuildValue("{s:O,s:I,s:I}", "topic", topic, "queue", verdict->queue_id, "queues", verdict->detail),
-                          "could not send to queue %u of topic %R: it has %u queues", verdict->queue_id, topic, verdict->detail);
+                          "could not send to queue %u of topic %R: it has %u queues, numbered from 0", verdict->queue_id, topic,
+                          verdict->detail);
     case VERDICT_BODY_TOO_LARGE:
         return fast_raise("MessageTooLarge", "raise message_max of the broker",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
@@ -52,11 +47,11 @@ static PyObject *rejected(PyObject *topic, const struct completion *verdict)
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
                           "could not send to topic %R: the properties pass the limit of %u bytes", topic, verdict->detail);
     case VERDICT_STORE_FULL:
-        return store_error("StoreFull", topic, verdict->detail, "free space on the store's disk",
-                           "the next file of the log could not be made");
+        return PyObject_CallMethod((PyObject *)producer, "_store_full", "OI", topic, verdict->detail);
     case VERDICT_STORE_FAILED:
-        return store_error("StoreFailed", topic, verdict->detail, "look after the disk, then restart the broker",
-                           "the log takes no more");
+        return fast_raise("StoreFailed", "look after the disk, then restart the broker",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
+                          "could not store the message to %R: the log takes no more (%s)", topic, strerror((int)verdict->detail));
     case VERDICT_READ_ONLY:
         return fast_raise("NoPermission", "repair the store, then restart the broker", Py_BuildValue("{s:O}", "topic", topic),
                           "could not send to topic %R: the store was opened read-only", topic);
@@ -76,7 +71,7 @@ static PyObject *rejected(PyObject *topic, const struct completion *verdict)
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed)
 {
     if (verdict->code != VERDICT_APPENDED)
-        return rejected(topic, verdict);
+        return rejected(producer, topic, verdict);
     const uint64_t end = verdict->physical_offset + verdict->size;
     return PyObject_CallMethod((PyObject *)producer, "_receipt", "OIKKIO", topic, verdict->queue_id,
                                (unsigned long long)verdict->queue_offset, (unsigned long long)verdict->physical_offset,

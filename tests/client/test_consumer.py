@@ -101,8 +101,9 @@ def test_tag_filters(broker: ComposedBroker) -> None:
     }
     for expression, bodies in expected.items():
         assert drain(Consumer(broker, None, ["t"], tags=expression)) == bodies
-    with pytest.raises(SettingError):
-        Consumer(broker, None, ["t"], tags="a ||")
+    for wrong in ("a ||", "", " || ".join(map(str, range(5000)))):
+        with pytest.raises(SettingError):
+            Consumer(broker, None, ["t"], tags=wrong)
 
 
 def test_seek_and_its_limits(broker: ComposedBroker) -> None:
@@ -130,6 +131,8 @@ def test_seek_to_time(broker: ComposedBroker) -> None:
     consumer = Consumer(broker, None, ["t"])
     consumer.seek_to_time(207)
     assert consumer.position() == {("t", 0): 1, ("t", 1): 1}
+    consumer.seek_to_time(1 << 70)
+    assert consumer.position() == {("t", 0): 2, ("t", 1): 2}
 
 
 def test_damage_is_named_and_can_be_passed(broker: ComposedBroker) -> None:
@@ -381,6 +384,17 @@ def refusals(broker: ComposedBroker) -> Iterator[tuple[Callable[[], object], typ
     yield lambda: Consumer(broker, None, ["t"], start="middle"), SettingError  # type: ignore[arg-type]
     yield lambda: Consumer(broker, None, ["t"], batch=0), SettingError
     yield lambda: Consumer(broker, None, ["mute"]), NoPermission
+
+
+def test_no_message_is_not_a_number_of_messages(broker: ComposedBroker) -> None:
+    """Goal: a batch of nothing is refused, instead of waited for without end. Method: while there is something to read."""
+    fill(broker, "t", 1, 3)
+    consumer = Consumer(broker, None, ["t"])
+    for most in (0, -1):
+        for poll in (consumer.poll_batch, consumer.poll_bodies, consumer.poll_arrow):
+            with pytest.raises(SettingError, match=f"{most} messages"):
+                poll(most)
+    assert len(consumer.poll_batch(timeout=float("inf"))) == 3
 
 
 def test_refusals(broker: ComposedBroker) -> None:

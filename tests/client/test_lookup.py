@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.client.lookup import message_by_id, messages_by_key
-from orbitmq.errors import CorruptRecord, SettingError, UsageError
+from orbitmq.errors import CorruptRecord, SettingError, TopicNameError, UnknownTopic, UsageError
 from orbitmq.native._core import ffi, lib
 from tests.client.composed_broker import ComposedBroker
 
@@ -89,6 +89,10 @@ def test_by_key(broker: Indexed) -> None:
     assert len(offsets("Aa", most=1)) == 1
     with pytest.raises(SettingError):
         offsets("Aa", most=0)
+    with pytest.raises(UnknownTopic, match="'u'"):
+        messages_by_key(broker, "u", "Aa")
+    with pytest.raises(TopicNameError):
+        messages_by_key(broker, "two words", "Aa")
 
 
 def test_store_times_bound_a_search(broker: Indexed) -> None:

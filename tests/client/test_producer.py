@@ -6,6 +6,7 @@ window and ring full at will; the tree's death and fork are played.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -29,12 +30,14 @@ from orbitmq.errors import (
     PropertiesTooLarge,
     PropertyError,
     SettingError,
+    StoreFull,
     TimedOut,
     TopicNameError,
     UnknownQueue,
     UnknownTopic,
     UsageError,
 )
+from orbitmq.native._core import lib
 from orbitmq.store.record import unpack_properties
 from tests.actors.trees import until
 from tests.client.thread_broker import ThreadBroker
@@ -242,12 +245,13 @@ def test_names_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:
             producer.send(name, b"")
     with pytest.raises(TypeError):
         producer.send(b"orders", b"")  # type: ignore[arg-type]
-    with pytest.raises(UnknownQueue) as queue:
+    with pytest.raises(UnknownQueue, match="queue 8 of topic 'orders': it has 8 queues") as queue:
         producer.send("orders", b"", queue=8)
     assert (queue.value.queue, queue.value.queues) == (8, 8)
     for wrong in (-1, 1 << 70):
-        with pytest.raises(UnknownQueue):
+        with pytest.raises(UnknownQueue, match=f"queue {wrong}:") as queue:
             producer.send("orders", b"", queue=wrong)
+        assert queue.value.queue == wrong
     with pytest.raises(UsageError):
         producer.send("orders", b"", queue=1, queue_key="a")
     assert broker.log() == []
@@ -304,6 +308,9 @@ def test_limits_on_sizes(broker: ThreadBroker) -> None:
                 send("orders", bytes(room + 1))
             assert (large.value.size, large.value.limit) == (4097, 4096)
         assert len(broker.log()) == 1
+        with pytest.raises(MessageTooLarge, match="in parts") as hopeless:
+            producer.send("orders", bytes(5 << 20))
+        assert "message_max" not in str(hopeless.value), "no knob lets so much through"
     with Producer(broker, message_max=1 << 20) as producer:
         producer.send("orders", b"", properties={"a": "x" * (32746 - 3)})
         for arguments in (
@@ -315,6 +322,18 @@ def test_limits_on_sizes(broker: ThreadBroker) -> None:
                 producer.send("orders", b"", **arguments)  # type: ignore[arg-type]
             assert properties_error.value.limit == 32746
         assert len(broker.log()) == 2
+
+
+def test_a_disk_without_room_is_named(broker: ThreadBroker, producer: Producer, tmp_path: Path) -> None:
+    """Goal: StoreFull says where room is missing and how much. Method: what C calls for the writer's verdict."""
+    settings = lib.control_settings(broker.control)
+    with pytest.raises(StoreFull, match="'orders'") as full:
+        producer._store_full("orders", errno.ENOSPC)
+    assert full.value.need == settings.log_file_size and full.value.free > 0
+    assert full.value.mount in full.value.hint and full.value.path.startswith(str(tmp_path))
+    with pytest.raises(StoreFull, match=os.strerror(errno.EIO)) as broken:
+        producer._store_full("orders", errno.EIO)
+    assert broken.value.errno == errno.EIO
 
 
 def test_settings_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:

@@ -6,16 +6,18 @@ afterwards: what has a receipt must stand there once, where the receipt says.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import BrokerError, OrbitError, PerhapsStored
+from orbitmq.errors import BrokerError, OrbitError, PerhapsStored, StoreFull
 from orbitmq.store.record import Record, parse
-from tests.actors.trees import actors, small_broker, until
+from tests.actors.trees import WATCHDOG_S, actors, small_broker, until
 
 
 def bodies(store: Path) -> Counter[bytes]:
@@ -50,6 +52,35 @@ def test_send_batch_flush_and_fork(tmp_path: Path) -> None:
     found = bodies(tmp_path)
     assert sum(found.values()) == 20_014
     assert found[b"c"] == 10 and found[b"child"] == found[b"parent"] == 1
+
+
+def test_a_log_that_cannot_grow(tmp_path: Path) -> None:
+    """Goal: the end of the disk costs an error that names it, and nothing else; with room again all goes on. Method: the
+    folder in which log files are made is gone for a while."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders")
+        making = tmp_path / "orbitmq" / "allocating"
+        making.rename(tmp_path / "elsewhere")
+        with broker.producer() as producer:
+            stored = 0
+            with pytest.raises(StoreFull, match="'orders'") as full:
+                while True:
+                    producer.send("orders", bytes(50_000))
+                    stored += 1
+            assert full.value.errno == errno.ENOENT and str(tmp_path) in full.value.hint
+            (tmp_path / "elsewhere").rename(making)
+
+            def sent() -> bool:
+                with suppress(StoreFull):
+                    return bool(producer.send("orders", bytes(50_000)))
+                return False
+
+            until(sent, "the next file of the log")
+        consumer = broker.consumer(topics=["orders"])
+        found = 0
+        while found <= stored:
+            found += len(consumer.poll_batch(timeout=WATCHDOG_S))
+    assert sum(bodies(tmp_path).values()) == found == stored + 1
 
 
 @pytest.mark.parametrize("victim", ["writer", "handler 0", "handler 1", "flush", "allocator", "reput", "coordinator"])
