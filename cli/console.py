@@ -16,12 +16,28 @@ err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
+# Knobs of the library, and what they are called on the command line.
+KNOBS = {
+    "queue=": "--queue",
+    "raise timeout=": "raise --timeout",
+    "message_max of the broker": "--message-max of orbitmq up",
+    "raise the timeout of connect": "look whether its coordinator runs, and try again",
+}
+
 
 def show_error(error: OrbitError) -> None:
     """One line in red with what could not be done, and below it what would help."""
     err.print(f"[bold red]error:[/] {escape(error.message)}")
     if error.hint:
-        err.print(f"  [dim]hint:[/] {escape(error.hint)}")
+        hint = error.hint
+        for knob, option in KNOBS.items():
+            hint = hint.replace(knob, option)
+        err.print(f"  [dim]hint:[/] {escape(hint)}")
+
+
+def counted(count: int, noun: str) -> str:
+    """1, "message" -> "1 message"; 2,000 -> "2,000 messages"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def byte_count(count: float) -> str:

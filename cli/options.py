@@ -9,7 +9,7 @@ import typer
 
 Name = Annotated[
     str | None,
-    typer.Option("--name", "-n", envvar="ORBITMQ_BROKER", help="Which broker, where several run.", show_default="default"),
+    typer.Option("--name", "-n", envvar="ORBITMQ_BROKER", help='Which broker, where several run; "default" unless set.'),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]

@@ -124,7 +124,7 @@ def _positions(between: Between) -> Table:
     rows = [
         ("wrote", "appended: survives any process", now.wrote_error),
         ("flushed", "on disk: survives the machine", now.flushed_error),
-        ("reput", "readable by consumers, found by key", 0),
+        ("reput", "readable by consumers, found by key", now.reput_error),
     ]
     for name, meaning, error in rows:
         value = getattr(now, name)

@@ -25,8 +25,8 @@ def body_text(message: Message) -> str | None:
 
 def one_line(text: str) -> str:
     """Text that cannot move the cursor: control characters written as escapes, and no more of it than a line bears."""
-    shown = text if len(text) <= BODY_MAX else f"{text[:BODY_MAX]}... ({len(text):,} characters)"
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:BODY_MAX])
+    return shown if len(text) <= BODY_MAX >= len(shown) else f"{shown[:BODY_MAX]}... ({len(text):,} characters)"
 
 
 def print_line(message: Message) -> None:

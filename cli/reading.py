@@ -9,11 +9,10 @@ import typer
 from rich.markup import escape
 
 import orbitmq
-from orbitmq.cli.console import err
+from orbitmq.cli.console import counted, err
 from orbitmq.cli.options import Json, Name, Topic
 from orbitmq.cli.printing import print_json, print_line, print_whole
 from orbitmq.client.client import Client
-from orbitmq.errors import UnknownTopic
 
 BATCH = 1000
 LOOK_S = 0.5  # how often a waiting tail looks whether it should end
@@ -35,8 +34,9 @@ def tail(
 ) -> None:
     """Show messages as they come, until Ctrl-C.
 
-    Without a group nothing is stored: everybody who looks sees everything. With one, its members share the messages, and the
-    next tail goes on where this one ended.
+    Without a group nothing is stored: everybody who looks sees everything.
+
+    With one, its members share the messages, and the next tail goes on where this one ended.
     """
     if start not in ("earliest", "latest") and not start.isdecimal():
         raise typer.BadParameter(f"{start!r} is neither earliest, latest nor an offset", param_hint="--from")
@@ -62,11 +62,12 @@ def tail(
                 elif not follow and not any(consumer.lag().values()):
                     break
         except KeyboardInterrupt:
-            pass
+            if err.is_terminal:
+                err.print()  # behind the ^C that it shows
         finally:
             consumer.close()
     if not as_json and err.is_terminal:
-        err.print(f"[dim]{shown:,} messages[/]")
+        err.print(f"[dim]{counted(shown, 'message')}[/]")
 
 
 def _start(text: str) -> Literal["earliest", "latest"]:
@@ -89,10 +90,6 @@ def find(
 ) -> None:
     """Find the messages that were sent with a key."""
     with orbitmq.connect(name) as broker:
-        if topic not in {each.name for each in broker.topics()}:
-            raise UnknownTopic(
-                f"cannot search topic {topic!r}, there is none of this name", hint="see: orbitmq topic list", topic=topic
-            )
         found = broker.find(topic, key, most=most)
         for message in found:
             (print_json if as_json else print_line)(message)

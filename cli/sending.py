@@ -12,8 +12,10 @@ from rich.markup import escape
 import orbitmq
 from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.options import Name, Topic
+from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
 
 BATCH = 1000
+AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic, the record's fixed part
 
 
 def send(
@@ -30,6 +32,7 @@ def send(
     flushed: Annotated[bool, typer.Option("--flushed", "-f", help="Wait until the disk has it.")] = False,
     count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
     name: Name = None,
 ) -> None:
     """Send a message, and print its receipt.
@@ -46,7 +49,9 @@ def send(
         err.print("nothing to send: standard input was empty")
         raise typer.Exit(1)
     placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": "flushed" if flushed else None}
-    with orbitmq.connect(name) as broker, broker.producer() as producer:
+    # A session is as large as its largest message wants it.
+    message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
+    with orbitmq.connect(name) as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
         if len(bodies) == 1:
             receipt = producer.send(topic, bodies[0], tags=tag, keys=key or (), **placed)
             place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"

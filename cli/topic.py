@@ -6,10 +6,11 @@ import json
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 import orbitmq
-from orbitmq.cli.console import out
+from orbitmq.cli.console import counted, out
 from orbitmq.cli.options import Json, Name, Topic
 
 app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
@@ -30,7 +31,7 @@ def create(
     """
     with orbitmq.connect(name) as broker:
         made = broker.create_topic(topic, queues)
-    out.print(f"topic [bold]{made.name}[/] with {made.queues} queues")
+    out.print(f"topic [bold]{escape(made.name)}[/] with {counted(made.queues, 'queue')}")
 
 
 @app.command("list")

@@ -80,6 +80,8 @@ def test_send_prints_receipts(broker: Path, run: Run) -> None:
     many = run("send", "letters", "c", "--count", "2500").stdout
     assert "2,500 messages" in many and "letters/0@2 " in many and "letters/0@2501 " in many
     assert "3 messages" in run("send", "letters", "-", "--lines", feed="x\ny\nz\n").stdout
+    assert "500118 bytes" in run("send", "letters", "-", feed="x" * 500_000).stdout, "no knob of the library is in the way"
+    failed(run("send", "letters", "-", feed="x" * 2_000_000), "2000118", "raise --message-max of orbitmq up")
     failed(run("send", "letters", "-", feed=""), "standard input was empty")
 
 
@@ -138,14 +140,16 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("topic", "create", "two words"), "two words")
     failed(run("topic", "create", "x" * 128), "128")
     run("topic", "create", "narrow", "--queues", "2")
-    failed(run("send", "narrow", "x", "--queue", "2"), "narrow", "2 queues")
+    failed(run("send", "narrow", "x", "--queue", "2"), "queue 2", "narrow", "2 queues", "leave out --queue")
     failed(run("up", "--store", str(broker), "--detach"), "error:", "hint:")
     failed(run("up", "--store", str(broker), "--detach", ORBITMQ_BROKER="other"), str(broker))
     failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody")
     failed(run("send", "narrow"), "rror", code=2)
     failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
     failed(run("up", "--log-file-size", "much"), "much", code=2)
-    failed(run("up", "--set", "depth=3", ORBITMQ_BROKER="other"), "depth", "hint:")
+    refused = run("up", "--set", "depth=3", ORBITMQ_BROKER="other")
+    failed(refused, "depth", "hint:")
+    assert refused.stderr.count("depth") == 1, "once is enough"
     assert "appended" in run("send", "narrow", "x").stdout
 
 
