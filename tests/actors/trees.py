@@ -7,7 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,18 @@ def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
 
 
 def kill(client: orbitmq.Client, name: str) -> ActorStatus:
-    """Kills an actor and waits for its end; returns what it was. Between two lives its page has pid 0, which to
-    kill(2) is every process of the caller's group."""
-    victim: ActorStatus = until(lambda: (seen := actors(client)[name]).pid > 0 and seen, f"{name} to live")
-    os.kill(victim.pid, signal.SIGKILL)
+    """Kills an actor and waits for its end; returns what it was. Between two lives its page has the pid of a process that
+    is gone, then pid 0, which to kill(2) is every process of the caller's group."""
+
+    def struck() -> ActorStatus | None:
+        seen = actors(client)[name]
+        with suppress(ProcessLookupError):
+            if seen.pid > 0:
+                os.kill(seen.pid, signal.SIGKILL)
+                return seen
+        return None
+
+    victim: ActorStatus = until(struck, f"{name} to live")
     until(lambda: dead(victim.pid), f"the death of {name}")
     return victim
 

@@ -17,7 +17,7 @@ import pytest
 
 from orbitmq.errors import BrokerError, OrbitError, PerhapsStored, StoreFull
 from orbitmq.store.record import Record, parse
-from tests.actors.trees import WATCHDOG_S, actors, small_broker, until
+from tests.actors.trees import WATCHDOG_S, kill, small_broker, until
 
 
 def bodies(store: Path) -> Counter[bytes]:
@@ -93,8 +93,7 @@ def test_no_actors_death_is_noticed(tmp_path: Path, victim: str) -> None:
                 pendings = [producer.send_async("orders", b"%d.%d" % (round_, i)) for i in range(500)]
                 batch = producer.send_batch_async("orders", [b"%d.b%d" % (round_, i) for i in range(500)])
                 if round_ in (1, 3):
-                    pid = until(lambda: actors(broker)[victim].state == "running" and actors(broker)[victim].pid, victim)
-                    os.kill(pid, signal.SIGKILL)
+                    kill(broker, victim)
                 stored += [pending.result(30) for pending in pendings] + list(batch.result(30))
             assert len({receipt.physical_offset for receipt in stored}) == 6000
     assert set(bodies(tmp_path).values()) == {1}
