@@ -60,7 +60,7 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
         results.append(
             Result(
                 measure=name,
-                unit="times" if name.endswith("_gain") else measure.unit,
+                unit="times" if name.endswith(("_gain", "_share")) else measure.unit,
                 durability=measure.durability,
                 values=tuple(sample.value for sample in column),
                 ceilings=tuple(ceilings) if len(ceilings) == len(column) else (),

@@ -40,7 +40,7 @@ def draw(results: Sequence[Result], peers: Sequence[dict[str, Any]], folder: Pat
     delays: list[tuple[str, float, str]] = []
     for result in results:
         rows = rates if result.unit == "messages/s" else delays if result.unit == "us" else None
-        if rows is None or result.measure.endswith("_gain"):
+        if rows is None or result.measure.endswith(("_gain", "_share")):
             continue
         rows.append((result.measure, result.value, OURS))
         if result.ceiling is not None:
