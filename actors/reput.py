@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import socket
+from contextlib import closing
 
-from orbitmq import errors
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.tree import Tree
+from orbitmq.errors import BrokerStopped
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm import frames, runtime
+from orbitmq.shm import runtime
+from orbitmq.shm.control_socket import ControlSocket
 
 STEP_BYTES = 4 << 20
+ANSWER_S = 10.0  # how long the coordinator may take to answer
 
 
 class Reput(CoreActor):
@@ -23,21 +25,12 @@ class Reput(CoreActor):
     def need(self) -> None:
         """The log holds a topic that the table does not: only the coordinator may add it."""
         name, queues = self._missing()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(10.0)
-            sock.connect(str(runtime.socket_path(self.tree.settings.name)))
-            frames.send(sock, {"op": "hello", "id": 1, **runtime.introduction()})
-            frames.send(sock, {"op": "adopt_topic", "id": 2, "name": name, "queues": queues})
-            unpacker = frames.Unpacker()
-            while True:
-                answers = frames.receive(sock, unpacker)
-                if answers is None:
-                    raise errors.BrokerStopped("cannot have a topic of the log added, the coordinator went away")
-                for answer in answers:
-                    if "error" in answer:
-                        raise frames.error_raised(answer)
-                    if answer["id"] == 2:
-                        return
+        try:
+            path = runtime.socket_path(self.tree.settings.name)
+            with closing(ControlSocket(path, ANSWER_S)) as control:
+                control.ask("adopt_topic", ANSWER_S, name=name, queues=queues)
+        except OSError as error:
+            raise BrokerStopped(f"cannot have topic {name!r} of the log added, the coordinator went away: {error}") from error
 
     def step(self) -> int:
         return int(lib.reput_step(self.handle, STEP_BYTES))

@@ -16,11 +16,11 @@ from contextlib import suppress
 from typing import Any
 
 from orbitmq.client.attachment import Attachment
-from orbitmq.client.control import ControlSocket
 from orbitmq.client.session import SessionHandle
 from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, OrbitError, TimedOut
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
+from orbitmq.shm.control_socket import ControlSocket
 
 # Between two looks for a broker that is about to start; there is nothing yet that one could wait on.
 LOOK_S = 0.01

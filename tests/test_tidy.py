@@ -105,7 +105,7 @@ def test_imports_point_one_way() -> None:
         ("shm/ring.py", "import importlib\nimportlib.import_module('orbitmq.store.layout')"),
         ("store/lock.py", "import orbitmq.actors.spec"),
         ("actors/news.py", "from orbitmq import client"),
-        ("actors/news.py", "from orbitmq.client.control import ControlSocket"),
+        ("actors/news.py", "from orbitmq.client.connection import Connection"),
         ("client/client.py", "def late():\n    from orbitmq.actors.settings import TreeSettings"),
         ("client/client.py", "from orbitmq.spark.export import export_topic"),
         ("cli/quickstart/flights.py", "from ...actors import spec"),

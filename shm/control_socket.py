@@ -1,4 +1,4 @@
-"""The client's end of the control socket: one question at a time, one answer."""
+"""The asking end of the control socket: one question at a time, one answer."""
 
 from __future__ import annotations
 

@@ -1,0 +1,33 @@
+"""Goal: reput alone may have a topic of the log added. Method: reput's question, asked of a real tree by somebody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from orbitmq.actors.reput import Reput
+from orbitmq.errors import BrokerStopped, NoPermission
+from tests.actors.trees import small_broker
+
+
+def asker(broker: str) -> Reput:
+    """As much of a Reput as it takes to ask."""
+    made = object.__new__(Reput)
+    made.tree = SimpleNamespace(settings=SimpleNamespace(name=broker))
+    made._missing = lambda: ("gone", 3)
+    return made
+
+
+def test_a_stranger_is_refused(tmp_path: Path) -> None:
+    with small_broker(tmp_path) as broker:
+        with pytest.raises(NoPermission, match="only the broker's reput"):
+            asker(broker.name).need()
+        assert broker.topics() == []
+
+
+def test_without_a_coordinator(tmp_path: Path) -> None:
+    """An error of ours, which the supervisor reads, and not one of the socket's."""
+    with pytest.raises(BrokerStopped, match="gone"):
+        asker("nobody-has-this-name").need()
