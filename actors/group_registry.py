@@ -18,13 +18,14 @@ from typing import Any
 
 import msgpack
 
-from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, QueueKey, check_group_name
+from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Fenced, Full, SettingError
 from orbitmq.native._core import lib
+from orbitmq.shm.topic_table import QueueKey
 
 GROUPS_MAX: int = lib.GROUPS_MAX
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from orbitmq.actors.assignment import assign
 from orbitmq.errors import GroupNameError
+from orbitmq.shm.topic_table import QueueKey
 
 NAME_MAX = 255
 EARLIEST = "earliest"
 LATEST = "latest"
-
-QueueKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

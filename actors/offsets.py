@@ -7,11 +7,9 @@ from pathlib import Path
 
 import msgpack
 
-from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
-
-QueueKey = tuple[str, int]
 
 
 class Offsets:
@@ -22,7 +20,7 @@ class Offsets:
         self._groups: dict[str, dict[QueueKey, int]] = {}
         self.changed = False
 
-    def load(self, topics: TopicRegistry) -> None:
+    def load(self, topics: TopicTable) -> None:
         """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
         _at_stop(self._layout).unlink(missing_ok=True)
         for (topic, group), queues in config.load_offsets(self._layout).items():

@@ -14,10 +14,11 @@ from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.spec import PAGE_REPUT
-from orbitmq.actors.topic_registry import PERM_READ_WRITE, Topic, TopicRegistry
+from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, NoPermission, ProtocolError
 from orbitmq.shm import runtime
+from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.file_system import disk_error
 
 Answer = tuple[Any, tuple[int, ...]]
@@ -144,7 +145,7 @@ class Operations:
             members = [] if group is None else list(group.members.values())
             queues = []
             for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
-                topic: Topic | None = self._topics.find(topic_name)
+                topic = self._topics.find(topic_name)
                 if topic is None or queue >= topic.queues:
                     continue
                 bounds = self._topics.bounds(topic.first_slot + queue)

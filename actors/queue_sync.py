@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import UNIT_SIZE
 from orbitmq.store.index_headers import index_files
@@ -18,7 +18,7 @@ class QueueSync:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._layout = tree.settings.layout
-        self._topics = TopicRegistry(tree.settings.layout, tree.topics)
+        self._topics = TopicTable(tree.topics)
         self._file_size = UNIT_SIZE * tree.settings.files.queue_file_units
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
         self._synced_reput = -1

@@ -25,15 +25,8 @@ from orbitmq.errors import Full, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.memfd import create_memfd
 
-WINDOW_MAX = 65536
-QUEUES_MAX = 16384
-SQ_MIN = 4096
-SQ_MAX = 64 << 20
-
 # A handler looks up ten times a second; one that has not for so long hangs, or its machine does.
 HUNG_MS = 1000
-
-FREE, READY, CLOSING, DRAINED, FAULTY = range(5)
 
 
 @dataclass(slots=True)
@@ -69,7 +62,7 @@ class Session:
     def offset_word(self, index: int) -> tuple[int, int]:
         """(low 16 bits of the epoch, queue offset) of offset word `index`."""
         word = lib.session_offset(self.pointer, self.shape, index)
-        return word >> 48, word & ((1 << 48) - 1)
+        return word >> lib.OFFSET_BITS, word & ((1 << lib.OFFSET_BITS) - 1)
 
     def ring(self) -> None:
         lib.session_ring(self.pointer)
@@ -108,7 +101,7 @@ class Sessions:
             memfd, pidfd = kept.descriptors
             shape = self._entry(slot)
             state = lib.session_get_state(self._tree.control, slot)
-            if state == FREE or shape.epoch != epoch:
+            if state == lib.SESSION_FREE or shape.epoch != epoch:
                 # It died between keeping and offering, or between freeing and dropping.
                 self._keeper.drop(kept.key)
                 os.close(memfd)
@@ -122,12 +115,12 @@ class Sessions:
             else:
                 self._pidfds[session.process] = pidfd
                 self._watch(session.process, pidfd)
-            if state in (CLOSING, DRAINED, FAULTY):
+            if state in (lib.SESSION_CLOSING, lib.SESSION_DRAINED, lib.SESSION_FAULTY):
                 ending.append(session)
         for slot in range(SESSIONS_MAX):
             # Freed, and then called drained by a handler that came late.
-            if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) != FREE:
-                lib.session_set_state(self._tree.control, slot, FREE)
+            if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) != lib.SESSION_FREE:
+                lib.session_set_state(self._tree.control, slot, lib.SESSION_FREE)
         return ending
 
     def open(
@@ -181,7 +174,7 @@ class Sessions:
         self._closing[session.slot] = session
         self._ended(session)
         # Not over what its handler may have found in this very moment: a faulty session stays faulty.
-        lib.session_move_state(self._tree.control, session.slot, READY, CLOSING)
+        lib.session_move_state(self._tree.control, session.slot, lib.SESSION_READY, lib.SESSION_CLOSING)
         if session.consumes:
             lib.session_call_notifier(self._tree.wake, session.slot)
         if session.produces:
@@ -207,7 +200,7 @@ class Sessions:
         if session.settled_at is None:
             # However long it takes: a handler that was only late would put more into the lane behind the place that we
             # wait for, and its verdicts would count for the next session here. One that is dead has a successor.
-            if lib.session_get_state(self._tree.control, session.slot) == CLOSING:
+            if lib.session_get_state(self._tree.control, session.slot) == lib.SESSION_CLOSING:
                 return False
             session.settled_at = lib.lane_published(lane)
         return bool(lib.lane_freed(lane) >= session.settled_at)
@@ -231,7 +224,7 @@ class Sessions:
         return kept.numbers[0]
 
     def _free(self, session: Session) -> None:
-        lib.session_set_state(self._tree.control, session.slot, FREE)
+        lib.session_set_state(self._tree.control, session.slot, lib.SESSION_FREE)
         self._keeper.drop(session.kept_as)
         del self._closing[session.slot]
         del self._sessions[session.slot]
@@ -268,7 +261,7 @@ class Sessions:
         late = [produces and self._tree.silent_ms(PAGE_HANDLER + lane) > HUNG_MS for lane in range(lanes)]
         for lane in sorted(range(lanes), key=lambda at: (late[at], busy[at], at)):
             for slot in range(lane, SESSIONS_MAX, lanes):
-                if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) == FREE:
+                if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) == lib.SESSION_FREE:
                     return slot
         raise Full(
             f"cannot open a session, the table has {SESSIONS_MAX} slots and all are taken",
@@ -298,15 +291,15 @@ def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max
     def refuse(name: str, value: int, why: str) -> SettingError:
         return SettingError(f"cannot open a session with {name} {value!r}: {why}", name=name, value=value)
 
-    for name, value, most in (("window", window, WINDOW_MAX), ("sq_capacity", sq_capacity, SQ_MAX)):
+    for name, value, most in (("window", window, lib.SESSION_WINDOW_MAX), ("sq_capacity", sq_capacity, lib.SQ_CAPACITY_MAX)):
         if not isinstance(value, int) or not 0 <= value <= most or value & (value - 1):
             raise refuse(name, value, f"it is no power of two up to {most:,}")
     if (sq_capacity == 0) != (window == 0):
         raise refuse("sq_capacity", sq_capacity, f"it needs a window, and the other way round; window is {window}")
-    if sq_capacity and sq_capacity < SQ_MIN:
-        raise refuse("sq_capacity", sq_capacity, f"it is below {SQ_MIN:,}")
-    if not isinstance(queue_capacity, int) or not 0 <= queue_capacity <= QUEUES_MAX:
-        raise refuse("queue_capacity", queue_capacity, f"it lies outside 0 to {QUEUES_MAX:,}")
+    if sq_capacity and sq_capacity < lib.RING_MIN_CAPACITY:
+        raise refuse("sq_capacity", sq_capacity, f"it is below {lib.RING_MIN_CAPACITY:,}")
+    if not isinstance(queue_capacity, int) or not 0 <= queue_capacity <= lib.SESSION_QUEUES_MAX:
+        raise refuse("queue_capacity", queue_capacity, f"it lies outside 0 to {lib.SESSION_QUEUES_MAX:,}")
     if not sq_capacity and not queue_capacity:
         raise refuse("queue_capacity", queue_capacity, "a session has a submission ring, or queues")
     if not isinstance(message_max, int) or message_max < 0:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from orbitmq.errors import SettingError
+from orbitmq.native._core import lib
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.settings import StoreSettings
 
-LANES_MAX = 16
-SESSIONS_MAX = 1024
+LANES_MAX: int = lib.LANES_MAX
+SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128

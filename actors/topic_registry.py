@@ -3,48 +3,27 @@ the supervisor fills the table before anybody else lives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from orbitmq.actors.sessions import QUEUES_MAX
 from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm.topic_name import NAME_MAX, check_topic_name
+from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_table import PERM_READ_WRITE, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_report import RecoveryReport
 
-TOPIC_NONE = 0xFFFFFFFF
-PERM_READ_WRITE = 6
 # A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
 SPARE_SLOTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the table holds it; queue q has the queue slot first_slot + q."""
+class TopicRegistry(TopicTable):
+    """Args: table: the tree's, a `struct topics *`."""
 
-    name: str
-    index: int
-    queues: int
-    perm: int
-    first_slot: int
-    slot_capacity: int
-
-
-@dataclass(frozen=True, slots=True)
-class QueueBounds:
-    """Queue offsets [minimum, maximum) may be read."""
-
-    minimum: int
-    maximum: int
-
-
-class TopicRegistry:
     def __init__(self, layout: StoreLayout, table: Any) -> None:
+        super().__init__(table)
         self._layout = layout
-        self._table = table
         # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
         self._configs: dict[str, TopicConfig] = {}
         self._version = DataVersion()
@@ -78,17 +57,6 @@ class TopicRegistry:
             slot = topic.first_slot + queue.queue
             lib.queue_recovered(self._table, slot, queue.min_offset, queue.max_offset, queue.physical_end)
 
-    def __iter__(self) -> Iterator[Topic]:
-        for index in range(lib.topics_capacity(self._table)):
-            seen = ffi.new("struct topic_seen *")
-            if lib.topic_see(self._table, index, seen):
-                yield _topic(index, seen)
-
-    def find(self, name: str) -> Topic | None:
-        encoded = name.encode()
-        index = lib.topics_find(self._table, encoded, len(encoded)) if 0 < len(encoded) <= NAME_MAX else TOPIC_NONE
-        return None if index == TOPIC_NONE else self._see(index)
-
     def get(self, name: str) -> Topic:
         """Raises: UnknownTopic: has .topic."""
         topic = self.find(name)
@@ -96,24 +64,19 @@ class TopicRegistry:
             raise UnknownTopic(f"no topic {name!r} exists", hint=f"create it: orbitmq topic create {name}", topic=name)
         return topic
 
-    def bounds(self, slot: int) -> QueueBounds:
-        seen = ffi.new("struct queue_seen *")
-        lib.queue_see(self._table, slot, seen)
-        return QueueBounds(seen.min_offset, seen.max_offset)
-
     def create(self, name: str, queues: int, perm: int = PERM_READ_WRITE) -> Topic:
         """A new topic, or the one that is there with the same settings, or that one with more queues.
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
         """
         check_topic_name(name)
-        if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= QUEUES_MAX:
+        if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
             # One consumer must be able to read a topic whole.
             raise SettingError(
-                f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {QUEUES_MAX:,}",
+                f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {lib.SESSION_QUEUES_MAX:,}",
                 name="queues",
                 value=queues,
-                limit=QUEUES_MAX,
+                limit=lib.SESSION_QUEUES_MAX,
             )
         if not isinstance(perm, int) or not 0 <= perm <= 7:
             raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
@@ -140,7 +103,7 @@ class TopicRegistry:
             return topic
         else:
             lib.topic_set_queues(self._table, topic.index, queues)
-            topic = self._see(topic.index)
+            topic = self._live(topic.index)
         self._describe(topic)
         self._store()
         return topic
@@ -152,7 +115,7 @@ class TopicRegistry:
             topic = self._add(name, queues, PERM_READ_WRITE)
         elif topic.queues < queues <= topic.slot_capacity:
             lib.topic_set_queues(self._table, topic.index, queues)
-            topic = self._see(topic.index)
+            topic = self._live(topic.index)
         elif queues > topic.slot_capacity:
             raise Full(f"cannot give the topic {name!r} {queues} queues, it has room for {topic.slot_capacity}", limit="queues")
         self._describe(topic)
@@ -164,11 +127,11 @@ class TopicRegistry:
         index = ffi.new("uint32_t *")
         for capacity in (max(2 * queues, SPARE_SLOTS), queues):
             result = lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
-            if result in (0, 3):
-                return self._see(index[0])
-            if result == 1:
+            if result in (lib.TOPICS_ADDED, lib.TOPICS_EXISTS):
+                return self._live(index[0])
+            if result == lib.TOPICS_FULL:
                 break
-        limit, setting = ("topics", "topic_capacity") if result == 1 else ("queues", "queue_capacity")
+        limit, setting = ("topics", "topic_capacity") if result == lib.TOPICS_FULL else ("queues", "queue_capacity")
         raise Full(
             f"cannot add the topic {name!r} with {queues} queues, the table of {limit} is full",
             hint=f"raise {setting} and restart the broker",
@@ -176,10 +139,11 @@ class TopicRegistry:
             topic=name,
         )
 
-    def _see(self, index: int) -> Topic:
-        seen = ffi.new("struct topic_seen *")
-        assert lib.topic_see(self._table, index, seen)
-        return _topic(index, seen)
+    def _live(self, index: int) -> Topic:
+        """The topic of an index that we know to be in use."""
+        topic = self._see(index)
+        assert topic is not None
+        return topic
 
     def _describe(self, topic: Topic) -> None:
         config = self._configs.get(topic.name) or TopicConfig(topic.name)
@@ -190,8 +154,3 @@ class TopicRegistry:
         self._behind = True
         store_topics(self._layout, self._configs, self._version)
         self._behind = False
-
-
-def _topic(index: int, seen: Any) -> Topic:
-    name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
-    return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity)

@@ -12,7 +12,7 @@ from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.client import Client
 from orbitmq.client.message import Message
 from orbitmq.client.status import Status
-from orbitmq.client.topic_table import TopicInfo
+from orbitmq.client.topic_info import TopicInfo
 
 
 class AsyncClient:

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.consumer import Consumer
-from orbitmq.client.subscription import QueueKey
 from orbitmq.errors import Closed
 from orbitmq.native._fast import Message
+from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
     import pyarrow as pa

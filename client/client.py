@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
-from orbitmq.client.topic_table import TopicInfo, TopicTable
+from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.runtime import introduction
+from orbitmq.shm.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,9 @@ class Client:
 
     def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
-        return [entry.info for entry in TopicTable(self._connection.attachment)]
+        attachment = self._connection.attachment
+        found = [TopicInfo(topic.name, topic.queues, topic.perm) for topic in TopicTable(attachment.topics)]
+        return sorted(found, key=lambda topic: topic.name)
 
     def status(self) -> Status:
         """The whole tree: actors, positions, topics, groups with their lag, sessions."""

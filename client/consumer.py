@@ -18,10 +18,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from orbitmq.client.session import SessionHandle, SessionOpener
-from orbitmq.client.subscription import QUEUES_MAX, QueueKey, look_up, tag_list, topic_names
+from orbitmq.client.subscription import QUEUES_MAX, look_up, tag_list, topic_names
 from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.index_file import TIME_END
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ class Consumer:
         self._detach()
         handle = self._opener.open_session(queue_capacity=CAPACITY)
         try:
-            room = sum(look_up(handle.topics_address, name).room for name in self._topics)
+            room = sum(look_up(handle.topics_address, name).slot_capacity for name in self._topics)
             queues = sum(look_up(handle.topics_address, name).queues for name in self._topics)
             if queues > QUEUES_MAX:
                 raise SettingError(

@@ -25,11 +25,11 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
 from orbitmq.store.file_system import store_full
 
-WINDOW_MAX = 65536
+WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
 MESSAGE_MAX = 4 << 20
 MESSAGE_MIN = 1024
 MESSAGE_USUAL = 256 << 10
-SQ_CAPACITY_MAX = 64 << 20
+SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
 SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.client.attachment import Attachment
-from orbitmq.client.topic_table import TopicTable
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
+from orbitmq.shm.topic_table import Topic, TopicTable
 
 TREE_STATES = {
     lib.TREE_STARTING: "starting",
@@ -181,13 +181,15 @@ def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
 
 
 def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
-    table = TopicTable(attachment)
+    table = TopicTable(attachment.topics)
     return tuple(
-        TopicStatus(
-            topic.name, topic.perm, tuple(QueueStatus(queue, *table.bounds(topic, queue)) for queue in range(topic.queues))
-        )
-        for topic in table
+        TopicStatus(topic.name, topic.perm, tuple(_queue(table, topic, queue) for queue in range(topic.queues)))
+        for topic in sorted(table, key=lambda topic: topic.name)
     )
+
+
+def _queue(table: TopicTable, topic: Topic, queue: int) -> QueueStatus:
+    return QueueStatus(queue, *table.bounds(topic.first_slot + queue))
 
 
 def _group(content: dict[str, Any]) -> GroupStatus:

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from orbitmq.errors import NoPermission, SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
-PERM_READ = 4
-QUEUES_MAX = 16384  # of one session
+QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
 TAGS_MAX = 4096  # of one filter
 
-QueueKey = tuple[str, int]
 
-
-@dataclass(frozen=True, slots=True)
-class SubscribedTopic:
-    """A topic as the topic table shows it; its queue q has the queue slot first_slot + q. room: queues it may grow to."""
-
-    name: str
-    queues: int
-    room: int
-    first_slot: int
-
-
-def look_up(topics_address: int, name: str, doing: str = "consume") -> SubscribedTopic:
+def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     """Raises: UnknownTopic, NoPermission, saying what could not be done with it."""
-    topics = ffi.cast("struct topics *", topics_address)
-    encoded = name.encode()
-    index = lib.topics_find(topics, encoded, len(encoded))
-    seen = ffi.new("struct topic_seen *")
-    if index == lib.TOPIC_NONE or not lib.topic_see(topics, index, seen):
+    topic = TopicTable(ffi.cast("struct topics *", topics_address)).find(name)
+    if topic is None:
         hint = f"create it: orbitmq topic create {name}"
         raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=hint, topic=name)
-    if not seen.perm & PERM_READ:
-        raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", topic=name, perm=int(seen.perm))
-    return SubscribedTopic(name, int(seen.queues), int(seen.slot_capacity), int(seen.first_slot))
+    if not topic.perm & PERM_READ:
+        raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", topic=name, perm=topic.perm)
+    return topic
 
 
 def topic_names(topics: Sequence[str]) -> tuple[str, ...]:

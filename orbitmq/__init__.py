@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from orbitmq.client.broker import Broker
     from orbitmq.client.client import Client, connect
-    from orbitmq.client.topic_table import TopicInfo
+    from orbitmq.client.topic_info import TopicInfo
 
 __all__ = ["Broker", "Client", "TopicInfo", "__version__", "connect"]
 
@@ -23,7 +23,7 @@ _HOMES = {
     "Broker": "orbitmq.client.broker",
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
-    "TopicInfo": "orbitmq.client.topic_table",
+    "TopicInfo": "orbitmq.client.topic_info",
 }
 
 

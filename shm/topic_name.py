@@ -5,7 +5,7 @@ from __future__ import annotations
 from orbitmq.errors import TopicNameError
 from orbitmq.native._core import ffi, lib
 
-NAME_MAX = 127  # bytes
+NAME_MAX: int = lib.TOPIC_NAME_MAX  # bytes
 
 
 def check_topic_name(name: object) -> None:
@@ -15,9 +15,9 @@ def check_topic_name(name: object) -> None:
     encoded = name.encode(errors="surrogatepass")
     at = ffi.new("uint32_t *")
     fault = lib.topic_name_check(encoded, len(encoded), at)
-    if fault == 1:
+    if fault == lib.TOPIC_NAME_EMPTY:
         raise TopicNameError("cannot name a topic '', a name has at least 1 byte", topic=name)
-    if fault == 2:
+    if fault == lib.TOPIC_NAME_LONG:
         text = f"cannot name a topic {name[:32]!r}..., it has {len(encoded)} bytes and the limit is {NAME_MAX}"
         raise TopicNameError(text, topic=name, limit=NAME_MAX)
     if fault:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import sparse
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Extent, queues
 from orbitmq.store.layout import StoreLayout
-
-QueueKey = tuple[str, int]
 
 
 def measure(layout: StoreLayout, file_units: int, log_begin: int) -> dict[QueueKey, Extent]:

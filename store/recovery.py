@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orbitmq.errors import CorruptRecord
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
@@ -30,7 +31,6 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, find_tail
 from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.positions import Positions, Recorded
-from orbitmq.store.queue_recovery import QueueKey
 from orbitmq.store.record import Fault, Record, parse
 from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, RecoveryReport
 from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, ending

@@ -33,7 +33,7 @@ def test_a_failed_sync_is_tried_again(tmp_path: Path, monkeypatch: pytest.Monkey
     positions = SimpleNamespace(reput_ms=1_700_000_000_000, reput=1000, flushed=1000)
     settings = SimpleNamespace(layout=layout, files=SimpleNamespace(queue_file_units=1000))
     tree: Any = SimpleNamespace(settings=settings, topics=None, positions=lambda: positions)
-    monkeypatch.setattr(queue_sync, "TopicRegistry", lambda *_: OneQueue())
+    monkeypatch.setattr(queue_sync, "TopicTable", lambda *_: OneQueue())
     sync, synced, broken = QueueSync(tree), [], True
 
     def disk(path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import orbitmq
 from orbitmq.client.session import SessionHandle
-from orbitmq.client.topic_table import TopicTable
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.ring import RingProducer
+from orbitmq.shm.topic_table import TopicTable
 from tests.native.pipeline import FRAME, SQ_SEND, message
 
 __all__ = ["RawSession", "message"]
@@ -52,7 +52,7 @@ class RawSession:
 
     def frame(self, topic: str, *messages: bytes, flags: int = 0, count: int | None = None) -> bytes:
         """A frame for a topic that exists; count may lie."""
-        index = next(entry.index for entry in TopicTable(self._attachment) if entry.name == topic)
+        index = next(entry.index for entry in TopicTable(self._attachment.topics) if entry.name == topic)
         name_hash = lib.topic_hash(topic.encode(), len(topic.encode()))
         number = len(messages) if count is None else count
         return FRAME.pack(index, name_hash, number, flags, 1_700_000_000_000) + b"".join(messages)

@@ -1,0 +1,66 @@
+"""The topic table in shared memory as Python sees it: anybody reads it, the coordinator alone adds to it. native/topics.h draws
+it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from orbitmq.native._core import ffi, lib
+
+PERM_READ: int = lib.PERM_READ
+PERM_READ_WRITE: int = lib.PERM_READ | lib.PERM_WRITE
+
+QueueKey = tuple[str, int]  # topic, queue id
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the table holds it; queue q has the queue slot first_slot + q, and there is room for slot_capacity queues."""
+
+    name: str
+    index: int
+    queues: int
+    perm: int
+    first_slot: int
+    slot_capacity: int
+
+
+class QueueBounds(NamedTuple):
+    """Queue offsets [minimum, maximum) may be read."""
+
+    minimum: int
+    maximum: int
+
+
+class TopicTable:
+    """Args: table: a `struct topics *`, whose owner keeps the mapping alive."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Every topic, in the order of the table."""
+        for index in range(lib.topics_capacity(self._table)):
+            topic = self._see(index)
+            if topic is not None:
+                yield topic
+
+    def find(self, name: str) -> Topic | None:
+        encoded = name.encode()
+        index = lib.topics_find(self._table, encoded, len(encoded))
+        return None if index == lib.TOPIC_NONE else self._see(index)
+
+    def bounds(self, slot: int) -> QueueBounds:
+        """Of the queue in this queue slot."""
+        seen = ffi.new("struct queue_seen *")
+        lib.queue_see(self._table, slot, seen)
+        return QueueBounds(seen.min_offset, seen.max_offset)
+
+    def _see(self, index: int) -> Topic | None:
+        seen = ffi.new("struct topic_seen *")
+        if not lib.topic_see(self._table, index, seen):
+            return None
+        name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
+        return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity)
