@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_ROOM 4128u
+#define PATH_ROOM CONSUME_QUEUE_PATH
 #define FIRST_RESERVE 4096u /* an idle queue costs one page of disk; a busy one reaches CONSUME_QUEUE_RESERVE soon */
 
 void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id)
@@ -26,7 +26,7 @@ void consume_queue_folder(char *path, const char *store, const uint8_t *topic, u
     assert(size > 0 && size < 4096);
 }
 
-static void file_path(char *path, const char *folder, uint64_t first)
+void consume_queue_path(char *path, const char *folder, uint64_t first)
 {
     const int size = snprintf(path, PATH_ROOM, "%s/%020" PRIu64, folder, first * CONSUME_QUEUE_UNIT);
     assert(size > 0 && (uint32_t)size < PATH_ROOM);
@@ -132,7 +132,7 @@ int consume_queue_put(struct consume_queue_writer *writer, const char *folder, u
         consume_queue_writer_close(writer, file_units);
 
     char path[PATH_ROOM];
-    file_path(path, folder, first);
+    consume_queue_path(path, folder, first);
     int descriptor;
     int error = open_file(path, size, &descriptor);
     if (error)
@@ -157,7 +157,7 @@ void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_
 {
     assert(queue_offset >= file_units && queue_offset % file_units == 0);
     char path[PATH_ROOM];
-    file_path(path, folder, queue_offset - file_units);
+    consume_queue_path(path, folder, queue_offset - file_units);
     const uint64_t before = store_ms > 0 ? store_ms - 1 : 0;
     const struct timespec times[2] = {{0, UTIME_OMIT}, {(time_t)(before / 1000), (long)(before % 1000 * 1000000)}};
     utimensat(AT_FDCWD, path, times, 0); /* the file may be gone, by retention; nothing but RocketMQ's aim hangs on it */
@@ -200,7 +200,7 @@ const uint8_t *consume_queue_at(struct consume_queue_reader *reader, const char 
     if (!reader->data || reader->first != first) {
         consume_queue_reader_close(reader, file_units);
         char path[PATH_ROOM];
-        file_path(path, folder, first);
+        consume_queue_path(path, folder, first);
         const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
         if (descriptor < 0)
             return NULL;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define CONSUME_QUEUE_UNIT 20u
+#define CONSUME_QUEUE_PATH 4128u
 #define CONSUME_QUEUE_RESERVE (256u << 10)
 
 struct queue_unit {
@@ -57,6 +58,10 @@ static inline bool consume_queue_quick(const struct consume_queue_writer *writer
 
 /* <store>/consumequeue/<topic>/<queue id>; path has room for 4096 bytes. */
 void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id);
+
+/* <folder>/<20-digit byte offset> of the file whose first unit has the queue offset `first`; path has room for CONSUME_QUEUE_PATH
+ * bytes. */
+void consume_queue_path(char *path, const char *folder, uint64_t first);
 
 /* Writes the unit at its fixed place; the folder and file are made when they are missing. When a file is opened and the units
  * right before this one were never written, they are filled as RocketMQ does (0, 0x7FFFFFFF, 0): the queue's first unit

@@ -19,4 +19,16 @@ static inline bool delay_is_topic(struct slice topic)
  * one count as that. */
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
 
+/* What a record's ConsumeQueue unit has behind place and size: the due time of a delayed message, else the code of its tag. */
+static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms)
+{
+    if (__builtin_expect(delay_is_topic(topic), 0)) {
+        const struct slice level = properties_get(properties.data, properties.size, "DELAY", 5);
+        const uint64_t due_ms = delay_due_ms(level, store_ms);
+        if (due_ms)
+            return (int64_t)due_ms;
+    }
+    return tags_code(tags);
+}
+
 #endif

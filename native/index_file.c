@@ -33,7 +33,7 @@ static uint64_t entry_place(const struct index_file *file, uint32_t number)
     return INDEX_HEADER + (uint64_t)file->slots * INDEX_SLOT + (uint64_t)number * INDEX_ENTRY;
 }
 
-static struct index_header load_header(const uint8_t *at)
+struct index_header index_header_load(const uint8_t *at)
 {
     return (struct index_header){load_be64(at),      load_be64(at + 8),  load_be64(at + 16),
                                  load_be64(at + 24), load_be32(at + 32), load_be32(at + 36)};
@@ -91,7 +91,7 @@ int index_file_open(struct index_file *file, const char *path, uint32_t slots, u
     }
     madvise(data, size, MADV_RANDOM); /* only speed hangs on it */
     file->data = data;
-    file->header = load_header(file->data);
+    file->header = index_header_load(file->data);
     if (file->header.next_entry == 0)
         file->header.next_entry = 1; /* a fresh file: the header was not published yet */
     if (file->header.next_entry > entries)
@@ -234,7 +234,7 @@ int index_file_roll_back(struct index_file *file, const struct index_header *to)
 uint32_t index_file_find(const struct index_file *file, uint32_t hash, uint64_t from_ms, uint64_t to_ms, uint64_t *offsets,
                          uint32_t most)
 {
-    const struct index_header header = load_header(file->data);
+    const struct index_header header = index_header_load(file->data);
     uint32_t found = 0;
     /* acquire: the entry after the slot [X1] */
     uint32_t number = __builtin_bswap32(

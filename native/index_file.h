@@ -34,6 +34,8 @@ struct index_header { /* decoded; big-endian on disk in this order */
     uint32_t next_entry; /* starts at 1 */
 };
 
+struct index_header index_header_load(const uint8_t *at);
+
 struct index_file {
     uint8_t *data;
     uint32_t slots, entries;

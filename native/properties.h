@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define PROPERTY_NAME_END 0x01
 #define PROPERTY_END 0x02
@@ -32,6 +33,22 @@ struct slice properties_get(const uint8_t *properties, uint32_t size, const char
 
 /* Steps through the string: *position starts at 0; returns false at the end. Skips what properties_known skips. */
 bool properties_next(const uint8_t *properties, uint32_t size, uint32_t *position, struct slice *name, struct slice *value);
+
+/* The next word of a KEYS value; *rest is what follows it. False at the end. */
+static inline bool properties_next_word(struct slice *rest, struct slice *word)
+{
+    while (rest->size && *rest->data == ' ') {
+        rest->data++;
+        rest->size--;
+    }
+    if (!rest->size)
+        return false;
+    const uint8_t *end = memchr(rest->data, ' ', rest->size);
+    *word = (struct slice){rest->data, end ? (uint32_t)(end - rest->data) : rest->size};
+    rest->data += word->size;
+    rest->size -= word->size;
+    return true;
+}
 
 /* Java's String.hashCode of UTF-8 bytes: h = 31 h + unit over UTF-16 units, starting from `from` so that a prefix's hash
  * can be continued. Bytes that are not UTF-8 count as U+FFFD, one for each maximal bad part, as Java decodes them. */

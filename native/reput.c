@@ -146,27 +146,11 @@ static int32_t prefix_of(struct reput *reput, const struct topic_entry *topic)
     return prefix->hash;
 }
 
-/* The next word of a KEYS value. */
-static bool next_key(struct slice *rest, struct slice *key)
-{
-    while (rest->size && *rest->data == ' ') {
-        rest->data++;
-        rest->size--;
-    }
-    if (!rest->size)
-        return false;
-    const uint8_t *end = memchr(rest->data, ' ', rest->size);
-    *key = (struct slice){rest->data, end ? (uint32_t)(end - rest->data) : rest->size};
-    rest->data += key->size;
-    rest->size -= key->size;
-    return true;
-}
-
 static uint32_t count_keys(const struct known_properties *known)
 {
     uint32_t n = known->unique_key.size ? 1 : 0;
     struct slice rest = known->keys, key;
-    while (next_key(&rest, &key))
+    while (properties_next_word(&rest, &key))
         n++;
     return n;
 }
@@ -177,8 +161,8 @@ static void add_keys(struct reput *reput, const struct topic_entry *topic, const
 {
     const int32_t prefix = prefix_of(reput, topic);
     struct slice rest = known->keys, key = known->unique_key;
-    bool more = key.size || next_key(&rest, &key);
-    for (; more && room; room--, more = next_key(&rest, &key)) {
+    bool more = key.size || properties_next_word(&rest, &key);
+    for (; more && room; room--, more = properties_next_word(&rest, &key)) {
         index_log_add(&reput->index, index_key_hash(prefix, key.data, key.size), view->physical_offset, view->store_ms);
         reput->indexed++;
     }
@@ -222,18 +206,6 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
     return 0;
 }
 
-/* What a record's unit has behind place and size. */
-static int64_t unit_code(const struct record_view *view, const struct known_properties *known)
-{
-    if (__builtin_expect(delay_is_topic(view->topic), 0)) {
-        const struct slice level = properties_get(view->properties.data, view->properties.size, "DELAY", 5);
-        const uint64_t due_ms = delay_due_ms(level, view->store_ms);
-        if (due_ms)
-            return (int64_t)due_ms;
-    }
-    return tags_code(known->tags);
-}
-
 /* Everything that may fail comes before anything that must not be done twice. */
 static int index_record(struct reput *reput, const struct record_view *view)
 {
@@ -254,7 +226,8 @@ static int index_record(struct reput *reput, const struct record_view *view)
             return error;
     }
     if (record_queued(view->sys_flag)) {
-        const int error = put_unit(reput, topic, view, unit_code(view, &known));
+        const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms);
+        const int error = put_unit(reput, topic, view, code);
         if (error)
             return error;
     }

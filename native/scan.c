@@ -1,23 +1,22 @@
-/* The scan's loop, and its table of queues: an array that grows, found through open addressing by topic and queue id. */
+/* The scan's loop. */
 #include "scan.h"
 
 #include "log_map.h"
+#include "queue_table.h"
 #include "record.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_FIRST 1024u /* a power of two, and always more than twice the queues */
-#define FILES_KEPT 4u     /* mappings behind the scan; more would only fill the page tables */
+#define FILES_KEPT 4u /* mappings behind the scan; more would only fill the page tables */
 
 struct scan {
     struct log_map map;
     struct scan_state state;
-    struct scan_queue *queues;
-    uint32_t *table; /* index of a queue + 1, 0: free */
-    uint32_t table_size;
+    struct queue_table table;
+    uint64_t *next_offsets; /* by the queue's number */
+    uint32_t room;
 };
 
 struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from)
@@ -25,12 +24,7 @@ struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from)
     struct scan *scan = calloc(1, sizeof *scan);
     if (!scan)
         return NULL;
-    scan->table_size = TABLE_FIRST;
-    scan->table = calloc(scan->table_size, sizeof *scan->table);
-    scan->queues = malloc(scan->table_size / 2 * sizeof *scan->queues);
-    if (!scan->table || !scan->queues) {
-        free(scan->table);
-        free(scan->queues);
+    if (queue_table_open(&scan->table) != 0) {
         free(scan);
         errno = ENOMEM;
         return NULL;
@@ -43,51 +37,21 @@ struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from)
 void scan_close(struct scan *scan)
 {
     log_map_close(&scan->map);
-    free(scan->table);
-    free(scan->queues);
+    queue_table_close(&scan->table);
+    free(scan->next_offsets);
     free(scan);
 }
 
-/* FNV-1a; the names come from the log, not from an adversary with a clock. */
-static uint32_t hash_queue(const uint8_t *topic, uint32_t size, uint32_t queue_id)
+static bool make_room(struct scan *scan, uint32_t queues)
 {
-    uint32_t hash = 2166136261u ^ queue_id * 2654435761u;
-    for (uint32_t i = 0; i < size; i++)
-        hash = (hash ^ topic[i]) * 16777619u;
-    return hash ^ hash >> 16;
-}
-
-static uint32_t *find_place(const struct scan *scan, const uint8_t *topic, uint32_t size, uint32_t queue_id)
-{
-    uint32_t at = hash_queue(topic, size, queue_id);
-    for (;; at++) {
-        uint32_t *place = &scan->table[at & (scan->table_size - 1)];
-        if (!*place)
-            return place;
-        const struct scan_queue *queue = &scan->queues[*place - 1];
-        if (queue->queue_id == queue_id && queue->topic_size == size && memcmp(queue->topic, topic, size) == 0)
-            return place;
-    }
-}
-
-/* Twice the table and the array. False: no memory; nothing has changed. */
-static bool grow(struct scan *scan)
-{
-    uint32_t *table = calloc((size_t)scan->table_size * 2, sizeof *table);
-    struct scan_queue *queues = realloc(scan->queues, (size_t)scan->table_size * sizeof *queues);
-    if (queues)
-        scan->queues = queues;
-    if (!table || !queues) {
-        free(table);
+    if (queues <= scan->room)
+        return true;
+    uint64_t *larger = realloc(scan->next_offsets, 2 * (size_t)queues * sizeof *larger);
+    if (!larger)
         return false;
-    }
-    free(scan->table);
-    scan->table = table;
-    scan->table_size *= 2;
-    for (uint32_t i = 0; i < scan->state.queue_count; i++) {
-        const struct scan_queue *queue = &scan->queues[i];
-        *find_place(scan, queue->topic, queue->topic_size, queue->queue_id) = i + 1;
-    }
+    memset(larger + scan->room, 0, (2 * (size_t)queues - scan->room) * sizeof *larger);
+    scan->next_offsets = larger;
+    scan->room = 2 * queues;
     return true;
 }
 
@@ -95,21 +59,11 @@ static bool note_queue(struct scan *scan, const struct record_view *view)
 {
     if (!record_queued(view->sys_flag))
         return true;
-    uint32_t *place = find_place(scan, view->topic.data, view->topic.size, view->queue_id);
-    if (!*place) {
-        if (scan->state.queue_count == scan->table_size / 2) {
-            if (!grow(scan))
-                return false;
-            place = find_place(scan, view->topic.data, view->topic.size, view->queue_id);
-        }
-        struct scan_queue *queue = &scan->queues[scan->state.queue_count];
-        *queue = (struct scan_queue){.queue_id = view->queue_id, .topic_size = (uint8_t)view->topic.size};
-        memcpy(queue->topic, view->topic.data, view->topic.size);
-        *place = ++scan->state.queue_count;
-    }
-    struct scan_queue *queue = &scan->queues[*place - 1];
-    if (view->queue_offset >= queue->next_offset)
-        queue->next_offset = view->queue_offset + 1;
+    const uint32_t number = queue_table_number(&scan->table, view->topic.data, view->topic.size, view->queue_id);
+    if (number == QUEUE_NONE || !make_room(scan, number + 1))
+        return false;
+    if (view->queue_offset >= scan->next_offsets[number])
+        scan->next_offsets[number] = view->queue_offset + 1;
     return true;
 }
 
@@ -164,14 +118,16 @@ enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes)
 void scan_look(const struct scan *scan, struct scan_state *state)
 {
     *state = scan->state;
+    state->queue_count = scan->table.count;
 }
 
 uint32_t scan_queues(const struct scan *scan, uint32_t first, uint32_t most, struct scan_queue *queues)
 {
-    if (first >= scan->state.queue_count)
+    if (first >= scan->table.count)
         return 0;
-    const uint32_t left = scan->state.queue_count - first;
+    const uint32_t left = scan->table.count - first;
     const uint32_t count = left < most ? left : most;
-    memcpy(queues, scan->queues + first, count * sizeof *queues);
+    for (uint32_t i = 0; i < count; i++)
+        queues[i] = (struct scan_queue){scan->next_offsets[first + i], scan->table.names[first + i]};
     return count;
 }

@@ -7,7 +7,7 @@
 #ifndef ORBITMQ_SCAN_H
 #define ORBITMQ_SCAN_H
 
-#include <stdint.h>
+#include "queue_table.h"
 
 struct scan;
 
@@ -25,9 +25,7 @@ struct scan_state {
 
 struct scan_queue {
     uint64_t next_offset; /* 1 + queue offset of the newest message seen; prepared and rolled back messages have none */
-    uint32_t queue_id;
-    uint8_t topic_size;
-    uint8_t topic[127];
+    struct queue_name name;
 };
 
 enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };

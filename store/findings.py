@@ -15,15 +15,35 @@ class Kind(enum.StrEnum):
     LOG_TAIL = "log-tail"
     LOG_SHORT = "log-short"
     LOG_FILE = "log-file"
+    MESSAGE_LOST = "message-lost"
+    QUEUE_MISSING = "queue-missing"
+    QUEUE_UNIT = "queue-unit"
+    QUEUE_EXTRA = "queue-extra"
+    QUEUE_OFFSET = "queue-offset"
+    QUEUE_GAP = "queue-gap"
+    QUEUE_FILE = "queue-file"
+    INDEX_KEY = "index-key"
+    INDEX_ENTRY = "index-entry"
+    INDEX_TIME = "index-time"
+    INDEX_CHAIN = "index-chain"
+    INDEX_SLOT = "index-slot"
+    INDEX_HEADER = "index-header"
+    INDEX_REST = "index-rest"
+    INDEX_FILE = "index-file"
+    POSITIONS = "positions"
+    REPUT = "reput"
+    CHECKPOINT = "checkpoint"
+    CONFIG = "config"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One fault, or one thing worth knowing.
 
-    path: the file. offset, size: bytes, in the CommitLog for its kinds, else in the file. topic, queue: where it belongs to
-    one. first, count: queue offsets in a queue, entry numbers in an index file. damage: False for what the next start of a
-    broker puts right by itself, as after any kill; such a finding does not make a store faulty.
+    path: the file or folder. offset, size: bytes, of the CommitLog where the kind is about it or about a queue, else of the
+    file. topic, queue: where it belongs to one. first, count: queue offsets of a queue, entries or slots of an index file.
+    damage: False for what the next start of a broker puts right by itself, as after any kill; such a finding does not make a
+    store faulty.
     """
 
     kind: Kind
@@ -43,17 +63,28 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """A queue as the log has it: its good records have the queue offsets [first, next), but for those found to be lost.
+    first None: the log has no record of it."""
+
+    first: int | None
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a whole run found. begin, end: of the log that was read, physical offsets; end lies behind the last good record.
-    faults: findings by kind, those that are not damage left out. log_bytes: read, space behind the end included."""
+    faults: findings by kind, those that are not damage left out. read_bytes: of log, queues and index together."""
 
     begin: int
     end: int
     records: int
+    last_ms: int
     running: bool
+    queues: dict[tuple[str, int], QueueSeen]
     faults: dict[Kind, int]
     notes: int
-    log_bytes: int
+    read_bytes: int
     took_s: float
 
     @property

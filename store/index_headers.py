@@ -36,12 +36,16 @@ def index_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name.isdecimal() and len(path.name) == NAME_DIGITS)
 
 
+def numbers(path: Path) -> tuple[int, ...]:
+    """The six numbers of a file's header, in order; zeros where the file is too short."""
+    with path.open("rb") as file:
+        return _HEADER.unpack(file.read(_HEADER.size).ljust(_HEADER.size, b"\0"))
+
+
 def load(layout: StoreLayout) -> list[IndexHeader]:
     """Headers of all files, oldest first; files too short for one look empty."""
     headers: list[IndexHeader] = []
     for path in index_files(layout.index):
-        with path.open("rb") as file:
-            content = file.read(_HEADER.size).ljust(_HEADER.size, b"\0")
-        begin_ms, end_ms, begin_offset, end_offset, _, next_entry = _HEADER.unpack(content)
+        begin_ms, end_ms, begin_offset, end_offset, _, next_entry = numbers(path)
         headers.append(IndexHeader(path, begin_ms, end_ms, begin_offset, end_offset, next_entry))
     return headers

@@ -67,11 +67,16 @@ def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable
         lib.scan_close(scan)
 
 
+def queue_key(name: ffi.CData) -> tuple[str, int]:
+    """(topic, queue id) of a struct queue_name."""
+    topic = bytes(ffi.buffer(name.topic)[: name.topic_size]).decode("utf-8", "surrogateescape")
+    return topic, name.queue_id
+
+
 def _queues(scan: ffi.CData, count: int) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     page = ffi.new("struct scan_queue[]", min(count, _QUEUES_AT_ONCE) or 1)
     for first in range(0, count, _QUEUES_AT_ONCE):
         for queue in page[0 : lib.scan_queues(scan, first, _QUEUES_AT_ONCE, page)]:
-            topic = bytes(ffi.buffer(queue.topic)[: queue.topic_size]).decode("utf-8", "surrogateescape")
-            found[topic, queue.queue_id] = queue.next_offset
+            found[queue_key(queue.name)] = queue.next_offset
     return found

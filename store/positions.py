@@ -32,6 +32,8 @@ SLOTS = (512, 1024)
 _HEADER = struct.Struct(">8sI")
 _SLOT = struct.Struct(">QQQQI16s")
 _CRC = struct.Struct(">I")
+MAGIC_AND_VERSION = _HEADER.pack(MAGIC, VERSION)
+SLOT_SIZE = _SLOT.size + _CRC.size
 
 
 def boot_id() -> bytes:

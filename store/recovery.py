@@ -20,8 +20,9 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from orbitmq.errors import CorruptRecord
+from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery
 from orbitmq.store.checkpoint import Checkpoint
@@ -51,6 +52,33 @@ def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *,
         OSError: something cannot be written.
     """
     return _Recovery(layout, settings, progress, read_only).run()
+
+
+@dataclass(frozen=True, slots=True)
+class NextStart:
+    """Where the next start will begin to index again, a physical offset, and the index files that it will keep; None: all that
+    reput's commit knows."""
+
+    reput: int
+    index: tuple[Path, ...] | None
+
+
+def next_start(layout: StoreLayout, settings: StoreSettings) -> NextStart:
+    """What queues and index of a store without a broker can be relied on for. Reads signs only, and changes nothing. Of a store
+    whose files are not what they should be: nothing."""
+    recovery = _Recovery(layout, settings, lambda line: None, read_only=True)
+    try:
+        how = recovery._look()
+    except StoreError:
+        how = Ending.EMPTY
+    if how is Ending.EMPTY:
+        return NextStart(recovery.begin, ())
+    plan = PLANS[how]
+    if plan.trust_index:
+        return NextStart(recovery._oldest(plan.reput, recovery.index), None)
+    doubtful = recovery._doubtful_index()
+    whole = [header for header in recovery.index if header not in doubtful]
+    return NextStart(recovery._oldest(plan.reput, whole), tuple(header.path for header in whole))
 
 
 @dataclass(slots=True)

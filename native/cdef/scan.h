@@ -10,9 +10,7 @@ struct scan_state {
 };
 struct scan_queue {
     uint64_t next_offset;
-    uint32_t queue_id;
-    uint8_t topic_size;
-    uint8_t topic[127];
+    struct queue_name name;
 };
 enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };
 struct scan;
