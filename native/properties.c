@@ -3,70 +3,117 @@
 #include "bytes.h" /* the word tricks below want little-endian words */
 
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
 
-/* Index of the first byte below 3 (a separator, or a 0) from `from` on, or size. Eight bytes at a time: subtracting 3 borrows
- * from exactly those, and the lowest mark is never a borrow's. */
-static uint32_t next_mark(const uint8_t *at, uint32_t from, uint32_t size)
+/* One bit a byte, set where it is a PROPERTY_END. */
+#define STEP 16u
+static inline uint64_t ends_in_step(const uint8_t *at)
 {
-    for (; size - from >= 8; from += 8) {
-        uint64_t word;
-        memcpy(&word, at + from, 8);
-        uint64_t marks = (word - 0x0303030303030303u) & ~word & 0x8080808080808080u;
-        if (marks)
-            return from + (uint32_t)__builtin_ctzll(marks) / 8;
+    const __m128i wide = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(wide, _mm_set1_epi8(PROPERTY_END)));
+}
+#else
+/* The same in a word: the top bit of each byte, set where the byte was a PROPERTY_END, then multiplied together into one byte. */
+#define STEP 8u
+static inline uint64_t ends_in_step(const uint8_t *at)
+{
+    const uint64_t low = 0x7F7F7F7F7F7F7F7F;
+    uint64_t word;
+    memcpy(&word, at, 8);
+    word ^= PROPERTY_END * UINT64_C(0x0101010101010101);
+    const uint64_t marks = ~(((word & low) + low) | word | low);
+    return (marks >> 7) * 0x0102040810204080 >> 56;
+}
+#endif
+
+/* One bit for each of the first 64 bytes. The last step reaches back over bytes that another has seen. */
+static inline uint64_t ends_in(const uint8_t *at, uint32_t size)
+{
+    const uint32_t count = size < 64 ? size : 64;
+    uint64_t ends = 0;
+    uint32_t i = 0;
+    for (; count - i >= STEP; i += STEP)
+        ends |= ends_in_step(at + i) << i;
+    if (i < count && count >= STEP)
+        return ends | ends_in_step(at + count - STEP) << (count - STEP);
+    for (; i < count; i++)
+        ends |= (uint64_t)(at[i] == PROPERTY_END) << i;
+    return ends;
+}
+
+/* Walks over segments: what lies between two PROPERTY_END, or at the ends of the string. */
+struct walk {
+    const uint8_t *data;
+    uint32_t size;
+    uint32_t begin; /* of the next segment */
+    uint32_t seen;  /* bytes whose ends were looked for ... */
+    uint32_t base;  /* ... the last 64 of them from here */
+    uint64_t ends;  /* those of them not yet passed */
+};
+
+static inline bool next_segment(struct walk *walk, struct slice *segment)
+{
+    while (!walk->ends && walk->seen < walk->size) {
+        walk->base = walk->seen;
+        walk->ends = ends_in(walk->data + walk->base, walk->size - walk->base);
+        walk->seen = walk->size - walk->base < 64 ? walk->size : walk->base + 64;
     }
-    while (from < size && at[from] > PROPERTY_END)
-        from++;
-    return from;
+    if (walk->begin >= walk->size)
+        return false;
+    uint32_t end = walk->size;
+    if (walk->ends) {
+        end = walk->base + (uint32_t)__builtin_ctzll(walk->ends);
+        walk->ends &= walk->ends - 1;
+    }
+    *segment = (struct slice){walk->data + walk->begin, end - walk->begin};
+    walk->begin = end + 1;
+    return true;
+}
+
+/* The value, if the segment is a pair of this name. A name ends at the segment's first PROPERTY_NAME_END, and `name` holds none, so
+ * its own bytes and the one behind them decide: what else is in the segment need not be looked at. */
+static inline bool has_name(struct slice segment, const char *name, uint32_t name_size, struct slice *value)
+{
+    if (segment.size < name_size + 2 || segment.data[name_size] != PROPERTY_NAME_END || memcmp(segment.data, name, name_size) != 0)
+        return false;
+    *value = (struct slice){segment.data + name_size + 1, segment.size - name_size - 1};
+    return true;
 }
 
 bool properties_next(const uint8_t *properties, uint32_t size, uint32_t *position, struct slice *name, struct slice *value)
 {
-    while (*position < size) {
-        const uint8_t *segment = properties + *position;
-        uint32_t left = size - *position;
-        uint32_t split = UINT32_MAX; /* of the segment's first PROPERTY_NAME_END */
-        uint32_t end = next_mark(segment, 0, left);
-        for (; end < left && segment[end] != PROPERTY_END; end = next_mark(segment, end + 1, left))
-            if (segment[end] == PROPERTY_NAME_END && split == UINT32_MAX)
-                split = end;
-        *position += end < left ? end + 1 : end;
-        if (split != UINT32_MAX && split > 0 && split + 1 < end) {
-            *name = (struct slice){segment, split};
-            *value = (struct slice){segment + split + 1, end - split - 1};
+    struct walk walk = {.data = properties, .size = size, .begin = *position, .seen = *position};
+    struct slice segment;
+    while (next_segment(&walk, &segment)) {
+        *position = walk.begin;
+        const uint8_t *split = segment.size ? memchr(segment.data, PROPERTY_NAME_END, segment.size) : NULL;
+        const uint32_t name_size = split ? (uint32_t)(split - segment.data) : 0;
+        if (name_size > 0 && name_size + 1 < segment.size) {
+            *name = (struct slice){segment.data, name_size};
+            *value = (struct slice){split + 1, segment.size - name_size - 1};
             return true;
         }
     }
     return false;
 }
 
-static bool is_name(struct slice name, const char *wanted, uint32_t size)
-{
-    return name.size == size && memcmp(name.data, wanted, size) == 0;
-}
-
 void properties_known(const uint8_t *properties, uint32_t size, struct known_properties *known)
 {
-    struct slice name, value;
-    uint32_t position = 0;
+    struct walk walk = {.data = properties, .size = size};
+    struct slice segment;
     memset(known, 0, sizeof *known);
-    while (properties_next(properties, size, &position, &name, &value)) {
-        if (is_name(name, "TAGS", 4))
-            known->tags = value;
-        else if (is_name(name, "KEYS", 4))
-            known->keys = value;
-        else if (is_name(name, "UNIQ_KEY", 8))
-            known->unique_key = value;
-    }
+    while (next_segment(&walk, &segment))
+        if (!has_name(segment, "TAGS", 4, &known->tags) && !has_name(segment, "KEYS", 4, &known->keys))
+            has_name(segment, "UNIQ_KEY", 8, &known->unique_key);
 }
 
 struct slice properties_get(const uint8_t *properties, uint32_t size, const char *name, uint32_t name_size)
 {
-    struct slice found = {0}, candidate, value;
-    uint32_t position = 0;
-    while (properties_next(properties, size, &position, &candidate, &value))
-        if (is_name(candidate, name, name_size))
-            found = value;
+    struct walk walk = {.data = properties, .size = size};
+    struct slice found = {0}, segment;
+    while (next_segment(&walk, &segment))
+        has_name(segment, name, name_size, &found);
     return found;
 }
 

@@ -28,7 +28,7 @@ struct known_properties {
 };
 void properties_known(const uint8_t *properties, uint32_t size, struct known_properties *known);
 
-/* The value of one name, or data == NULL. */
+/* The value of one name, which is not empty and holds no separator, or data == NULL. */
 struct slice properties_get(const uint8_t *properties, uint32_t size, const char *name, uint32_t name_size);
 
 /* Steps through the string: *position starts at 0; returns false at the end. Skips what properties_known skips. */
