@@ -1,8 +1,9 @@
-"""Arrow record batches out of a Reader: buffers allocated here, filled in C (native/columns.c), no object a message."""
+"""Arrow record batches out of a Reader: buffers filled in C (native/columns.c), no object a message."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -26,9 +27,11 @@ COLUMNS: dict[str, tuple[int, Any]] = {
     "stored": (1 << 8, pa.timestamp("ms", "UTC")),
     "flag": (1 << 9, pa.int32()),
 }
-# The place of each in Reader.copy's arguments.
+# Where each stands among the buffers of Reader.columns; texts: offsets, data, then validity.
 _FIXED = {"topic": 8, "queue": 9, "offset": 10, "physical_offset": 11, "born": 12, "stored": 13, "flag": 14}
 _TEXT = {"body": 0, "tags": 2, "keys": 5}
+
+BODY_LIMIT = (1 << 31) - 1  # what the 32-bit offsets of a column reach
 
 
 def selected(columns: Sequence[str] | None) -> list[str]:
@@ -44,48 +47,34 @@ def schema(columns: Sequence[str] | None = None) -> pa.Schema:
     return pa.schema([(name, COLUMNS[name][1]) for name in selected(columns)])
 
 
-def record_batch(reader: Reader, most: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """The reader's next messages, at most `most`, as one batch; one of no rows when there are none.
+@lru_cache(maxsize=16)
+def _plan(columns: tuple[str, ...] | None) -> tuple[pa.Schema, int]:
+    """The schema, and the bits of enum column."""
+    return schema(columns), sum(COLUMNS[name][0] for name in selected(columns))
+
+
+def record_batch(
+    reader: Reader, most: int, columns: Sequence[str] | None = None, *, body_limit: int = BODY_LIMIT
+) -> pa.RecordBatch:
+    """The reader's next messages as one batch: at most `most`, and of at most `body_limit` bytes of bodies unless one alone is
+    larger; a batch of no rows when there are none.
 
     keys is the text of KEYS, words separated by one space; bodies that are stored compressed arrive decompressed.
     """
-    names = selected(columns)
-    selection = 0
-    for name in names:
-        selection |= COLUMNS[name][0]
-    rows, body, tags, keys, tags_null, keys_null, compressed = reader.measure(selection, most)
-    plain = reader.peek_bodies(rows) if compressed and "body" in names else None
-    sizes = {"body": body, "tags": tags, "keys": keys}
-    nulls = {"body": 0, "tags": tags_null, "keys": keys_null}
-    addresses = [0] * 15
-    buffers: dict[str, list[Any]] = {}
-
-    def allocate(place: int, size: int) -> Any:
-        # Arrow pads what it allocates, and an address of 0 would mean "not wanted".
-        buffer = pa.allocate_buffer(max(size, 1))
-        addresses[place] = buffer.address
-        return buffer
-
-    for name in names:
-        if name in _TEXT:
-            place = _TEXT[name]
-            offsets, data = allocate(place, 4 * (rows + 1)), allocate(place + 1, sizes[name])
-            validity = None if name == "body" else allocate(place + 2, (rows + 7) // 8)
-            buffers[name] = [validity, offsets, data]
-        else:
-            kind = COLUMNS[name][1]
-            width = 4 if name == "topic" else kind.bit_width // 8
-            buffers[name] = [None, allocate(_FIXED[name], rows * width)]
-    topics = reader.names() if "topic" in names else []
-    reader.copy(*addresses)
+    plan, selection = _plan(None if columns is None else tuple(columns))
+    rows, tags_null, keys_null, found = reader.columns(selection, most, body_limit)
+    buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in found]
+    nulls = {"tags": tags_null, "keys": keys_null}
     arrays = []
-    for name in names:
-        kind = COLUMNS[name][1]
-        if name == "body" and plain is not None:
-            arrays.append(pa.array(plain, kind))
-        elif name == "topic":
-            indices = pa.Array.from_buffers(pa.int32(), rows, buffers[name], 0)
-            arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array(topics, pa.string())))
+    for field in plan:
+        if field.name in _TEXT:
+            place = _TEXT[field.name]
+            validity = None if field.name == "body" else buffers[place + 2]
+            pieces = [validity, buffers[place], buffers[place + 1]]
+            arrays.append(pa.Array.from_buffers(field.type, rows, pieces, nulls.get(field.name, 0)))
+        elif field.name == "topic":
+            indices = pa.Array.from_buffers(pa.int32(), rows, [None, buffers[_FIXED["topic"]]], 0)
+            arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array(reader.names(), pa.string())))
         else:
-            arrays.append(pa.Array.from_buffers(kind, rows, buffers[name], nulls.get(name, 0)))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(names))
+            arrays.append(pa.Array.from_buffers(field.type, rows, [None, buffers[_FIXED[field.name]]], 0))
+    return pa.RecordBatch.from_arrays(arrays, schema=plan)

@@ -1,5 +1,32 @@
 #include "columns.h"
 
+static inline bool is_compressed(const struct message_ref *ref)
+{
+    return load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED;
+}
+
+struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
+                                uint64_t body_limit)
+{
+    const uint64_t tags = column_bytes(&columns->tags, columns->rows), keys = column_bytes(&columns->keys, columns->rows);
+    const uint64_t body = column_bytes(&columns->body, columns->rows), text = tags > keys ? tags : keys;
+    struct columns_need need = {0};
+    for (; need.rows < count; need.rows++) {
+        const struct message_ref *ref = &refs[need.rows];
+        const bool first = columns->rows + need.rows == 0;
+        need.compressed = columns->body.offsets && is_compressed(ref);
+        if (need.compressed)
+            break;
+        if (columns->body.offsets && body + need.body + ref->body_size > body_limit && !first)
+            break;
+        if (text + need.text + (ref->size - ref->body_size) > COLUMN_BYTES_MAX && !first)
+            break;
+        need.body += ref->body_size;
+        need.text += ref->size - ref->body_size;
+    }
+    return need;
+}
+
 /* The properties of a checked record: behind body and topic, each with its size before it. */
 static inline struct slice properties_of(const struct message_ref *ref)
 {
@@ -8,108 +35,74 @@ static inline struct slice properties_of(const struct message_ref *ref)
     return (struct slice){size_at + 2, load_be16(size_at)};
 }
 
-void columns_measure(const struct message_ref *refs, uint32_t count, uint32_t selection, struct column_note *notes,
-                     struct columns_size *size)
+/* record_end: up to there may be read. */
+static inline void append_text(struct column_text *to, uint32_t row, struct slice text, const uint8_t *record_end)
 {
-    const bool searches = selection & (COLUMN_TAGS | COLUMN_KEYS);
-    assert(!searches || notes || count == 0);
-    *size = (struct columns_size){0};
-    for (uint32_t i = 0; i < count; i++) {
-        const struct message_ref *ref = &refs[i];
-        struct known_properties known = {0};
-        if (searches) {
-            const struct slice properties = properties_of(ref);
-            properties_known(properties.data, properties.size, &known);
-            notes[i] = (struct column_note){known.tags, known.keys};
-        }
-        /* tags and keys are shorter than the record, so one limit on the sum of all bounds each */
-        if (size->body + size->tags + size->keys + ref->size > COLUMN_BYTES_MAX)
-            return;
-        size->rows++;
-        size->body += ref->body_size;
-        size->compressed += (load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED) != 0;
-        size->tags += known.tags.data ? known.tags.size : 0;
-        size->keys += known.keys.data ? known.keys.size : 0;
-        size->tags_null += known.tags.data == NULL;
-        size->keys_null += known.keys.data == NULL;
+    uint32_t at = (uint32_t)to->offsets[row];
+    if (text.data) {
+        to->validity[row / 8] |= (uint8_t)(1u << (row & 7));
+        /* a tag or key is short: one move of a fixed size, where neither side ends too soon, instead of a call */
+        if (text.size <= COLUMN_SLACK && record_end - text.data >= (ptrdiff_t)COLUMN_SLACK)
+            memcpy(to->data + at, text.data, COLUMN_SLACK);
+        else
+            memcpy(to->data + at, text.data, text.size);
+        at += text.size;
+    } else {
+        to->nulls++;
     }
+    to->offsets[row + 1] = (int32_t)at;
 }
 
-/* Rows copied at once, column after column: their records stay in the cache from one column to the next. */
-#define BLOCK_ROWS 512u
-
-static void copy_bodies(const struct message_ref *refs, uint32_t begin, uint32_t end, const struct column_text *to)
+static inline void append_row(struct columns *to, uint32_t row, const struct message_ref *ref, struct slice body,
+                              const struct reader_cursor *cursors)
 {
-    uint64_t at = (uint64_t)(uint32_t)to->offsets[begin];
-    for (uint32_t i = begin; i < end; i++) {
-        __builtin_prefetch(refs[i + READER_AHEAD < end ? i + READER_AHEAD : i].record + RECORD_BODY_AT);
-        memcpy(to->data + at, refs[i].record + refs[i].body_at, refs[i].body_size);
-        at += refs[i].body_size;
-        to->offsets[i + 1] = (int32_t)at;
+    const uint8_t *record = ref->record;
+    if (to->body.offsets) {
+        const uint32_t at = (uint32_t)to->body.offsets[row];
+        memcpy(to->body.data + at, body.data, body.size);
+        to->body.offsets[row + 1] = (int32_t)(at + body.size);
     }
-}
-
-/* One text out of the notes, `member` bytes behind each note's begin. */
-static void copy_text(const struct column_note *notes, size_t member, uint32_t begin, uint32_t end, const struct column_text *to)
-{
-    uint64_t at = (uint64_t)(uint32_t)to->offsets[begin];
-    for (uint32_t i = begin; i < end; i++) {
-        const struct slice *text = (const struct slice *)((const uint8_t *)&notes[i] + member);
-        if (text->data) {
-            to->validity[i / 8] |= (uint8_t)(1u << (i & 7));
-            memcpy(to->data + at, text->data, text->size);
-            at += text->size;
-        }
-        to->offsets[i + 1] = (int32_t)at;
+    if (to->tags.offsets || to->keys.offsets) {
+        const struct slice properties = properties_of(ref);
+        struct known_properties known;
+        properties_known(properties.data, properties.size, &known);
+        if (to->tags.offsets)
+            append_text(&to->tags, row, known.tags, record + ref->size);
+        if (to->keys.offsets)
+            append_text(&to->keys, row, known.keys, record + ref->size);
     }
-}
-
-static void copy_numbers(const struct message_ref *refs, uint32_t begin, uint32_t end, const struct reader_cursor *cursors,
-                         const struct columns *columns)
-{
-    for (uint32_t i = begin; columns->topic && i < end; i++)
-        columns->topic[i] = (int32_t)cursors[refs[i].cursor].name;
-    for (uint32_t i = begin; columns->queue && i < end; i++)
-        columns->queue[i] = (int32_t)cursors[refs[i].cursor].queue_id;
-    for (uint32_t i = begin; columns->offset && i < end; i++)
-        columns->offset[i] = (int64_t)refs[i].queue_offset;
-    for (uint32_t i = begin; columns->physical && i < end; i++)
-        columns->physical[i] = (int64_t)refs[i].physical_offset;
-    for (uint32_t i = begin; columns->born_ms && i < end; i++)
-        columns->born_ms[i] = (int64_t)load_be64(refs[i].record + RECORD_BORN_MS_AT);
-    for (uint32_t i = begin; columns->flag && i < end; i++)
-        columns->flag[i] = (int32_t)load_be32(refs[i].record + RECORD_FLAG_AT);
-    for (uint32_t i = begin; columns->stored_ms && i < end; i++) {
+    if (to->topic)
+        to->topic[row] = (int32_t)cursors[ref->cursor].name;
+    if (to->queue)
+        to->queue[row] = (int32_t)cursors[ref->cursor].queue_id;
+    if (to->offset)
+        to->offset[row] = (int64_t)ref->queue_offset;
+    if (to->physical)
+        to->physical[row] = (int64_t)ref->physical_offset;
+    if (to->born_ms)
+        to->born_ms[row] = (int64_t)load_be64(record + RECORD_BORN_MS_AT);
+    if (to->flag)
+        to->flag[row] = (int32_t)load_be32(record + RECORD_FLAG_AT);
+    if (to->stored_ms) {
         /* behind the born host, which is 12 bytes longer when it is IPv6 */
-        const uint32_t longer = load_be32(refs[i].record + RECORD_SYSFLAG_AT) & SYSFLAG_BORN_IPV6 ? 12 : 0;
-        columns->stored_ms[i] = (int64_t)load_be64(refs[i].record + RECORD_STORE_MS_AT + longer);
+        const uint32_t longer = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_BORN_IPV6 ? 12 : 0;
+        to->stored_ms[row] = (int64_t)load_be64(record + RECORD_STORE_MS_AT + longer);
     }
 }
 
-static void begin_text(const struct column_text *to, uint32_t rows)
+void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
+                    const struct reader_cursor *cursors)
 {
-    if (!to->offsets)
-        return;
-    to->offsets[0] = 0;
-    if (to->validity)
-        memset(to->validity, 0, ((uint64_t)rows + 7) / 8);
+    struct columns to = *columns; /* a copy that no store of a byte can change, as far as the compiler must fear */
+    for (uint32_t i = 0; i < count; i++)
+        append_row(&to, to.rows + i, &refs[i], (struct slice){refs[i].record + refs[i].body_at, refs[i].body_size}, cursors);
+    to.rows += count;
+    *columns = to;
 }
 
-void columns_copy(const struct message_ref *refs, const struct columns_size *size, const struct column_note *notes,
-                  const struct reader_cursor *cursors, const struct columns *columns)
+void columns_append_one(struct columns *columns, const struct message_ref *ref, struct slice body,
+                        const struct reader_cursor *cursors)
 {
-    const uint32_t rows = size->rows;
-    begin_text(&columns->body, rows);
-    begin_text(&columns->tags, rows);
-    begin_text(&columns->keys, rows);
-    for (uint32_t begin = 0; begin < rows; begin += BLOCK_ROWS) {
-        const uint32_t end = rows - begin < BLOCK_ROWS ? rows : begin + BLOCK_ROWS;
-        if (columns->body.offsets)
-            copy_bodies(refs, begin, end, &columns->body);
-        if (columns->tags.offsets)
-            copy_text(notes, offsetof(struct column_note, tags), begin, end, &columns->tags);
-        if (columns->keys.offsets)
-            copy_text(notes, offsetof(struct column_note, keys), begin, end, &columns->keys);
-        copy_numbers(refs, begin, end, cursors, columns);
-    }
+    append_row(columns, columns->rows, ref, body, cursors);
+    columns->rows++;
 }

@@ -1,6 +1,9 @@
-/* Arrow columns out of a batch of message references: sizes first, then one copy into buffers that the caller allocated. No
- * object a message, and no knowledge of Arrow beyond the shape of its buffers: values back to back with n + 1 int32 offsets for
- * binary and text, one value a row for numbers, one bit a row for validity, least significant first.
+/* Arrow columns out of message references, row after row into buffers that the caller allocated. No object a message, and no
+ * knowledge of Arrow beyond the shape of its buffers: values back to back with n + 1 int32 offsets for binary and text, one
+ * value a row for numbers, one bit a row for validity, least significant first.
+ *
+ * Rows come in blocks small enough to lie in the cache from the check of their records to their copy: a batch of 65,536 rows
+ * that was first checked, then measured, then copied fetched each record from memory three times.
  */
 #ifndef ORBITMQ_COLUMNS_H
 #define ORBITMQ_COLUMNS_H
@@ -8,7 +11,7 @@
 #include "reader.h"
 
 enum column {
-    COLUMN_BODY = 1 << 0,     /* binary, as stored */
+    COLUMN_BODY = 1 << 0,     /* binary, decompressed */
     COLUMN_TAGS = 1 << 1,     /* text or null */
     COLUMN_KEYS = 1 << 2,     /* text or null: words separated by one space */
     COLUMN_TOPIC = 1 << 3,    /* int32 index into the reader's names */
@@ -20,38 +23,48 @@ enum column {
     COLUMN_FLAG = 1 << 9,     /* int32 */
 };
 
+#define COLUMNS_BLOCK 512u                     /* rows to append at once */
 #define COLUMN_BYTES_MAX UINT64_C(0x7FFFFFFF) /* what 32-bit offsets reach */
+#define COLUMN_SLACK 16u                       /* bytes of data behind its end that appending may overwrite */
 
-/* A destination; the members of columns that are not selected stay NULL. */
+/* Buffers; those of columns that are not selected stay NULL. */
 struct column_text {
-    int32_t *offsets;  /* rows + 1 */
+    int32_t *offsets;  /* one more than rows, the first of them 0 */
     uint8_t *data;
-    uint8_t *validity; /* (rows + 7) / 8 bytes; NULL for bodies, which are never null */
+    uint8_t *validity; /* one bit a row, zero before; NULL for bodies, which are never null */
+    uint32_t nulls;
 };
 struct columns {
+    uint32_t rows; /* appended so far */
     struct column_text body, tags, keys;
     int32_t *topic, *queue, *flag;
     int64_t *offset, *physical, *born_ms, *stored_ms;
 };
 
-struct column_note { /* found while measuring, so that properties are searched once */
-    struct slice tags, keys;
-};
+static inline uint64_t column_bytes(const struct column_text *text, uint32_t rows)
+{
+    return text->offsets ? (uint32_t)text->offsets[rows] : 0;
+}
 
-struct columns_size {
+/* What the first references of a block need. */
+struct columns_need {
     uint32_t rows;
-    uint32_t compressed; /* rows whose body is stored compressed */
-    uint32_t tags_null, keys_null;
-    uint64_t body, tags, keys; /* bytes */
+    bool compressed; /* the body behind them is stored compressed: it has to be appended by itself */
+    uint64_t body;   /* bytes of bodies */
+    uint64_t text;   /* bytes of tags at most, and of keys: all of the records beside their bodies */
 };
 
-/* Measures the first rows of refs, fewer than count when a column would pass COLUMN_BYTES_MAX. notes: room for count when tags or keys
- * are selected, else NULL. */
-void columns_measure(const struct message_ref *refs, uint32_t count, uint32_t selection, struct column_note *notes,
-                     struct columns_size *size);
+/* Of the first references as many as fit with `body_limit` bytes of bodies in all, and with what the offsets reach; the first
+ * row of all always does. */
+struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
+                                uint64_t body_limit);
 
-/* Fills the buffers with the rows measured. cursors: the reader's. */
-void columns_copy(const struct message_ref *refs, const struct columns_size *size, const struct column_note *notes,
-                  const struct reader_cursor *cursors, const struct columns *columns);
+/* Appends rows for which there is room: what they need, and COLUMN_SLACK behind each text. cursors: the reader's. */
+void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
+                    const struct reader_cursor *cursors);
+
+/* Appends one row with this body instead of the stored one. */
+void columns_append_one(struct columns *columns, const struct message_ref *ref, struct slice body,
+                        const struct reader_cursor *cursors);
 
 #endif

@@ -1,64 +1,244 @@
-/* The Reader's batches as Arrow buffers: measure says how large they must be, copy fills them where Python allocated them. */
+/* The Reader's messages as Arrow buffers: bytearrays that grow while rows are appended, cut to their size at the end. */
 #include "fast_reader.h"
 
-PyObject *fast_columns_measure(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
+enum buffer {
+    BODY_OFFSETS,
+    BODY,
+    TAGS_OFFSETS,
+    TAGS,
+    TAGS_VALIDITY,
+    KEYS_OFFSETS,
+    KEYS,
+    KEYS_VALIDITY,
+    TOPIC,
+    QUEUE,
+    OFFSET,
+    PHYSICAL,
+    BORN,
+    STORED,
+    FLAG,
+    BUFFERS
+};
+
+/* Of each buffer its column and its bits a row; 0: as many as there are, for the data of texts. */
+static const struct {
+    uint16_t column, bits;
+} shape[BUFFERS] = {
+    {COLUMN_BODY, 32}, {COLUMN_BODY, 0},   {COLUMN_TAGS, 32},    {COLUMN_TAGS, 0},    {COLUMN_TAGS, 1},
+    {COLUMN_KEYS, 32}, {COLUMN_KEYS, 0},   {COLUMN_KEYS, 1},     {COLUMN_TOPIC, 32},  {COLUMN_QUEUE, 32},
+    {COLUMN_OFFSET, 64}, {COLUMN_PHYSICAL, 64}, {COLUMN_BORN, 64}, {COLUMN_STORED, 64}, {COLUMN_FLAG, 32},
+};
+
+struct batch {
+    struct columns columns;
+    uint32_t rows; /* for which there is room */
+    PyObject *buffer[BUFFERS];
+};
+
+static uint64_t fixed_size(enum buffer which, uint32_t rows)
 {
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t most;
-    uint64_t selection;
-    if (!fast_arity("measure", argument_count, 2) || !fast_take_u64(arguments[0], &selection) || !fast_take_count(arguments[1], &most))
-        return NULL;
-    const int64_t count = fast_reader_gather(self, most);
-    if (count < 0)
-        return NULL;
-    if (count > self->notes_room) {
-        struct column_note *notes = PyMem_Realloc(self->notes, (size_t)count * sizeof *notes);
-        if (!notes)
-            return PyErr_NoMemory();
-        self->notes = notes;
-        self->notes_room = (uint32_t)count;
-    }
-    struct columns_size *size = &self->measured;
-    columns_measure(self->reader->refs + self->taken, (uint32_t)count, (uint32_t)selection, self->notes, size);
-    return Py_BuildValue("(IKKKIII)", size->rows, (unsigned long long)size->body, (unsigned long long)size->tags,
-                         (unsigned long long)size->keys, size->tags_null, size->keys_null, size->compressed);
+    const bool offsets = which == BODY_OFFSETS || which == TAGS_OFFSETS || which == KEYS_OFFSETS;
+    return ((uint64_t)shape[which].bits * (rows + offsets) + 7) / 8;
 }
 
-/* copy(addresses): body offsets, body, tags offsets, tags, tags validity, keys offsets, keys, keys validity, topic, queue,
- * offset, physical, born, stored, flag; 0: not wanted. Delivers the rows measured. */
-#define COLUMN_ADDRESSES 15
+static void *address_of(const struct batch *batch, enum buffer which)
+{
+    return batch->buffer[which] ? PyByteArray_AsString(batch->buffer[which]) : NULL;
+}
 
-PyObject *fast_columns_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
+static struct column_text text_of(const struct batch *batch, enum buffer offsets, enum buffer data, enum buffer validity)
+{
+    struct column_text text = {.offsets = address_of(batch, offsets), .data = address_of(batch, data)};
+    if (text.offsets)
+        text.offsets[0] = 0;
+    if (validity < BUFFERS)
+        text.validity = address_of(batch, validity);
+    if (text.validity)
+        memset(text.validity, 0, fixed_size(validity, batch->rows));
+    return text;
+}
+
+static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
+{
+    *batch = (struct batch){.rows = rows};
+    for (enum buffer which = 0; which < BUFFERS; which++) {
+        if (!(shape[which].column & selection))
+            continue;
+        batch->buffer[which] = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)fixed_size(which, rows));
+        if (!batch->buffer[which])
+            return false;
+    }
+    batch->columns = (struct columns){
+        .body = text_of(batch, BODY_OFFSETS, BODY, BUFFERS),
+        .tags = text_of(batch, TAGS_OFFSETS, TAGS, TAGS_VALIDITY),
+        .keys = text_of(batch, KEYS_OFFSETS, KEYS, KEYS_VALIDITY),
+        .topic = address_of(batch, TOPIC),
+        .queue = address_of(batch, QUEUE),
+        .offset = address_of(batch, OFFSET),
+        .physical = address_of(batch, PHYSICAL),
+        .born_ms = address_of(batch, BORN),
+        .stored_ms = address_of(batch, STORED),
+        .flag = address_of(batch, FLAG),
+    };
+    return true;
+}
+
+/* Room for so many bytes more. The first growth after some rows are known goes as far as they let expect for all. */
+static bool reserve(struct batch *batch, struct column_text *text, enum buffer data, uint64_t more)
+{
+    if (!text->offsets)
+        return true;
+    const uint32_t rows = batch->columns.rows;
+    const uint64_t used = column_bytes(text, rows), least = used + more + COLUMN_SLACK;
+    if (least <= (uint64_t)PyByteArray_Size(batch->buffer[data]))
+        return true;
+    const uint64_t expected = rows ? used * batch->rows / rows : 0;
+    if (PyByteArray_Resize(batch->buffer[data], (Py_ssize_t)(least + expected + expected / 16)) < 0)
+        return false;
+    text->data = address_of(batch, data);
+    return true;
+}
+
+static bool reserve_all(struct batch *batch, const struct columns_need *need)
+{
+    struct columns *columns = &batch->columns;
+    return reserve(batch, &columns->body, BODY, need->body) && reserve(batch, &columns->tags, TAGS, need->text) &&
+           reserve(batch, &columns->keys, KEYS, need->text);
+}
+
+/* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the rows there are; -1 with an exception. */
+static int append_compressed(struct batch *batch, const struct message_ref *ref, uint64_t body_limit,
+                             const struct reader_cursor *cursors)
+{
+    struct columns *columns = &batch->columns;
+    PyObject *plain = fast_body_bytes(ref->record, ref->body_at, ref->body_size);
+    char *data = NULL;
+    Py_ssize_t size = 0;
+    int result = plain ? PyBytes_AsStringAndSize(plain, &data, &size) : -1;
+    const uint64_t bytes = column_bytes(&columns->body, columns->rows) + (uint64_t)size;
+    if (result == 0 && columns->rows == 0 && bytes > COLUMN_BYTES_MAX) {
+        const unsigned long long at = ref->physical_offset;
+        fast_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", at),
+                   "could not put the body of the record at %llu into a column: it has %zd bytes, and a column holds %llu",
+                   at, size, (unsigned long long)COLUMN_BYTES_MAX);
+        result = -1;
+    } else if (result == 0 && (columns->rows == 0 || bytes <= body_limit)) {
+        const struct columns_need need = {.body = (uint64_t)size, .text = ref->size - ref->body_size};
+        result = reserve_all(batch, &need) ? 1 : -1;
+        if (result == 1)
+            columns_append_one(columns, ref, (struct slice){(const uint8_t *)data, (uint32_t)size}, cursors);
+    }
+    Py_XDECREF(plain);
+    return result;
+}
+
+/* Appends some of the messages. Returns how many; 0: the first does not fit; -1 with an exception. */
+static int64_t append_some(struct batch *batch, const struct message_ref *refs, uint32_t count, uint64_t body_limit,
+                           const struct reader_cursor *cursors)
+{
+    const struct columns_need need = columns_fit(&batch->columns, refs, count, body_limit);
+    if (need.rows == 0)
+        return need.compressed ? append_compressed(batch, refs, body_limit, cursors) : 0;
+    if (!reserve_all(batch, &need))
+        return -1;
+    columns_append(&batch->columns, refs, need.rows, cursors);
+    return need.rows;
+}
+
+/* Appends and delivers undelivered messages. Returns 1 when all `count` did fit, 0, or -1 with an exception. */
+static int append_block(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit)
+{
+    while (count > 0) {
+        const int64_t done =
+            append_some(batch, self->reader->refs + self->taken, count, body_limit, self->reader->cursors);
+        if (done <= 0)
+            return (int)done;
+        fast_reader_delivered(self, (uint32_t)done);
+        count -= (uint32_t)done;
+    }
+    return 1;
+}
+
+/* Appends messages block after block, up to `look_until` units looked at. False with an exception when that left no row; with
+ * rows, it is left for the next call. */
+static bool append_all(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit,
+                       uint64_t look_until)
+{
+    while (count > 0) {
+        const int result = append_block(self, batch, count, body_limit);
+        if (result < 0 && batch->columns.rows == 0)
+            return false;
+        if (result < 0)
+            PyErr_Clear(); /* the message is still undelivered, and the first of the next call */
+        const uint32_t left = batch->rows - batch->columns.rows;
+        if (result <= 0 || left == 0 || self->reader->looked >= look_until)
+            break;
+        count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK);
+    }
+    return true;
+}
+
+/* (rows, nulls in tags, nulls in keys, buffers): these cut to the rows there are, None where a column is not selected. */
+static PyObject *batch_result(struct batch *batch)
+{
+    const struct columns *columns = &batch->columns;
+    PyObject *buffers = PyTuple_New(BUFFERS);
+    uint64_t size[BUFFERS];
+    for (enum buffer which = 0; which < BUFFERS; which++)
+        size[which] = fixed_size(which, columns->rows);
+    size[BODY] = column_bytes(&columns->body, columns->rows);
+    size[TAGS] = column_bytes(&columns->tags, columns->rows);
+    size[KEYS] = column_bytes(&columns->keys, columns->rows);
+    for (enum buffer which = 0; buffers && which < BUFFERS; which++) {
+        PyObject *buffer = batch->buffer[which];
+        if ((buffer && PyByteArray_Resize(buffer, (Py_ssize_t)size[which]) < 0) ||
+            PyTuple_SetItem(buffers, which, Py_NewRef(buffer ? buffer : Py_None)) < 0)
+            Py_CLEAR(buffers);
+    }
+    return buffers ? Py_BuildValue("(IIIN)", columns->rows, columns->tags.nulls, columns->keys.nulls, buffers) : NULL;
+}
+
+/* How many units the queues of the reader's round still hold; stops counting at `enough`. */
+static uint64_t waiting_units(const struct reader *reader, uint64_t enough)
+{
+    uint64_t sum = 0;
+    uint32_t index = reader->next;
+    for (uint32_t left = reader->left; left > 0 && sum < enough; left--) {
+        uint64_t min, max;
+        reader_bounds(reader, index, &min, &max);
+        const uint64_t position = reader->cursors[index].position;
+        sum += max > position ? max - position : 0;
+        index = index + 1 < reader->cursor_count ? index + 1 : 0;
+    }
+    return sum;
+}
+
+/* columns(selection, most, body_limit): delivers up to `most` messages as buffers. */
+PyObject *fast_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
 {
     struct reader_object *self = fast_reader_self(object);
-    void *to[COLUMN_ADDRESSES];
-    if (!fast_arity("copy", argument_count, COLUMN_ADDRESSES) || !fast_reader_usable(self))
+    uint64_t selection, body_limit;
+    uint32_t most;
+    if (!fast_arity("columns", argument_count, 3) || !fast_take_u64(arguments[0], &selection) ||
+        !fast_take_count(arguments[1], &most) || !fast_take_u64(arguments[2], &body_limit))
         return NULL;
-    for (int i = 0; i < COLUMN_ADDRESSES; i++) {
-        to[i] = PyLong_AsVoidPtr(arguments[i]);
-        if (!to[i] && PyErr_Occurred())
-            return NULL;
-    }
-    if (self->measured.rows > self->reader->count - self->taken) {
-        PyErr_SetString(PyExc_RuntimeError, "copy before measure");
+    const uint64_t look_until = self->reader->looked + READER_SCAN_UNITS;
+    const int64_t count = fast_reader_gather(self, most < COLUMNS_BLOCK ? most : COLUMNS_BLOCK);
+    if (count < 0)
         return NULL;
-    }
-    const struct columns columns = {
-        .body = {to[0], to[1], NULL},
-        .tags = {to[2], to[3], to[4]},
-        .keys = {to[5], to[6], to[7]},
-        .topic = to[8],
-        .queue = to[9],
-        .offset = to[10],
-        .physical = to[11],
-        .born_ms = to[12],
-        .stored_ms = to[13],
-        .flag = to[14],
-    };
-    columns_copy(self->reader->refs + self->taken, &self->measured, self->notes, self->reader->cursors, &columns);
-    fast_reader_delivered(self, self->measured.rows);
-    self->measured = (struct columns_size){0};
-    Py_RETURN_NONE;
+    uint64_t rows = (uint64_t)count + waiting_units(self->reader, most);
+    if (rows > READER_SCAN_UNITS)
+        rows = READER_SCAN_UNITS;
+    struct batch batch;
+    PyObject *result = NULL;
+    if (body_limit > COLUMN_BYTES_MAX)
+        body_limit = COLUMN_BYTES_MAX;
+    if (batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most) &&
+        append_all(self, &batch, (uint32_t)count, body_limit, look_until))
+        result = batch_result(&batch);
+    for (enum buffer which = 0; which < BUFFERS; which++)
+        Py_XDECREF(batch.buffer[which]);
+    return result;
 }
 
 PyObject *fast_columns_names(PyObject *object, PyObject *unused)

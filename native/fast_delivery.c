@@ -115,19 +115,6 @@ PyObject *fast_delivery_record(PyObject *object, PyObject *offset_object)
     return message;
 }
 
-/* ---- bodies ---- */
-
-static PyObject *bodies_of(const struct message_ref *refs, uint32_t count)
-{
-    PyObject *list = PyList_New(count);
-    for (uint32_t i = 0; list && i < count; i++) {
-        PyObject *body = fast_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
-        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
-}
-
 PyObject *fast_delivery_bodies(PyObject *object, PyObject *most_object)
 {
     struct reader_object *self = fast_reader_self(object);
@@ -135,18 +122,14 @@ PyObject *fast_delivery_bodies(PyObject *object, PyObject *most_object)
     if (!fast_take_count(most_object, &most))
         return NULL;
     const int64_t count = fast_reader_gather(self, most);
-    PyObject *list = count < 0 ? NULL : bodies_of(self->reader->refs + self->taken, (uint32_t)count);
+    PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
+    const struct message_ref *refs = self->reader->refs + self->taken;
+    for (int64_t i = 0; list && i < count; i++) {
+        PyObject *body = fast_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
+        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
+            Py_CLEAR(list);
+    }
     if (list)
         fast_reader_delivered(self, (uint32_t)count);
     return list;
-}
-
-PyObject *fast_delivery_peek_bodies(PyObject *object, PyObject *count_object)
-{
-    struct reader_object *self = fast_reader_self(object);
-    uint32_t count;
-    if (!fast_reader_usable(self) || !fast_take_count(count_object, &count))
-        return NULL;
-    const uint32_t rest = self->reader->count - self->taken;
-    return bodies_of(self->reader->refs + self->taken, count < rest ? count : rest);
 }

@@ -248,7 +248,6 @@ static void reader_object_dealloc(PyObject *object)
         reader_close(self->reader);
     if (self->reader)
         reader_free(self->reader); /* pins hold us, so none is left */
-    PyMem_Free(self->notes);
     Py_XDECREF(self->owner);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -301,10 +300,8 @@ static PyMethodDef reader_methods[] = {
     {"message", fast_delivery_message, METH_O, NULL},
     {"gathered", fast_delivery_gathered, METH_NOARGS, NULL},
     {"bodies", fast_delivery_bodies, METH_O, NULL},
-    {"peek_bodies", fast_delivery_peek_bodies, METH_O, NULL},
     {"record", fast_delivery_record, METH_O, NULL},
-    {"measure", (PyCFunction)(void (*)(void))fast_columns_measure, METH_FASTCALL, NULL},
-    {"copy", (PyCFunction)(void (*)(void))fast_columns_copy, METH_FASTCALL, NULL},
+    {"columns", (PyCFunction)(void (*)(void))fast_columns_batch, METH_FASTCALL, NULL},
     {"names", fast_columns_names, METH_NOARGS, NULL},
     NONE(ready),
     NONE(close),

@@ -26,9 +26,6 @@ struct reader_object {
     bool closed;
     bool busy;       /* a thread waits with it, without the interpreter lock ... */
     unsigned busy_in; /* ... of the process with this fast_forks(): in a forked child there is no such thread */
-    struct column_note *notes;
-    uint32_t notes_room;
-    struct columns_size measured; /* what copy() will copy */
     PyObject *pins[LOG_MAP_SLOTS];
 };
 
@@ -60,19 +57,19 @@ static inline void fast_reader_delivered(struct reader_object *self, uint32_t co
 }
 
 /* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(batch): the next one, out of a batch
- * of that size, or None; gathered(): likewise, but never looks for more. peek_bodies(count): bodies of undelivered messages,
- * which they stay; for columns with compressed rows. record(physical offset): the message there; raises where none is. */
+ * of that size, or None; gathered(): likewise, but never looks for more. record(physical offset): the message there; raises
+ * where none is. */
 PyObject *fast_delivery_messages(PyObject *object, PyObject *most);
 PyObject *fast_delivery_message(PyObject *object, PyObject *batch);
 PyObject *fast_delivery_gathered(PyObject *object, PyObject *unused);
 PyObject *fast_delivery_bodies(PyObject *object, PyObject *most);
-PyObject *fast_delivery_peek_bodies(PyObject *object, PyObject *count);
 PyObject *fast_delivery_record(PyObject *object, PyObject *physical_offset);
 
 /* ---- fast_columns.c ---- */
 
-PyObject *fast_columns_measure(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
-PyObject *fast_columns_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
+/* Methods of the Reader. columns(selection, most, body_limit): up to `most` messages as buffers. names(): what the topic column's
+ * numbers stand for. */
+PyObject *fast_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *fast_columns_names(PyObject *object, PyObject *unused);
 
 /* ---- fast_pin.c ---- */

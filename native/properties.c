@@ -14,7 +14,7 @@ static inline uint64_t ends_in_step(const uint8_t *at)
     return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(wide, _mm_set1_epi8(PROPERTY_END)));
 }
 #else
-/* The same in a word: the top bit of each byte, set where the byte was a PROPERTY_END, then multiplied together into one byte. */
+/* The same in a word: the top bit of each byte, set where it was a PROPERTY_END, then multiplied together into one byte. */
 #define STEP 8u
 static inline uint64_t ends_in_step(const uint8_t *at)
 {
@@ -71,11 +71,12 @@ static inline bool next_segment(struct walk *walk, struct slice *segment)
     return true;
 }
 
-/* The value, if the segment is a pair of this name. A name ends at the segment's first PROPERTY_NAME_END, and `name` holds none, so
- * its own bytes and the one behind them decide: what else is in the segment need not be looked at. */
+/* The value, if the segment is a pair of this name. A name ends at the segment's first PROPERTY_NAME_END, and `name` holds
+ * none, so its own bytes and the one behind them decide: what else is in the segment need not be looked at. */
 static inline bool has_name(struct slice segment, const char *name, uint32_t name_size, struct slice *value)
 {
-    if (segment.size < name_size + 2 || segment.data[name_size] != PROPERTY_NAME_END || memcmp(segment.data, name, name_size) != 0)
+    if (segment.size < name_size + 2 || segment.data[name_size] != PROPERTY_NAME_END ||
+        memcmp(segment.data, name, name_size) != 0)
         return false;
     *value = (struct slice){segment.data + name_size + 1, segment.size - name_size - 1};
     return true;

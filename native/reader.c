@@ -459,6 +459,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         const uint32_t looked = stage(reader, index, cursor->position, units, (uint32_t)run, &staged, &error);
         uint64_t next = cursor->position + looked;
         *scan -= looked;
+        reader->looked += looked;
         const bool good = check(reader, staged, cursor->queue_id, &next);
         cursor->position = next;
         /* Also a unit that is none may have fallen below a min_offset raised since: the blank ones before a queue's first. */
@@ -496,6 +497,16 @@ uint32_t reader_fill(struct reader *reader, uint32_t most)
             return 0;
     }
     return reader->count;
+}
+
+uint32_t reader_more(struct reader *reader, uint32_t most)
+{
+    const uint32_t count = reader_fill(reader, most);
+    if (count == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
+        reader->next = reader->fault.cursor;
+        reader->fault = (struct reader_fault){0};
+    }
+    return count;
 }
 
 bool reader_record(struct reader *reader, uint64_t physical_offset)

@@ -80,6 +80,7 @@ struct reader {
     uint32_t left;            /* cursors to visit before the round is over */
     uint64_t reput_seen;      /* the reput position when the round began */
     uint64_t log_min_seen;
+    uint64_t looked;          /* units looked at, in all */
     uint64_t skipped;         /* messages that retention took before they were read */
     struct reader_cursor *cursors;
     uint32_t cursor_count, cursor_room;
@@ -128,6 +129,9 @@ int reader_filter(struct reader *reader, const struct slice *tags, uint32_t coun
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fill begins with another queue. 0
  * without: nothing new (reader_ready is false) or only messages of other tags so far (it is true). */
 uint32_t reader_fill(struct reader *reader, uint32_t most);
+
+/* The same for a caller who holds messages already: a fault is left for the next fill, which begins with it. */
+uint32_t reader_more(struct reader *reader, uint32_t most);
 
 /* Unpins the batch. */
 void reader_release(struct reader *reader);

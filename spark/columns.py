@@ -82,31 +82,18 @@ def batches(reader: Reader, names: Sequence[str], rows: int = BATCH_ROWS, size: 
     """
     import pyarrow as pa
 
-    from orbitmq.client.arrow import COLUMNS as STORED
     from orbitmq.client.arrow import record_batch
 
     wanted = schema(names)
-    sources = {COLUMNS[name].source for name in names}
-    body = STORED["body"][0] if "body" in sources else 0
+    sources = sorted({COLUMNS[name].source for name in names})
     while True:
-        most = _fitting(reader, body, rows, size)
-        batch = record_batch(reader, most, list(sources))
+        batch = record_batch(reader, rows, sources, body_limit=size)
         if batch.num_rows == 0:
             if not reader.ready():
                 return
             continue
         arrays = [_made(name, batch.column(COLUMNS[name].source), wanted.field(name).type) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-def _fitting(reader: Reader, body: int, rows: int, size: int) -> int:
-    """How many of the next `rows` messages have bodies of `size` bytes together; at least 1."""
-    if not body:
-        return rows
-    found, total, *_ = reader.measure(body, rows)
-    while total > size and found > 1:
-        found, total, *_ = reader.measure(body, max(1, min(found // 2, found * size // total)))
-    return found or rows
 
 
 def _made(name: str, array: Any, kind: Any) -> Any:

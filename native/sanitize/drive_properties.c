@@ -9,7 +9,10 @@
 
 static bool same(struct slice a, struct slice b) { return a.data == b.data && a.size == b.size; }
 
-static bool is(struct slice name, const char *wanted) { return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0; }
+static bool is(struct slice name, const char *wanted)
+{
+    return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0;
+}
 
 /* The next pair from *at on, the plain way. */
 static bool plain_next(const uint8_t *text, uint32_t size, uint32_t *at, struct slice *name, struct slice *value)
@@ -54,7 +57,8 @@ static void compare(const uint8_t *text, uint32_t size)
 /* Words that make pairs likely, their beginnings, and any byte. */
 static uint32_t write_any(uint8_t *text, uint32_t room, uint64_t *seed)
 {
-    static const char *const words[] = {"TAGS\1", "KEYS\1", "UNIQ_KEY\1", "TAGS", "\2", "\2", "\1", "__CRC32#\1", "a", "some value"};
+    static const char *const words[] = {"TAGS\1", "KEYS\1",      "UNIQ_KEY\1", "TAGS", "\2", "\2",
+                                        "\1",     "__CRC32#\1", "a",           "some value"};
     uint32_t size = 0;
     while (size < room) {
         const uint64_t kind = drive_random(seed) % 16;

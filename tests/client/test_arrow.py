@@ -1,0 +1,211 @@
+"""Goal: a batch holds the next messages, each once, whatever block, queue, limit, damage or filter lies between two of them.
+Method: a store composed by hand, larger than a block, and its messages beside its columns."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orbitmq.client.arrow import record_batch
+from orbitmq.errors import CorruptRecord
+from orbitmq.native._fast import Message, Reader
+from tests.native.composed_store import ComposedStore
+
+BLOCK = 512  # COLUMNS_BLOCK
+COMPRESSED = 1
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ComposedStore:
+    return ComposedStore(tmp_path / "store", log_file_size=1 << 18)
+
+
+def batches(reader: Reader, most: int = 1 << 16, **more: Any) -> Iterator[pa.RecordBatch]:
+    while (batch := record_batch(reader, most, **more)).num_rows:
+        batch.validate(full=True)
+        yield batch
+
+
+def reader_of(store: ComposedStore, *slots: int) -> Reader:
+    store.publish()
+    reader = store.reader()
+    for slot in slots:
+        reader.add(slot, 0)
+    return reader
+
+
+def row_of(message: Message) -> dict[str, Any]:
+    return {
+        "topic": message.topic,
+        "queue": message.queue,
+        "offset": message.offset,
+        "physical_offset": message.physical_offset,
+        "tags": message.tags,
+        "keys": message.properties.get("KEYS"),
+        "body": bytes(message),
+        "born": message.born_ms,
+        "stored": message.stored_ms,
+        "flag": message.flag,
+    }
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    plain = {"born": pa.int64(), "stored": pa.int64()}
+    arrays = [array.cast(plain.get(name, array.type)) for name, array in zip(batch.schema.names, batch.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names).to_pylist()  # type: ignore[no-any-return]
+
+
+TEXTS = st.none() | st.text(st.characters(codec="utf-8", min_codepoint=3), min_size=1, max_size=40)
+SENT = st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=300), TEXTS, TEXTS, st.booleans()), min_size=1, max_size=60)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sent=SENT, most=st.integers(1, 70), limit=st.integers(1, 4000))
+def test_columns_are_what_the_messages_say(
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[tuple[int, bytes, str | None, str | None, bool]],
+    most: int,
+    limit: int,
+) -> None:
+    """Any bodies, tags and keys in four queues of two topics, some compressed, in batches of any size."""
+    store = ComposedStore(tmp_path_factory.mktemp("s"))
+    first, other = store.add_topic("t", 3), store.add_topic("u", 1)
+    slots = [first, first + 1, first + 2, other]
+    for number, (queue, body, tags, keys, packed) in enumerate(sent):
+        pairs = {"KEYS": keys, "a": "b" * (number % 20), "TAGS": tags}
+        store.append(
+            "u" if queue == 3 else "t",
+            slots[queue],
+            zlib.compress(body) if packed else body,
+            sys_flag=COMPRESSED * packed,
+            properties={name: value for name, value in pairs.items() if value},
+            born_ms=number,
+            flag=number,
+        )
+    wanted = [row_of(message) for message in reader_of(store, *slots).messages(1000)]
+    found = []
+    for batch in batches(reader_of(store, *slots), most, body_limit=limit):
+        assert batch.num_rows <= most
+        assert batch.num_rows == 1 or sum(len(body) for body in batch["body"].to_pylist()) <= limit
+        found += rows_of(batch)
+    place = ["topic", "queue", "offset"]
+    assert sorted(found, key=lambda row: [row[name] for name in place]) == sorted(
+        wanted, key=lambda row: [row[name] for name in place]
+    )
+
+
+def test_a_batch_takes_all_there_is(store: ComposedStore) -> None:
+    """Four blocks and a bit, of two queues and several files, in one batch; each queue in its order."""
+    slot = store.add_topic("t", 2)
+    for number in range(4 * BLOCK + 100):
+        store.append("t", slot + number % 2, b"%d" % number)
+    (batch,) = batches(reader_of(store, slot, slot + 1))
+    assert sorted(map(int, batch["body"].to_pylist())) == list(range(4 * BLOCK + 100))
+    for queue in range(2):
+        offsets = [row["offset"] for row in rows_of(batch) if row["queue"] == queue]
+        assert offsets == list(range(2 * BLOCK + 50))
+
+
+def test_a_small_batch_leaves_the_rest(store: ComposedStore) -> None:
+    """What a batch has no room for is the next one's, and counts as not delivered."""
+    slot = store.add_topic("t", 1)
+    for number in range(BLOCK + 100):
+        store.append("t", slot, b"%d" % number)
+    reader = reader_of(store, slot)
+    assert record_batch(reader, 100).num_rows == 100
+    assert record_batch(reader, BLOCK, body_limit=150).num_rows == 50 and reader.positions() == [150]
+    assert [int(body) for body in reader.bodies(3)] == [150, 151, 152]
+    assert record_batch(reader, 1 << 16)["body"].to_pylist() == [b"%d" % number for number in range(153, BLOCK + 100)]
+    assert record_batch(reader, 1 << 16).num_rows == 0 and record_batch(reader, 0).num_rows == 0
+
+
+@pytest.mark.parametrize("before", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1])
+@pytest.mark.parametrize("kind", ["record", "zlib"])
+def test_damage_comes_after_what_was_before_it(store: ComposedStore, kind: str, before: int) -> None:
+    """A damaged record, and a compressed body that is none, at the edges of a block: the rows before make a batch, then it is
+    named, each time anew, and behind it the queue goes on."""
+    slot = store.add_topic("t", 1)
+    for number in range(before):
+        store.append("t", slot, b"%d" % number)
+    physical = store.append("t", slot, b"bad", sys_flag=COMPRESSED if kind == "zlib" else 0)
+    if kind == "record":
+        store.write(physical + 4, b"\0\0\0\1")
+    store.append("t", slot, b"behind")
+    reader = reader_of(store, slot)
+    if before:
+        assert record_batch(reader, 1 << 16)["body"].to_pylist() == [b"%d" % number for number in range(before)]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord) as caught:
+            record_batch(reader, 1 << 16)
+        assert caught.value.offset == physical
+    assert reader.positions() == [before]
+    reader.seek(0, before + 1)
+    assert record_batch(reader, 1 << 16)["body"].to_pylist() == [b"behind"]
+
+
+def test_damage_in_one_queue_is_told_while_others_go_on(store: ComposedStore) -> None:
+    """Two queues of several blocks, the first of them damaged in its second block: the second batch begins with the damage."""
+    slot = store.add_topic("t", 2)
+    for number in range(4 * BLOCK):
+        physical = store.append("t", slot, b"%d" % number)
+        store.append("t", slot + 1, b"%d" % number)
+        if number == BLOCK + 10:
+            damaged = physical
+    store.write(damaged + 4, b"\0\0\0\1")
+    reader = reader_of(store, slot, slot + 1)
+    assert record_batch(reader, 1 << 16).num_rows >= BLOCK
+    with pytest.raises(CorruptRecord) as caught:
+        record_batch(reader, 1 << 16)
+    assert caught.value.offset == damaged
+    while reader.positions()[1] < 4 * BLOCK:
+        with suppress(CorruptRecord):
+            assert set(record_batch(reader, 1 << 16)["queue"].to_pylist()) == {1}
+    assert reader.positions() == [BLOCK + 10, 4 * BLOCK]
+
+
+def test_only_messages_with_a_tag(store: ComposedStore) -> None:
+    """A filter leaves a few of several blocks, and buffers no larger than needed."""
+    slot = store.add_topic("t", 1)
+    for number in range(3 * BLOCK):
+        store.append("t", slot, b"%d" % number, properties={"TAGS": "wanted" if number % 300 == 7 else "other"})
+    reader = reader_of(store, slot)
+    reader.filter([b"wanted"])
+    (batch,) = batches(reader)
+    assert [int(body) for body in batch["body"].to_pylist()] == [7, 307, 607, 907, 1207, 1507]
+    assert batch["tags"].to_pylist() == ["wanted"] * 6
+
+
+def test_a_filter_that_hardly_ever_matches_returns_in_between(store: ComposedStore) -> None:
+    """One call looks at 65,536 units and no more: what matches behind them is another batch's."""
+    slot = store.add_topic("t", 1)
+    for number in range(140_000):
+        if number in (100, 70_000):
+            store.append("t", slot, b"%d" % number, properties={"TAGS": "wanted"})
+        else:
+            store.put_unit("t", slot, number, 0, 100, 1)
+            store.next[slot] = number + 1
+    reader = reader_of(store, slot)
+    reader.filter([b"wanted"])
+    found = [record_batch(reader, 1 << 16)["body"].to_pylist() for _ in range(3)]
+    assert found == [[b"100"], [b"70000"], []] and reader.positions() == [140_000]
+
+
+def test_texts_that_are_no_utf8_stay_in_their_rows(store: ComposedStore) -> None:
+    """Any bytes may stand in a properties string; they cannot move what is beside them."""
+    slot = store.add_topic("t", 1)
+    for body in [b"one", b"two"]:
+        physical = store.append("t", slot, body, properties={"TAGS": "abcde"})
+        path = store.root / "commitlog" / f"{0:020d}"
+        at = path.read_bytes().index(b"abcde", physical)
+        store.write(at, b"\xff\xfe\x00\xc3\x28")
+    (batch,) = (record_batch(reader_of(store, slot), 10),)
+    assert batch["body"].to_pylist() == [b"one", b"two"]
+    assert batch["tags"].cast(pa.binary()).to_pylist() == [b"\xff\xfe\x00\xc3\x28"] * 2
