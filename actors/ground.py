@@ -81,7 +81,7 @@ class Ground:
             tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
         )
         registry = TopicRegistry(settings.layout, tree.topics)
-        registry.load()
+        registry.load(report)
         registry.seed(report)
 
     def describe(self) -> dict[str, Any]:

@@ -1,19 +1,30 @@
-"""reput: from the CommitLog into ConsumeQueues and IndexFiles (native/reput.h)."""
+"""reput: from the CommitLog into ConsumeQueues and IndexFiles (native/reput.h).
+
+What it cannot index is one of three things. A queue that only the table does not know is added, by the coordinator. A
+queue that cannot be, which a damaged or foreign record may name, is said and passed. Anything else is an error state: the
+tree lives, what is indexed can be read, and nothing more is taken, because a restart would end at the same record."""
 
 from __future__ import annotations
 
+import errno
+import os
+import select
+import sys
 from contextlib import closing
 
 from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.spec import PAGE_REPUT
+from orbitmq.actors.topic_registry import possible
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerStopped
+from orbitmq.errors import BrokerError, Full
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
 
 STEP_BYTES = 4 << 20
 ANSWER_S = 10.0  # how long the coordinator may take to answer
+ASK_AGAIN_MS = 100
 
 
 class Reput(CoreActor):
@@ -21,23 +32,59 @@ class Reput(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_REPUT)
+        self._complaints = Complaints()
 
     def need(self) -> None:
-        """The log holds a topic that the table does not: only the coordinator may add it."""
-        name, queues = self._missing()
+        topic, queue = self._missing()
+        if not possible(topic, queue):
+            self._complaints.say(
+                f"the record at physical offset {self._position:,} names queue {queue:,} of topic {topic!r}, which cannot be; "
+                "it stays in the log, and no queue leads to it"
+            )
+            lib.reput_pass(self.handle)
+            return
         try:
-            path = runtime.socket_path(self.tree.settings.name)
-            with closing(ControlSocket(path, ANSWER_S)) as control:
-                control.ask("adopt_topic", ANSWER_S, name=name, queues=queues)
-        except OSError as error:
-            raise BrokerStopped(f"cannot have topic {name!r} of the log added, the coordinator went away: {error}") from error
+            self._adopt(topic, queue + 1)
+        except (BrokerError, Full, OSError) as error:
+            if isinstance(error, Full) and error.limit in ("topics", "queues"):
+                lib.reput_stop(self.handle, errno.EOVERFLOW)
+                self._say_stopped(f"has no place in the topic table ({error})")
+                return
+            # The coordinator has died, hangs, or lets nobody in; it is asked again.
+            self._complaints.say(f"cannot have the topic {topic!r} of the log added yet: {error}")
+            select.poll().poll(ASK_AGAIN_MS)
+
+    def fail(self) -> None:
+        """The log holds something that is no record. A successor would find it too."""
+        number = self.tree.page_error(self.page)
+        self._say_stopped(f"is none ({os.strerror(number)})")
 
     def step(self) -> int:
         return int(lib.reput_step(self.handle, STEP_BYTES))
 
+    @property
+    def _position(self) -> int:
+        return int(lib.reput_position(self.handle))
+
+    def _say_stopped(self, why: str) -> None:
+        size = self.tree.settings.files.log_file_size
+        path = self.tree.settings.layout.log_file(self._position - self._position % size)
+        print(
+            f"orbitmq: the record at physical offset {self._position:,} ({path}) {why}; nothing from there on can be read, and "
+            "no message is taken until the broker is started again",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _adopt(self, topic: str, queues: int) -> None:
+        """Only the coordinator may add to the table. Raises: what it answers; OSError: it does not."""
+        path = runtime.socket_path(self.tree.settings.name)
+        with closing(ControlSocket(path, ANSWER_S)) as control:
+            control.ask("adopt_topic", ANSWER_S, name=topic, queues=queues)
+
     def _missing(self) -> tuple[str, int]:
-        """The topic, and the number of queues that the log needs it to have."""
-        name = ffi.new("uint8_t[128]")
-        queues = ffi.new("uint32_t *")
-        size = lib.reput_missing(self.handle, name, queues)
-        return bytes(ffi.buffer(name, size)).decode(), queues[0]
+        """The topic and the queue that the record at hand belongs to."""
+        name = ffi.new("uint8_t[]", lib.TOPIC_NAME_MAX)
+        queue = ffi.new("uint32_t *")
+        size = lib.reput_missing(self.handle, name, queue)
+        return bytes(ffi.buffer(name, size)).decode(errors="surrogateescape"), queue[0]

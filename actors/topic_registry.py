@@ -29,12 +29,18 @@ class TopicRegistry(TopicTable):
         self._version = DataVersion()
         self._behind = False  # the file is, after a write that failed
 
-    def load(self) -> None:
+    def load(self, report: RecoveryReport | None = None) -> None:
         """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died
-        between the two is finished by its successor."""
+        between the two is finished by its successor. What cannot be a topic stays in the file only.
+
+        report: what recovery found in queues and log; topics get room for that. Raises: Full: the table has none.
+        """
         self._configs, self._version = load_topics(self._layout)
+        found = _queues_found(report) if report is not None else {}
         for name, config in self._configs.items():
-            queues = max(config.read_queues, config.write_queues, 1)
+            if not possible(name, 0):
+                continue
+            queues = max(config.read_queues, config.write_queues, found.get(name, 1))
             topic = self.find(name)
             if topic is None:
                 self._add(name, queues, config.perm)
@@ -47,10 +53,15 @@ class TopicRegistry(TopicTable):
             self._store()
 
     def seed(self, report: RecoveryReport) -> None:
-        """Gives queues their bounds as recovery found them, and the table the topics that only ConsumeQueues know."""
-        for name, queues in report.missing_topics:
-            self.adopt(name, queues)
+        """Gives queues their bounds as recovery found them, and the table the topics that only queues or log know. Those
+        that cannot be are left out, as reput will leave out their records."""
+        found = _queues_found(report)
+        for name, _ in report.missing_topics:
+            if name in found:
+                self.adopt(name, found[name])
         for queue in report.queues:
+            if not possible(queue.topic, queue.queue):
+                continue
             topic = self.find(queue.topic)
             if topic is None or queue.queue >= topic.queues:
                 topic = self.adopt(queue.topic, queue.queue + 1)
@@ -109,7 +120,8 @@ class TopicRegistry(TopicTable):
         return topic
 
     def adopt(self, name: str, queues: int) -> Topic:
-        """A topic that the log knows: made, or given the queues that the log shows. Raises: Full."""
+        """A topic that the log knows: made, or given the queues that the log shows. Raises: TopicNameError; Full."""
+        check_topic_name(name)
         topic = self.find(name)
         if topic is None:
             topic = self._add(name, queues, PERM_READ_WRITE)
@@ -117,7 +129,12 @@ class TopicRegistry(TopicTable):
             lib.topic_set_queues(self._table, topic.index, queues)
             topic = self._live(topic.index)
         elif queues > topic.slot_capacity:
-            raise Full(f"cannot give the topic {name!r} {queues} queues, it has room for {topic.slot_capacity}", limit="queues")
+            raise Full(
+                f"cannot give the topic {name!r} {queues} queues, it has room for {topic.slot_capacity}",
+                hint="start the broker again, it makes room for what the log holds",
+                limit="queues",
+                topic=name,
+            )
         self._describe(topic)
         self._store()
         return topic
@@ -154,3 +171,19 @@ class TopicRegistry(TopicTable):
         self._behind = True
         store_topics(self._layout, self._configs, self._version)
         self._behind = False
+
+
+def possible(name: str, queue: int) -> bool:
+    """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
+    its checksum covers bodies alone."""
+    encoded = name.encode(errors="surrogateescape")
+    return lib.topic_name_check(encoded, len(encoded), ffi.new("uint32_t *")) == 0 and bool(queue < lib.SESSION_QUEUES_MAX)
+
+
+def _queues_found(report: RecoveryReport) -> dict[str, int]:
+    """For each topic that recovery found in queues or log, how many queues it must have."""
+    found: dict[str, int] = {}
+    for state in report.queues:
+        if possible(state.topic, state.queue):
+            found[state.topic] = max(found.get(state.topic, 0), state.queue + 1)
+    return found

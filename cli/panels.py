@@ -25,7 +25,7 @@ EVENTS = {
     "indexed": "keys indexed",
     "blanks": "files ended",
     "redelivered": "verdicts given again",
-    "faults": "sessions given up",
+    "faults": "given up",
 }
 
 

@@ -52,8 +52,10 @@ struct reput {
     struct queue_work *queues;        /* by queue slot */
     uint32_t touched_count;
     uint32_t *touched;                /* slots, room for queue_capacity */
-    uint32_t missing_size, missing_queues;
+    uint32_t missing_size, missing_queue;
     uint8_t missing[TOPIC_NAME_MAX];
+    uint64_t stray;                   /* the record that is passed without a queue */
+    uint32_t stopped;                 /* the errno that stands */
     uint64_t indexed;                 /* entries added in this step, for the counter */
     struct log_map log;
     struct index_log index;
@@ -70,6 +72,7 @@ struct reput *reput_open(struct tree *tree)
         return NULL;
     reput->tree = tree;
     reput->pace = pace_start();
+    reput->stray = UINT64_MAX;
     reput->prefixes = calloc(tree->topics->topic_capacity, sizeof *reput->prefixes);
     reput->queues = calloc(tree->topics->queue_capacity, sizeof *reput->queues);
     reput->touched = calloc(tree->topics->queue_capacity, sizeof *reput->touched);
@@ -111,11 +114,24 @@ void reput_close(struct reput *reput)
 
 uint64_t reput_position(const struct reput *reput) { return reput->position; }
 
-uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queues)
+uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue)
 {
     memcpy(name, reput->missing, reput->missing_size);
-    *queues = reput->missing_queues;
+    *queue = reput->missing_queue;
     return reput->missing_size;
+}
+
+void reput_pass(struct reput *reput) { reput->stray = reput->position; }
+
+void reput_stop(struct reput *reput, uint32_t error)
+{
+    assert(error);
+    reput->stopped = error;
+    /* release: the position before the reason why it ends there */
+    atomic_store_explicit(&reput->tree->control->reput.error, error, memory_order_release);
+    tree_state(reput->tree, ACTOR_FAILED, error);
+    /* A new writer may be waiting for our position. */
+    bell_ring(&reput->tree->control->writer_bell);
 }
 
 /* The topic of a record; the previous one's again, most of the time. NULL when the table has no such topic or queue. */
@@ -131,7 +147,7 @@ static const struct topic_entry *resolve(struct reput *reput, const struct recor
         return topic;
     }
     reput->missing_size = view->topic.size;
-    reput->missing_queues = view->queue_id + 1;
+    reput->missing_queue = view->queue_id;
     memcpy(reput->missing, view->topic.data, view->topic.size);
     return NULL;
 }
@@ -210,8 +226,13 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
 static int index_record(struct reput *reput, const struct record_view *view)
 {
     const struct topic_entry *topic = resolve(reput, view);
-    if (!topic)
-        return STEP_MISSING;
+    if (!topic) {
+        if (reput->position != reput->stray)
+            return STEP_MISSING;
+        count(reput->tree->page, COUNT_FAULTS, 1);
+        reput->missing_size = 0;
+        return 0;
+    }
     struct known_properties known;
     properties_known(view->properties.data, view->properties.size, &known);
 
@@ -354,7 +375,7 @@ static void settle(struct reput *reput, int result)
     if (error != atomic_load_explicit(&position->error, memory_order_relaxed))
         atomic_store_explicit(&position->error, error, memory_order_release);
     if (error == EBADMSG)
-        tree_state(reput->tree, ACTOR_FAILED, error);
+        reput_stop(reput, error);
 }
 
 uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
@@ -363,6 +384,8 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
     /* acquire: the records below before the position. Pairs with the writer's release. */
     const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
     const uint64_t from = reput->position;
+    if (reput->stopped)
+        return 0;
     const uint64_t min_offset = atomic_load_explicit(&control->min_offset.value, memory_order_acquire);
     if (reput->position < min_offset)
         reput->position = min_offset; /* retention was faster: those records are gone */
@@ -416,10 +439,13 @@ static enum bell_wake wait_for_news(struct reput *reput)
     return bell_sleep(bell, ticket, BELL_LIMIT_NS);
 }
 
-/* Waits for room on a full disk, which rings no bell: looks again when the writer rings, and every now and then by itself. */
+/* Waits for room on a full disk, which rings no bell: looks again when the writer rings, and every now and then by itself. Where
+ * the error stands there is only the end of the tree to wait for. */
 static enum bell_wake wait_for_room(struct reput *reput)
 {
     struct bell *bell = &reput->tree->control->reput_bell;
+    if (reput->stopped)
+        return bell_sleep(bell, bell_announce(bell), BELL_LIMIT_NS);
     count(reput->tree->page, COUNT_FULL, 1);
     return bell_sleep(bell, bell_announce(bell), RETRY_NS);
 }
@@ -431,12 +457,13 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
     const uint64_t spin_ns = (uint64_t)control->settings.spin_us * 1000u;
     for (;;) {
         const uint64_t from = reput->position;
+        const bool stopped = reput->stopped;
         enum bell_wake wake = BELL_RUNG;
         const uint32_t messages = reput_step(reput, STEP_BYTES);
         const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed); /* only we write it */
-        if (error == EBADMSG)
+        if (reput->stopped && !stopped)
             return RUN_FAILED;
-        if (reput->missing_size)
+        if (reput->missing_size && !stopped)
             return RUN_NEED;
         if (error) {
             wake = wait_for_room(reput);

@@ -20,12 +20,17 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes);
 /* Where it stands; the published position never falls, this one may be below it after a predecessor's death. */
 uint64_t reput_position(const struct reput *reput);
 
-/* After RUN_NEED, and after a step that stopped: the topic (its name's size is returned, name has room for TOPIC_NAME_MAX bytes)
- * and the least number of queues it must have; 0 if nothing is missing. */
-uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queues);
+/* After RUN_NEED, and after a step that ended at a record whose queue the table does not have: the record is the one at
+ * reput_position. Returns the size of its topic's name (`name` has room for TOPIC_NAME_MAX bytes); 0 if nothing is missing. */
+uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue);
 
-/* RUN_NEED: the log holds a topic that the topic table does not know (a table lost with config/topics.json); reput_missing
- * says which, and the caller has it added before it runs on. */
+/* What the caller does about it, unless it has the queue added. pass: no queue will ever lead to the record, it only stays in
+ * the log. stop: not with this table; as with EBADMSG nothing is indexed any more, and the error stands until the tree ends. */
+void reput_pass(struct reput *reput);
+void reput_stop(struct reput *reput, uint32_t error);
+
+/* RUN_NEED: the log holds a queue that the topic table does not know (another broker's log, or a table lost with
+ * config/topics.json); see above. RUN_FAILED: once, when an error has come that stands; later calls only wait. */
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms);
 
 #endif

@@ -174,11 +174,26 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
 
 /* ---- apply --------------------------------------------------------------------------------------------------------- */
 
+/* A log that reput cannot read on is not appended to: nobody could read what is taken. The error stands, so a look between
+ * batches is soon enough. True when it has come. */
+static bool heed_reput(struct writer *writer)
+{
+    struct control *control = writer->tree->control;
+    /* relaxed: errors that go away are reput's own affair, and of one that stands only the number is used */
+    const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed);
+    if (error != EBADMSG && error != EOVERFLOW)
+        return false;
+    /* release: as where a file cannot be mapped; refusal() acquires it */
+    atomic_store_explicit(&control->wrote.error, error, memory_order_release);
+    return true;
+}
+
 /* Between batches: files that are behind us let go, the next pages asked for. Where the allocator is behind, we make them
  * ready ourselves, a step at a time: a fault for each page would cost more. */
 static void look_ahead(struct writer *writer)
 {
     struct control *control = writer->tree->control;
+    heed_reput(writer);
     log_map_forget(&writer->map, writer->file_start);
     if (!writer->file)
         return;
@@ -457,6 +472,8 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
     /* acquire: the queues' maxima before the position that covers them [Q1] */
     while (atomic_load_explicit(&control->reput.value, memory_order_acquire) < writer->wrote) {
         tree_beat(writer->tree);
+        if (heed_reput(writer))
+            return RUN_NEED; /* no queue's next offset is known, and none is given out */
         if (clock_ms() >= end)
             return RUN_TIME;
         const uint32_t ticket = bell_announce(&control->writer_bell);

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.reput import Reput
-from orbitmq.errors import BrokerStopped, NoPermission
+from orbitmq.errors import NoPermission
 from tests.actors.trees import small_broker
 
 
@@ -17,6 +18,7 @@ def asker(broker: str) -> Reput:
     made = object.__new__(Reput)
     made.tree = SimpleNamespace(settings=SimpleNamespace(name=broker))
     made._missing = lambda: ("gone", 3)
+    made._complaints = Complaints()
     return made
 
 
@@ -27,7 +29,7 @@ def test_a_stranger_is_refused(tmp_path: Path) -> None:
         assert broker.topics() == []
 
 
-def test_without_a_coordinator(tmp_path: Path) -> None:
-    """An error of ours, which the supervisor reads, and not one of the socket's."""
-    with pytest.raises(BrokerStopped, match="gone"):
-        asker("nobody-has-this-name").need()
+def test_without_a_coordinator(capfd: pytest.CaptureFixture[str]) -> None:
+    """No reason to die: it says what it waits for, and its loop asks again."""
+    asker("nobody-has-this-name").need()
+    assert "cannot have the topic 'gone' of the log added yet" in capfd.readouterr().err

@@ -253,9 +253,9 @@ class Reput:
         return int(lib.reput_position(self.handle))
 
     def missing(self) -> tuple[str, int]:
-        name, queues = ffi.new("uint8_t[127]"), ffi.new("uint32_t *")
-        size = lib.reput_missing(self.handle, name, queues)
-        return ffi.buffer(name, size)[:].decode(), int(queues[0])
+        name, queue = ffi.new("uint8_t[]", lib.TOPIC_NAME_MAX), ffi.new("uint32_t *")
+        size = lib.reput_missing(self.handle, name, queue)
+        return ffi.buffer(name, size)[:].decode(), int(queue[0])
 
     def run_until(self, end: int, limit: int = 1 << 20) -> None:
         while self.position < end:

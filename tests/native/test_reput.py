@@ -23,7 +23,7 @@ from orbitmq.store.index_headers import index_files
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.reput_commit import ReputCommit
 
-EBADMSG, ENOSPC = 74, 28
+EBADMSG, ENOSPC, EOVERFLOW = 74, 28, 75
 TOPICS = ["orders", "%RETRY%billing", "t" * 127, "a-b_c|d"]
 
 
@@ -180,7 +180,7 @@ def test_unknown_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path, model, ["orders"])
     reput = rig.open()
     assert lib.reput_run(reput.handle, 1000) == lib.RUN_NEED
-    assert reput.missing() == ("late", 4)
+    assert reput.missing() == ("late", 3)
     assert rig.position() == model.boundaries[1]
     rig.add_topic("late", 4)
     assert lib.reput_run(reput.handle, 1) == lib.RUN_TIME
@@ -208,8 +208,38 @@ def test_a_bad_record_stops_it(tmp_path: Path, at: str) -> None:
     assert lib.reput_run(reput.handle, 1000) == lib.RUN_FAILED
     assert rig.position() == bad
     assert rig.positions().reput_error == EBADMSG
-    assert lib.reput_run(reput.handle, 1000) == lib.RUN_FAILED
+    assert lib.reput_run(reput.handle, 1) == lib.RUN_TIME, "it is said once, and then waited"
+    assert (rig.position(), rig.positions().reput_error) == (bad, EBADMSG)
     reput.close()
+
+
+@pytest.mark.parametrize(("topic", "queue"), [("x" * 127, 0), ("orders", (1 << 32) - 1)])
+def test_a_record_without_a_queue_is_passed_or_ends_it(tmp_path: Path, topic: str, queue: int) -> None:
+    """What to do about a queue that the table cannot have is the caller's to say, and holds for that record only."""
+    model = Model()
+    model.append(Message("orders", 0, body=b"before"))
+    model.append(Message(topic, queue, keys=("lost",)))
+    model.append(Message(topic, queue))
+    model.append(Message("orders", 0, body=b"behind"))
+    model.save(tmp_path)
+    rig = Rig(tmp_path, model, ["orders"])
+    reput = rig.open()
+    for at in (1, 2):
+        assert lib.reput_run(reput.handle, 1000) == lib.RUN_NEED
+        assert reput.missing() == (topic, queue)
+        assert reput.position == rig.position() == model.boundaries[at]
+        lib.reput_pass(reput.handle)
+    assert lib.reput_run(reput.handle, 1) == lib.RUN_TIME
+    assert rig.position() == model.end
+    assert not reput.missing()[0]
+    reput.close()
+    again = Rig(tmp_path, model, ["orders"])
+    stopping = again.open()
+    assert lib.reput_run(stopping.handle, 1000) == lib.RUN_NEED
+    lib.reput_stop(stopping.handle, EOVERFLOW)
+    assert lib.reput_run(stopping.handle, 1) == lib.RUN_TIME
+    assert (again.position(), again.positions().reput_error) == (model.boundaries[1], EOVERFLOW)
+    stopping.close()
 
 
 def test_no_room_heals_itself(tmp_path: Path) -> None:
