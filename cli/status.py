@@ -54,7 +54,13 @@ def status(
 def _watch(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, queues: bool) -> None:
     before = look()
     wait(RATE_S)
-    with Live(console=out, auto_refresh=False, screen=out.is_terminal, vertical_overflow="crop") as live:
+    if not out.is_terminal:
+        while True:
+            now = look()
+            out.print(whole_picture(Between(before, now), queues), "")
+            before = now
+            wait(interval)
+    with Live(console=out, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         try:
             while True:
                 now = look()

@@ -98,8 +98,9 @@ class Connection:
                 attachment = self.attachment
                 left = deadline - time.monotonic()
                 if left <= 0:
+                    doing = "connect" if operation == "hello" else operation.replace("_", " ")
                     raise TimedOut(
-                        f"cannot {operation.replace('_', ' ')}, the broker {self._name!r} did not answer in {self.timeout:g} s",
+                        f"cannot {doing}, the broker {self._name!r} did not answer in {self.timeout:g} s",
                         hint="raise the timeout of connect",
                         operation=operation,
                         timeout=self.timeout,

@@ -134,6 +134,26 @@ def test_status_tells_what_runs(broker: Path, run: Run) -> None:
     assert all(actor["pid"] > 0 and actor["epoch"] == 1 for actor in content["actors"])
 
 
+def test_a_watched_status_can_be_piped(broker: Path, environment: dict[str, str]) -> None:
+    """Goal: what nobody can redraw comes picture after picture. Method: three of them out of a pipe, then Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orbitmq.cli.main", "status", "--watch", "--interval", "0.1"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    pictures = 0
+    while pictures < 3:
+        line = process.stdout.readline()
+        assert line, process.communicate(timeout=WATCHDOG_S)
+        pictures += line.startswith("broker test")
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=WATCHDOG_S)
+    assert process.returncode == 0, complaint
+
+
 def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     """Goal: every refusal names the value and what would help. Method: one wrong wish after another; then the broker works."""
     failed(run("send", "nowhere", "x"), "nowhere", "hint:", "orbitmq topic create nowhere")
