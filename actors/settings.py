@@ -70,6 +70,13 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),
     "restarts": (0, 1_000_000),
+    "owner": (0, 1 << 31),
+}
+_ALLOWED_SECONDS: dict[str, tuple[float, float]] = {
+    "restart_period_s": (0.001, 86_400),
+    "start_grace_s": (0.001, 86_400),
+    "stop_grace_s": (0, 86_400),
+    "offsets_interval_s": (0.001, 86_400),
 }
 
 
@@ -90,8 +97,14 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     broker_name(settings.name)
     for name, (least, most) in _ALLOWED.items():
         value = getattr(settings, name)
-        if not isinstance(value, int) or not least <= value <= most:
-            raise _refused(name, value, f"it lies outside {least:,} to {most:,}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise _refused(name, value, f"it is no whole number from {least:,} to {most:,}")
+    for name, (shortest, longest) in _ALLOWED_SECONDS.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
+            raise _refused(name, value, f"it is no number of seconds from {shortest:g} to {longest:,}")
+    if not isinstance(settings.read_only, bool):
+        raise _refused("read_only", settings.read_only, "it is neither true nor false")
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
         if value & (value - 1):

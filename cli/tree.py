@@ -88,15 +88,16 @@ def down(
 
 
 def _more_settings(assignments: list[str]) -> dict[str, Any]:
-    """name=value pairs; whole numbers and true/false become what they look like."""
+    """name=value pairs; numbers and true/false become what they look like."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
         value: Any = {"true": True, "false": False}.get(text.lower(), text)
-        with suppress(ValueError):
-            value = int(text)
+        for number in (float, int):
+            with suppress(ValueError):
+                value = number(text)
         settings[key.strip().replace("-", "_")] = value
     return settings
 

@@ -43,14 +43,15 @@ def version() -> str:
 def broker_name(name: str | None) -> str:
     """The name asked for, else $ORBITMQ_BROKER, else "default".
 
-    Raises: SettingError: empty, longer than 64 characters, or not a plain file name.
+    Raises: SettingError: empty, longer than 64 characters, or neither printable nor a plain file name.
     """
     name = name if name is not None else os.environ.get("ORBITMQ_BROKER", "default")
-    if not name or len(name) > NAME_MAX or "/" in name or name.startswith("."):
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or "/" in name or name[0] == "." or not name.isprintable():
         raise SettingError(
-            f"cannot name a broker {name!r}, 1 to {NAME_MAX} characters without '/' and a leading '.' are wanted",
+            f"cannot name a broker {name!r}, 1 to {NAME_MAX} printable characters without '/' and a leading '.' are wanted",
             hint="choose another name, or change ORBITMQ_BROKER",
-            name=name,
+            name="name",
+            value=name,
         )
     return name
 

@@ -85,6 +85,12 @@ def test_name_in_use(tmp_path: Path) -> None:
         ("log_file_size", 5000),
         ("colour", "red"),
         ("flush", "x"),
+        ("handlers", True),
+        ("offsets_interval_s", "x"),
+        ("start_grace_s", -1),
+        ("stop_grace_s", float("nan")),
+        ("read_only", "no"),
+        ("name", "two\nlines"),
     ],
 )
 def test_bad_setting(tmp_path: Path, setting: str, value: object) -> None:
