@@ -8,31 +8,54 @@ Names are imported when they are first used, so that the broker's own processes 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from orbitmq import aio, errors
     from orbitmq.client.broker import Broker
     from orbitmq.client.client import Client, connect
+    from orbitmq.client.consumer import Consumer
+    from orbitmq.client.message import Message
+    from orbitmq.client.producer import Producer
+    from orbitmq.client.receipt import Receipt
     from orbitmq.client.topic_info import TopicInfo
 
-__all__ = ["Broker", "Client", "TopicInfo", "__version__", "connect"]
+__all__ = [
+    "Broker",
+    "Client",
+    "Consumer",
+    "Message",
+    "Producer",
+    "Receipt",
+    "TopicInfo",
+    "__version__",
+    "aio",
+    "connect",
+    "errors",
+]
 
+_MODULES = ("aio", "errors")
 _HOMES = {
     "Broker": "orbitmq.client.broker",
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
+    "Consumer": "orbitmq.client.consumer",
+    "Message": "orbitmq.client.message",
+    "Producer": "orbitmq.client.producer",
+    "Receipt": "orbitmq.client.receipt",
     "TopicInfo": "orbitmq.client.topic_info",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"orbitmq.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -17,6 +17,8 @@ BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
 USE = """
 import sys, orbitmq
 assert orbitmq.__file__.startswith(sys.argv[1]), orbitmq.__file__
+for name in orbitmq.__all__:
+    getattr(orbitmq, name)
 with orbitmq.Broker(sys.argv[2]) as broker:
     broker.create_topic("orders", queues=1)
     broker.producer().send("orders", b"out of the box")
