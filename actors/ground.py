@@ -86,12 +86,7 @@ class Ground:
 
     def describe(self) -> dict[str, Any]:
         """Makes the tree findable by name; returns what whoever started it is told."""
-        ticks = runtime.start_ticks(os.getpid())
-        assert ticks is not None
-        description = runtime.Description(
-            self.settings.name, os.getpid(), ticks, str(self.settings.layout.root), self.generation, runtime.version()
-        )
-        runtime.write_description(description)
+        description = _described(self.settings, self.generation)
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
     def close_cleanly(self) -> bool:
@@ -169,13 +164,20 @@ def _take_name(settings: TreeSettings) -> socket.socket:
         listener.listen(256)
         listener.setblocking(False)
         # The name is taken from now on; generation 0 says that nobody can attach yet.
-        ticks = runtime.start_ticks(os.getpid())
-        assert ticks is not None
-        store = str(settings.layout.root)
-        runtime.write_description(runtime.Description(settings.name, os.getpid(), ticks, store, 0, runtime.version()))
+        _described(settings, generation=0)
         return listener
     finally:
         os.close(folder)
+
+
+def _described(settings: TreeSettings, generation: int) -> runtime.Description:
+    """Writes what others find this process's tree by."""
+    ticks = runtime.start_ticks(os.getpid())
+    assert ticks is not None
+    store = str(settings.layout.root)
+    description = runtime.Description(settings.name, os.getpid(), ticks, store, generation, runtime.version())
+    runtime.write_description(description)
+    return description
 
 
 def core_settings(settings: TreeSettings) -> Any:

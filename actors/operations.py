@@ -16,7 +16,7 @@ from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerError, Full, NoPermission, ProtocolError
+from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.file_system import disk_error
@@ -50,9 +50,9 @@ class Operations:
             raise ProtocolError(f"cannot do {name!r} before hello", operation=name)
         try:
             answer = operation(self, peer, question)
+        except OrbitError:
+            raise
         except KeyError as error:
-            if isinstance(error, BrokerError) or hasattr(error, "hint"):
-                raise
             raise ProtocolError(f"cannot do {name!r}, the field {error} is missing", operation=name) from None
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -58,7 +58,7 @@ class Supervisor:
         self._stop_asked = False
         self._broken: OrbitError | None = None
         self._news = News()
-        self._keeper = DescriptorStore()
+        self._descriptors = DescriptorStore()
         self._line: socket.socket | None = None
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
@@ -187,7 +187,7 @@ class Supervisor:
 
     def _on_line(self) -> None:
         assert self._line is not None
-        if not self._keeper.serve(self._line):
+        if not self._descriptors.serve(self._line):
             self._selector.unregister(self._line)
             self._line.close()
             self._line = None

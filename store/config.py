@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orbitmq.errors import StoreFailed
+from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store import atomic_file, json_text
 from orbitmq.store.layout import StoreLayout
 
 TOPICS = "topics.json"
 OFFSETS = "consumerOffset.json"
 GROUPS = "subscriptionGroup.json"
-PERM_READ_WRITE = 6
 
 # Group offsets: {(topic, group): {queue id: next queue offset}}
 Offsets = dict[tuple[str, str], dict[int, int]]

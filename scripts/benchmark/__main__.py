@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,10 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
     """All runs of one measure on one broker, each beside the ceiling's."""
     counted = runs or measure.runs
     samples: list[tuple[Sample, ...]] = []
-    if measure.broker:
-        with stage(dict(measure.settings)) as playing:
-            for number in range(measure.warm + counted):
-                _note(measure, number, counted)
-                samples.append(measure.run(playing))
-    else:
+    with stage(dict(measure.settings)) if measure.broker else nullcontext() as playing:
         for number in range(measure.warm + counted):
             _note(measure, number, counted)
-            samples.append(measure.run())
+            samples.append(measure.run(playing) if playing else measure.run())
     samples = samples[measure.warm :]
     results = []
     for position, name in enumerate(measure.names):

@@ -61,9 +61,10 @@ class Measure:
 
     Attributes:
         names: the result names, in order.
-        run: called once a run with a `Stage`; returns one Sample a name.
-        unit, durability, target: as shown in the table; target is design's, by name.
-        runs: runs that are counted; one more goes before them.
+        run: called once a run, with a `Stage` where a broker is wanted; returns one Sample a name.
+        unit, durability, targets: as shown in the table; targets, one a name, are the design's.
+        runs: runs that are counted; warm: runs before them that are not.
+        broker: whether all runs play on one broker, with these settings.
     """
 
     names: tuple[str, ...]
