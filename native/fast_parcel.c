@@ -132,6 +132,58 @@ uint32_t parcel_queue(Batch *batch)
     return batch->queue;
 }
 
+/* tags=: one str for all, or one for each message. */
+static int take_tags(Batch *batch, PyObject *value)
+{
+    const char *text;
+    uint32_t size;
+    PyObject *tags;
+    if (value == Py_None || PyUnicode_Check(value)) {
+        if (parse_tags(value, &text, &size) < 0)
+            return -1;
+        Py_INCREF(value);
+        tags = value;
+    } else {
+        tags = take_texts(value, batch->count, "tags", false);
+        if (!tags)
+            return -1;
+    }
+    Py_DECREF(batch->tags);
+    batch->tags = tags;
+    return 0;
+}
+
+/* Which queue a batch is to go to, as its caller said. */
+struct destination {
+    int64_t queue;  /* -1: not given */
+    PyObject *key;  /* borrowed, or NULL */
+};
+
+/* One keyword argument. */
+static int take_argument(Batch *batch, int which, PyObject *value, struct destination *to, uint64_t *timeout_ns)
+{
+    switch (which) {
+    case ARG_TAGS:
+        return take_tags(batch, value);
+    case ARG_KEYS:
+        Py_CLEAR(batch->keys);
+        return value == Py_None || (batch->keys = take_texts(value, batch->count, "keys", true)) ? 0 : -1;
+    case ARG_QUEUE:
+        return parse_queue(value, &to->queue);
+    case ARG_QUEUE_KEY:
+        to->key = value == Py_None ? NULL : value;
+        return 0;
+    case ARG_DURABILITY:
+        return parse_durability(value, &batch->durable);
+    case ARG_TIMEOUT:
+        return parse_timeout(value, timeout_ns);
+    case ARG_POSITIONAL:
+        return 0;
+    default:
+        return -1;
+    }
+}
+
 int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const *args, Py_ssize_t count, PyObject *names,
                 uint64_t *timeout_ns)
 {
@@ -144,59 +196,19 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
         return -1;
     }
     batch->count = (uint32_t)PyTuple_Size(batch->bodies);
-    int64_t queue = -1;
-    PyObject *queue_key = NULL;
-    const Py_ssize_t messages = batch->count;
-    int result = 0;
+    struct destination to = {.queue = -1};
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    for (Py_ssize_t i = 0; i < named && result == 0; i++) {
-        PyObject *value = args[count + i];
-        const char *text;
-        uint32_t size;
-        switch (parse_name(PyTuple_GetItem(names, i), ARG_TIMEOUT + 1, count)) {
-        case ARG_TAGS:
-            Py_DECREF(batch->tags);
-            if (value == Py_None || PyUnicode_Check(value)) {
-                Py_INCREF(value);
-                batch->tags = value;
-                result = parse_tags(value, &text, &size);
-            } else if (!(batch->tags = take_texts(value, messages, "tags", false))) {
-                Py_INCREF(Py_None);
-                batch->tags = Py_None;
-                result = -1;
-            }
-            break;
-        case ARG_KEYS:
-            Py_CLEAR(batch->keys);
-            if (value != Py_None && !(batch->keys = take_texts(value, messages, "keys", true)))
-                result = -1;
-            break;
-        case ARG_QUEUE:
-            result = parse_queue(value, &queue);
-            break;
-        case ARG_QUEUE_KEY:
-            queue_key = value == Py_None ? NULL : value;
-            break;
-        case ARG_DURABILITY:
-            result = parse_durability(value, &batch->durable);
-            break;
-        case ARG_TIMEOUT:
-            result = parse_timeout(value, timeout_ns);
-            break;
-        case ARG_POSITIONAL:
-            break;
-        default:
-            result = -1;
-        }
+    for (Py_ssize_t i = 0; i < named; i++) {
+        const int which = parse_name(PyTuple_GetItem(names, i), ARG_TIMEOUT + 1, count);
+        if (take_argument(batch, which, args[count + i], &to, timeout_ns) < 0)
+            return -1;
     }
-    uint32_t topic = TOPIC_NONE;
-    if (result == 0 && (producer_ready(self, born_now()) < 0 || (topic = producer_topic(self, batch->topic)) == TOPIC_NONE))
-        result = -1;
-    if (result == 0)
-        result = measure(self, batch, topic);
-    if (result == 0)
-        result = choose_queues(self, batch, topic, queue_key, queue);
-    return result;
+    if (producer_ready(self, born_now()) < 0)
+        return -1;
+    const uint32_t topic = producer_topic(self, batch->topic);
+    if (topic == TOPIC_NONE || measure(self, batch, topic) < 0)
+        return -1;
+    return choose_queues(self, batch, topic, to.key, to.queue);
 }
 
 void parcel_drop(Batch *batch)
