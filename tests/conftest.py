@@ -4,6 +4,7 @@ bear the same names."""
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -16,3 +17,9 @@ def runtime_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """A shell that starts the tests in its background lets them ignore SIGINT, and their children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -368,6 +368,8 @@ public final class Judge {
         member.setNamesrvAddr(namesAddress);
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(topic, "*");
+        /* What the listener has got counts as consumed a moment later, and the offsets are kept at the shutdown. */
+        member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
         member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             came.addAll(messages);
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
