@@ -1,4 +1,6 @@
-#include "reader.h"
+/* Rounds: each queue is visited until it holds nothing more; a batch is staged unit by unit, so that the records' first lines are
+ * on their way from memory, and then checked record by record. reader_place.h says what stands in which file. */
+#include "reader_place.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,135 +44,6 @@ void reader_free(struct reader *reader)
     free(reader);
 }
 
-/* Makes room for one element more; returns 0 or ENOMEM. */
-static int grow(void **array, uint32_t *room, uint32_t needed, size_t element)
-{
-    if (needed <= *room)
-        return 0;
-    uint32_t next = *room ? *room : 16;
-    while (next < needed)
-        next *= 2;
-    void *larger = realloc(*array, next * element);
-    if (!larger)
-        return ENOMEM;
-    *array = larger;
-    *room = next;
-    return 0;
-}
-
-/* The index of a topic's name; topics are few beside queues, and queues of one topic come together. */
-static int64_t name_index(struct reader *reader, const uint8_t *text, uint32_t size)
-{
-    for (uint32_t i = reader->name_count; i-- > 0;)
-        if (reader->names[i].size == size && memcmp(reader->names[i].text, text, size) == 0)
-            return i;
-    if (grow((void **)&reader->names, &reader->name_room, reader->name_count + 1, sizeof *reader->names))
-        return -1;
-    struct reader_name *name = &reader->names[reader->name_count];
-    memset(name, 0, sizeof *name);
-    name->size = size;
-    memcpy(name->text, text, size);
-    return reader->name_count++;
-}
-
-static int64_t add(struct reader *reader, const uint8_t *topic, uint32_t topic_size, struct reader_cursor cursor)
-{
-    const int64_t name = name_index(reader, topic, topic_size);
-    if (name < 0 || grow((void **)&reader->cursors, &reader->cursor_room, reader->cursor_count + 1, sizeof cursor)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    cursor.name = (uint32_t)name;
-    reader->cursors[reader->cursor_count++] = cursor;
-    reader->left = reader->cursor_count;
-    return reader->cursor_count - 1;
-}
-
-int64_t reader_add(struct reader *reader, uint32_t slot, uint64_t position)
-{
-    const struct topics *topics = reader->topics;
-    /* acquire: the slot's topic and number were written before the count was raised. Pairs with the release in topics_add [T2]. */
-    if (!topics || slot >= atomic_load_explicit(&topics->queue_count, memory_order_acquire)) {
-        errno = EINVAL;
-        return -1;
-    }
-    const struct queue_slot *queue = topics_queue(topics, slot);
-    const struct topic_entry *topic = &topics->topic[queue->topic & (topics->topic_capacity - 1)];
-    /* acquire: state before the rest of the entry. Pairs with the release in topics_add [T1]. */
-    if (atomic_load_explicit(&topic->state, memory_order_acquire) != TOPIC_LIVE) {
-        errno = EINVAL;
-        return -1;
-    }
-    return add(reader, topic->name, topic->name_size,
-               (struct reader_cursor){.queue = queue, .position = position, .queue_id = queue->queue_id});
-}
-
-int64_t reader_add_offline(struct reader *reader, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id,
-                           uint64_t begin, uint64_t end)
-{
-    if (topic_size == 0 || topic_size > TOPIC_NAME_MAX || begin > end) {
-        errno = EINVAL;
-        return -1;
-    }
-    return add(reader, topic, topic_size,
-               (struct reader_cursor){.position = begin, .begin = begin, .end = end, .queue_id = queue_id});
-}
-
-void reader_clear(struct reader *reader)
-{
-    for (uint32_t i = 0; i < reader->cursor_count; i++)
-        consume_queue_reader_close(&reader->cursors[i].file, reader->queue_file_units);
-    reader->cursor_count = reader->name_count = 0;
-    reader->next = reader->left = 0;
-}
-
-void reader_bounds(const struct reader *reader, uint32_t index, uint64_t *min, uint64_t *max)
-{
-    assert(index < reader->cursor_count);
-    const struct reader_cursor *cursor = &reader->cursors[index];
-    if (!cursor->queue) {
-        *min = cursor->begin;
-        *max = cursor->end;
-        return;
-    }
-    /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset
-     * only grows and never passes max_offset, so the older of the two is read first. */
-    *min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
-    *max = atomic_load_explicit(&cursor->queue->max_offset, memory_order_acquire);
-}
-
-void reader_seek(struct reader *reader, uint32_t index, uint64_t position)
-{
-    assert(index < reader->cursor_count);
-    reader->cursors[index].position = position;
-    reader->left = reader->cursor_count;
-}
-
-int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count)
-{
-    for (uint32_t i = 0; i < reader->tag_count; i++)
-        free(reader->tags[i].text);
-    free(reader->tags);
-    reader->tags = NULL;
-    reader->tag_count = 0;
-    if (count == 0)
-        return 0;
-    reader->tags = calloc(count, sizeof *reader->tags);
-    if (!reader->tags)
-        return ENOMEM;
-    for (uint32_t i = 0; i < count; i++) {
-        struct reader_tag *tag = &reader->tags[i];
-        tag->text = malloc(tags[i].size + 1);
-        if (!tag->text)
-            return ENOMEM;
-        memcpy(tag->text, tags[i].data, tags[i].size);
-        tag->size = tags[i].size;
-        tag->code = tags_code(tags[i]);
-        reader->tag_count = i + 1;
-    }
-    return 0;
-}
-
 void reader_recheck(struct reader *reader) { reader->left = reader->cursor_count; }
 
 /* Begins a round when anything was indexed since the last one began, and drops the files that retention has taken. */
@@ -212,61 +85,6 @@ bool reader_ready(struct reader *reader)
     return false;
 }
 
-void reader_release(struct reader *reader)
-{
-    for (uint32_t i = 0; i < reader->pinned_count; i++)
-        log_map_unpin(&reader->log, reader->pinned[i]);
-    reader->pinned_count = 0;
-    if (reader->count)
-        reader->recent = reader->count;
-    reader->count = 0;
-    /* the file of the last record is no longer ours to believe in */
-    reader->log_file = NULL;
-    reader->log_start = reader->log_end = 0;
-}
-
-static void blame(struct reader *reader, uint32_t cursor, uint64_t queue_offset, uint64_t physical_offset,
-                  enum record_fault record, int error)
-{
-    reader->fault = (struct reader_fault){.record = record, .error = error, .cursor = cursor, .queue_offset = queue_offset,
-                                          .physical_offset = physical_offset};
-}
-
-/* Pins the file of a physical offset for this batch, and makes it the current one. Returns 0 or an errno. */
-static int pin(struct reader *reader, uint64_t physical_offset)
-{
-    struct log_file *file = log_map_pin(&reader->log, physical_offset);
-    if (!file)
-        return errno ? errno : EIO;
-    bool known = false;
-    for (uint32_t i = 0; i < reader->pinned_count; i++)
-        known |= reader->pinned[i] == file;
-    if (known) {
-        log_map_unpin(&reader->log, file);
-    } else {
-        assert(reader->pinned_count < LOG_MAP_SLOTS);
-        reader->pinned[reader->pinned_count++] = file;
-    }
-    reader->log_file = file;
-    reader->log_data = file->data;
-    reader->log_start = file->start;
-    reader->log_end = file->start + reader->log.file_size;
-    return 0;
-}
-
-/* Bytes that may be read at a physical offset: to the end of its file. 0 with errno in *error. */
-static inline uint64_t locate(struct reader *reader, uint64_t physical_offset, const uint8_t **at, int *error)
-{
-    /* unsigned: an offset below log_start wraps to a huge one */
-    if (physical_offset - reader->log_start >= reader->log_end - reader->log_start) {
-        *error = pin(reader, physical_offset);
-        if (*error)
-            return 0;
-    }
-    *at = reader->log_data + (physical_offset - reader->log_start);
-    return reader->log_end - physical_offset;
-}
-
 static bool tag_wanted(const struct reader *reader, int64_t code)
 {
     for (uint32_t i = 0; i < reader->tag_count; i++)
@@ -304,7 +122,7 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
     if (fault == RECORD_GOOD && reader->verify && !record_body_good(&view))
         fault = RECORD_BAD_BODY_CRC;
     if (fault != RECORD_GOOD) {
-        blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
+        reader_blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
         return JUDGED_FAULTY;
     }
     if (!tag_matches(reader, ref->tags_code, view.properties))
@@ -312,29 +130,6 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
     ref->body_at = (uint32_t)(view.body.data - ref->record);
     ref->body_size = view.body.size;
     return JUDGED_GOOD;
-}
-
-/* The cursor's next units that follow each other in memory; 0 with the fault set. */
-static uint64_t units_at(struct reader *reader, uint32_t index, uint64_t offset, const uint8_t **units)
-{
-    struct reader_cursor *cursor = &reader->cursors[index];
-    if (offset < cursor->units_first || offset >= cursor->units_end) {
-        const struct reader_name *name = &reader->names[cursor->name];
-        char folder[4096];
-        uint64_t count = 0;
-        consume_queue_folder(folder, reader->store, name->text, name->size, cursor->queue_id);
-        cursor->units_first = cursor->units_end = 0;
-        cursor->units = consume_queue_at(&cursor->file, folder, reader->queue_file_units, offset, &count);
-        if (!cursor->units || count == 0) {
-            blame(reader, index, offset, 0, RECORD_GOOD, errno ? errno : EIO);
-            reader->fault.in_queue = true;
-            return 0;
-        }
-        cursor->units_first = offset;
-        cursor->units_end = offset + count;
-    }
-    *units = cursor->units + (offset - cursor->units_first) * CONSUME_QUEUE_UNIT;
-    return cursor->units_end - offset;
 }
 
 enum taken {
@@ -356,8 +151,8 @@ static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, co
         if (!tag_wanted(reader, unit.tags_code))
             continue;
         const uint8_t *record;
-        if (locate(reader, unit.physical_offset, &record, error) == 0) {
-            blame(reader, index, offset + i, unit.physical_offset, RECORD_GOOD, *error);
+        if (reader_locate(reader, unit.physical_offset, &record, error) == 0) {
+            reader_blame(reader, index, offset + i, unit.physical_offset, RECORD_GOOD, *error);
             break;
         }
         *ref++ = (struct message_ref){.record = record, .file = reader->log_file, .physical_offset = unit.physical_offset,
@@ -442,7 +237,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         if (room == 0 || *scan == 0)
             return TAKEN_SOME;
         const uint8_t *units;
-        uint64_t run = units_at(reader, index, cursor->position, &units);
+        uint64_t run = reader_units_at(reader, index, cursor->position, &units);
         if (run == 0) {
             if (expired(reader, cursor))
                 continue;
@@ -473,8 +268,8 @@ uint32_t reader_fill(struct reader *reader, uint32_t most)
 {
     reader_release(reader);
     reader->fault = (struct reader_fault){0};
-    if (grow((void **)&reader->refs, &reader->room, most, sizeof *reader->refs)) {
-        blame(reader, 0, 0, 0, RECORD_GOOD, ENOMEM);
+    if (reader_grow((void **)&reader->refs, &reader->room, most, sizeof *reader->refs)) {
+        reader_blame(reader, 0, 0, 0, RECORD_GOOD, ENOMEM);
         return 0;
     }
     look_for_news(reader);
@@ -507,81 +302,4 @@ uint32_t reader_more(struct reader *reader, uint32_t most)
         reader->fault = (struct reader_fault){0};
     }
     return count;
-}
-
-bool reader_record(struct reader *reader, uint64_t physical_offset)
-{
-    reader_release(reader);
-    reader->fault = (struct reader_fault){0};
-    if (grow((void **)&reader->refs, &reader->room, 1, sizeof *reader->refs)) {
-        blame(reader, 0, 0, physical_offset, RECORD_GOOD, ENOMEM);
-        return false;
-    }
-    const uint8_t *record;
-    int error = 0;
-    const uint64_t available = locate(reader, physical_offset, &record, &error);
-    struct record_view view;
-    const enum record_fault fault = available ? record_check(record, available, physical_offset, &view) : RECORD_GOOD;
-    if (!available || fault != RECORD_GOOD) {
-        blame(reader, 0, 0, physical_offset, fault, error);
-        return false;
-    }
-    reader->refs[0] = (struct message_ref){.record = record, .file = reader->log_file, .physical_offset = physical_offset,
-                                           .queue_offset = view.queue_offset, .size = view.total_size,
-                                           .body_at = (uint32_t)(view.body.data - record), .body_size = view.body.size};
-    reader->count = 1;
-    return true;
-}
-
-/* Store timestamp of one unit's record. */
-static bool store_ms_at(struct reader *reader, uint32_t index, uint64_t offset, uint64_t *store_ms)
-{
-    const uint8_t *unit_at;
-    if (units_at(reader, index, offset, &unit_at) == 0)
-        return false;
-    const struct queue_unit unit = queue_unit_load(unit_at);
-    const uint8_t *record;
-    int error = 0;
-    const uint64_t available = locate(reader, unit.physical_offset, &record, &error);
-    struct record_view view;
-    const enum record_fault fault = available ? record_parse(record, available, &view) : RECORD_GOOD;
-    if (!available || fault != RECORD_GOOD) {
-        blame(reader, index, offset, unit.physical_offset, fault, error);
-        return false;
-    }
-    *store_ms = view.store_ms;
-    return true;
-}
-
-bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
-{
-    uint64_t min, max;
-    reader_bounds(reader, index, &min, &max);
-    *queue_offset = min;
-    /* the first unit stored at or after store_ms is in [low, high] */
-    uint64_t low = min, high = max;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        uint64_t at_ms;
-        if (!store_ms_at(reader, index, middle, &at_ms))
-            return false;
-        if (at_ms >= store_ms)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    if (low == max) { /* everything is older: the last message, as RocketMQ does */
-        *queue_offset = max > min ? max - 1 : min;
-        return true;
-    }
-    *queue_offset = low;
-    if (low == min)
-        return true;
-    uint64_t left_ms, right_ms;
-    if (!store_ms_at(reader, index, low - 1, &left_ms) || !store_ms_at(reader, index, low, &right_ms))
-        return false;
-    /* the right neighbour wins only when it is strictly nearer; an exact match is nearer than anything */
-    if (right_ms - store_ms >= store_ms - left_ms)
-        *queue_offset = low - 1;
-    return true;
 }

@@ -119,7 +119,21 @@ int64_t reader_add_offline(struct reader *reader, const uint8_t *topic, uint32_t
 void reader_clear(struct reader *reader);
 
 /* The offsets that may be read now: [*min, *max). */
-void reader_bounds(const struct reader *reader, uint32_t cursor, uint64_t *min, uint64_t *max);
+static inline void reader_bounds(const struct reader *reader, uint32_t index, uint64_t *min, uint64_t *max)
+{
+    assert(index < reader->cursor_count);
+    const struct reader_cursor *cursor = &reader->cursors[index];
+    if (!cursor->queue) {
+        *min = cursor->begin;
+        *max = cursor->end;
+        return;
+    }
+    /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset
+     * only grows and never passes max_offset, so the older of the two is read first. */
+    *min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
+    *max = atomic_load_explicit(&cursor->queue->max_offset, memory_order_acquire);
+}
+
 void reader_seek(struct reader *reader, uint32_t cursor, uint64_t position);
 
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
