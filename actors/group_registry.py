@@ -18,6 +18,7 @@ from typing import Any
 
 import msgpack
 
+from orbitmq.actors.group_configs import GroupConfigs
 from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session, Sessions
@@ -37,6 +38,7 @@ class GroupRegistry:
         self._offsets = offsets
         self._path: Path = tree.settings.layout.own / "groups"
         self._groups: dict[str, Group] = {}
+        self._configs = GroupConfigs(tree.settings.layout)
         self.sessions: Sessions | None = None
 
     def __iter__(self) -> Iterator[Group]:
@@ -46,6 +48,7 @@ class GroupRegistry:
 
     def load(self) -> None:
         """What a predecessor of the same generation knew."""
+        self._configs.load()
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError, msgpack.UnpackException):
             content = msgpack.unpackb(self._path.read_bytes())
             if content["generation"] != self._tree.generation:
@@ -94,10 +97,20 @@ class GroupRegistry:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._free_index())
+            self._describe(name)
         pid = session.process.pid
         group.members[session.key] = Member(session.key, session.slot, session.epoch, pid, wanted, start, capacity)
         self._rebalance(group)
         return self.assignment(session, name)
+
+    def _describe(self, name: str) -> None:
+        if self._tree.settings.read_only:
+            return
+        try:
+            self._configs.add(name)
+        except OSError as error:
+            # Only RocketMQ asks for it. Tried again when the group begins the next time.
+            print(f"orbitmq: cannot write down the group {name!r}: {error}", file=sys.stderr, flush=True)
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
         """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...]}; word i belongs to

@@ -15,6 +15,8 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
 from orbitmq.native._fast import Waiter
+from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
+from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import actors, kill, small_broker, until
 
 QUEUES = 7
@@ -84,6 +86,23 @@ def test_joins_and_leaves(tmp_path: Path) -> None:
             epoch = members[0].epoch
         members.pop().close()
         until(lambda: owned(broker) == {}, "the group to be empty")
+
+
+def test_groups_are_named_for_rocketmq(tmp_path: Path) -> None:
+    """A group that begins is added to RocketMQ's file, once; the settings that another broker gave one stay."""
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    other = GroupConfig("other", retry_max=3, other={"field": 1})
+    store_groups(layout, {"other": other}, DataVersion(5, 1))
+    for _ in range(2):
+        with small_broker(tmp_path) as broker:
+            broker.create_topic("t", QUEUES)
+            first, second = Member(broker), Member(broker)
+            groups, version = load_groups(layout)
+            assert groups == {"other": other, "g": GroupConfig("g")}
+            assert version.counter == 6
+            first.close()
+            second.close()
 
 
 def test_leave_group_keeps_the_session(tmp_path: Path) -> None:

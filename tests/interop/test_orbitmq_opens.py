@@ -19,6 +19,7 @@ from letters import Letter, of, of_orbitmq, random_letters, send_specials, send_
 from ours import until
 
 import orbitmq
+from orbitmq.errors import StoreLocked
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 
@@ -34,6 +35,10 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     for topic, queues in TOPICS.items():
         judge.ask("create", topic=topic, queues=queues)
         send_to_rocketmq(rng, judge, random_letters(rng, topic, 500, queues, empty=False, prefix=topic[:3]), sent)
+    with pytest.raises(StoreLocked) as refused:
+        orbitmq.Broker(store)
+    assert refused.value.pid == judge.process.pid
+    judge.ask("createGroup", group="billing")
     judge.ask("consume", topic="orders", group="billing", count=500)
     until(lambda: sum(judge.committed("orders", "billing").values()) == 500, "the group's offsets")
     send_to_rocketmq(rng, judge, random_letters(rng, "orders", 200, 4, empty=False, prefix="later"), sent)
@@ -53,6 +58,8 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
             assert len(rest) == 220
             member.commit()
         assert {of_orbitmq(message).keys[:1] for message in rest} <= {letter.keys[:1] for letter in of(sent, "orders")}
+        with broker.consumer("new-group", topics=["orders"]):
+            pass
         broker.create_topic("new", queues=3)
         for topic in ("orders", "new"):
             send_to_orbitmq(rng, broker, random_letters(rng, topic, 200, 3, empty=False, prefix="ours"), sent)
@@ -62,6 +69,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     for topic in [*TOPICS, "new"]:
         served.by_rocketmq(judge, of(sent, topic), rng)
     assert sum(judge.committed("orders", "billing").values()) == 720
+    judge.ask("consume", topic="new", group="new-group", count=len(of(sent, "new")))
     judge.stop()
 
 

@@ -41,6 +41,7 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.namesrv.NamesrvConfig;
+import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
@@ -100,6 +101,8 @@ public final class Judge {
                 return create(topic, order.getIntValue("queues"));
             case "topics":
                 return topics();
+            case "createGroup":
+                return createGroup(order.getString("group"));
             case "bounds":
                 return bounds(topic);
             case "pull":
@@ -149,6 +152,9 @@ public final class Judge {
         config.setBrokerName(BROKER);
         config.setBrokerIP1("127.0.0.1");
         config.setNamesrvAddr(namesAddress);
+        // As in production: what the store does not name does not exist.
+        config.setAutoCreateTopicEnable(false);
+        config.setAutoCreateSubscriptionGroup(false);
         NettyServerConfig server = new NettyServerConfig();
         server.setListenPort(order.getIntValue("port"));
         BrokerController made = new BrokerController(config, server, new NettyClientConfig(), files);
@@ -170,6 +176,7 @@ public final class Judge {
         admin = new DefaultMQAdminExt();
         admin.setNamesrvAddr(namesAddress);
         admin.start();
+        createGroup(consumer.getConsumerGroup());
         return brokerAddress;
     }
 
@@ -200,6 +207,13 @@ public final class Judge {
 
     private Object create(String topic, int queues) throws Exception {
         admin.createAndUpdateTopicConfig(brokerAddress, new TopicConfig(topic, queues, queues, 6));
+        return null;
+    }
+
+    private Object createGroup(String group) throws Exception {
+        SubscriptionGroupConfig config = new SubscriptionGroupConfig();
+        config.setGroupName(group);
+        admin.createAndUpdateSubscriptionGroupConfig(brokerAddress, config);
         return null;
     }
 
