@@ -9,9 +9,9 @@ from pathlib import Path
 
 from orbitmq.actors.tree import Tree
 from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store import index_headers
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import UNIT_SIZE
-from orbitmq.store.index_headers import index_files
 
 
 class QueueSync:
@@ -31,18 +31,22 @@ class QueueSync:
         if reput == self._synced_reput:
             return False
         maxima = dict(self._synced)
-        for path in self._changed_files(maxima):
+        before = Checkpoint.load(self._layout)
+        index = index_headers.load(self._layout)
+        for path in self._changed_queues(maxima) + [header.path for header in index if header.end_ms >= before.index_ms]:
             _sync(path)
         self._synced = maxima  # only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile
-        before = Checkpoint.load(self._layout)
+        # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
+        # indexes again from this time on.
+        index_ms = index[-2].end_ms if len(index) > 1 else 0
         on_disk = int(self._tree.positions().flushed) >= reput
         physic_ms = max(before.physic_ms, newest_ms) if on_disk else before.physic_ms
-        Checkpoint(physic_ms, max(before.logics_ms, newest_ms), max(before.index_ms, newest_ms)).store(self._layout)
+        Checkpoint(physic_ms, max(before.logics_ms, newest_ms), index_ms).store(self._layout)
         self._synced_reput = reput
         return True
 
-    def _changed_files(self, maxima: dict[int, int]) -> list[Path]:
-        """Files with units beyond `maxima`, which is brought up to now."""
+    def _changed_queues(self, maxima: dict[int, int]) -> list[Path]:
+        """ConsumeQueue files with units beyond `maxima`, which is brought up to now."""
         changed: list[Path] = []
         for topic in self._topics:
             for queue in range(topic.queues):
@@ -56,8 +60,7 @@ class QueueSync:
                 first = before * UNIT_SIZE // self._file_size * self._file_size
                 last = (maximum - 1) * UNIT_SIZE // self._file_size * self._file_size
                 changed += [folder / f"{start:020d}" for start in range(first, last + 1, self._file_size)]
-        # Index files are few; the last two cover one that was filled meanwhile.
-        return changed + index_files(self._layout.index)[-2:]
+        return changed
 
 
 def _sync(path: Path) -> None:
