@@ -61,8 +61,8 @@ class Judge:
         """The id with this broker's address in it, where the usual port was taken on this machine."""
         return f"7F000001{self._ports['port']:08X}{message_id[16:]}"
 
-    def start(self, store: Path, files: Files) -> None:
-        """A broker on the store, and a client of it."""
+    def start(self, store: Path, files: Files, *, index_safe: bool = False) -> None:
+        """A broker on the store, and a client of it. index_safe: its setting messageIndexSafe."""
         sizes = {
             "logFileSize": files.log_file_size,
             "queueFileSize": 20 * files.queue_file_units,
@@ -70,7 +70,7 @@ class Judge:
             "indexEntries": files.index_entries,
             "messageMax": min(4 << 20, files.log_file_size // 2),
         }
-        self.ask("start", store=str(store), **sizes, **self._ports)
+        self.ask("start", store=str(store), messageIndexSafe=index_safe, **sizes, **self._ports)
         self.running = True
 
     def stop(self) -> None:
@@ -108,7 +108,7 @@ class Judge:
         return answer.get("ok")
 
     def topics(self) -> dict[str, int]:
-        """The topics that a user made: number of queues by name."""
+        """Number of queues by topic, RocketMQ's own included."""
         return dict(self.ask("topics"))
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:

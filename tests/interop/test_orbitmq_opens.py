@@ -65,7 +65,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
             send_to_orbitmq(rng, broker, random_letters(rng, topic, 200, 3, empty=False, prefix="ours"), sent)
 
     judge.start(store, files)
-    assert judge.topics() == {**TOPICS, "new": 3}
+    assert judge.topics().items() >= {**TOPICS, "new": 3}.items()
     for topic in [*TOPICS, "new"]:
         served.by_rocketmq(judge, of(sent, topic), rng)
     assert sum(judge.committed("orders", "billing").values()) == 720

@@ -1,4 +1,7 @@
-"""What the judge is made of: Java, and RocketMQ's jars as Maven's own client fetches them, kept in build/interop."""
+"""What the judge is made of: Java, and RocketMQ's jars as Maven's own client fetches them, kept in build/interop.
+
+ROCKETMQ_VERSION names another release than the one of judge/pom.xml.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ class Toolchain:
 def provide() -> Toolchain:
     """Fetches and compiles what is not there yet. Raises: CannotRun."""
     java = _tool("java", "Java (default-jre-headless)")
-    jars = _kept("jars", SOURCES / "pom.xml", _fetch)
-    classes = _kept("classes", SOURCES / "Judge.java", lambda folder: _compile(folder, jars))
+    version = os.environ.get("ROCKETMQ_VERSION", "")
+    jars = _kept(f"jars{version}", SOURCES / "pom.xml", lambda folder: _fetch(folder, version))
+    classes = _kept(f"classes{version}", SOURCES / "Judge.java", lambda folder: _compile(folder, jars))
     return Toolchain(java, os.pathsep.join([str(SOURCES), str(classes), str(jars / "*")]))
 
 
@@ -66,9 +70,10 @@ def _kept(kind: str, source: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(folder: Path, version: str) -> None:
     maven = _tool("mvn", "Maven (maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    goal += [f"-Drocketmq.version={version}"] if version else []
     command = [maven, "-B", "-q", "-f", str(SOURCES / "pom.xml"), *goal]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False, stdin=subprocess.DEVNULL)

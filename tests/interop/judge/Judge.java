@@ -147,6 +147,7 @@ public final class Judge {
         files.setMaxIndexNum(order.getIntValue("indexEntries"));
         files.setMaxMessageSize(order.getIntValue("messageMax"));
         files.setHaListenPort(order.getIntValue("haPort"));
+        files.setMessageIndexSafe(order.getBooleanValue("messageIndexSafe"));
         files.setCleanFileForciblyEnable(false); // however full the disk of this machine is
         BrokerConfig config = new BrokerConfig();
         config.setBrokerName(BROKER);
@@ -217,10 +218,12 @@ public final class Judge {
         return null;
     }
 
-    /** The topics that a user made: name to number of queues. */
+    /** Name to number of queues, RocketMQ's own topics included. */
     private Object topics() throws Exception {
         Map<String, Integer> found = new TreeMap<>();
-        admin.getUserTopicConfig(brokerAddress, false, 5000).getTopicConfigTable().forEach((name, config) -> found.put(name, config.getReadQueueNums()));
+        for (String name : admin.fetchAllTopicList().getTopicList()) {
+            found.put(name, admin.examineTopicRouteInfo(name).getQueueDatas().get(0).getReadQueueNums());
+        }
         return found;
     }
 
