@@ -72,6 +72,10 @@ def main() -> None:
         # Whoever read our output has had enough (`orbitmq tail ... | head`); the interpreter must not complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # A file of the user's, such as a log that cannot be written or a disk that is full of our output.
+        console.show_error(OrbitError(str(error)))
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,8 @@ def _positions(between: Between) -> Table:
         value = getattr(now, name)
         behind = now.wrote - value
         note = f"[bold red]stopped: {os.strerror(error)}[/]" if error else f"[dim]{meaning}[/]"
+        if name == "wrote" and not error and now.allocated_error:
+            note = f"[bold red]no file to go on in: {os.strerror(now.allocated_error)}[/]"
         table.add_row(name, f"{value:,}", byte_count(between.of_position(name)), byte_count(behind) if behind > 0 else "", note)
     return table
 

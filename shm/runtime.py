@@ -59,12 +59,19 @@ def broker_name(name: str | None) -> str:
 def runtime_folder() -> Path:
     """The folder of this user, made when it is missing.
 
-    Raises: SettingError: somebody else owns it, or others may enter it.
+    Raises: SettingError: it cannot be made, somebody else owns it, or others may enter it.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base, "orbitmq") if base else Path("/tmp", f"orbitmq-{os.getuid()}")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        raise SettingError(
+            f"cannot make the runtime folder {folder}: {error.strerror}",
+            hint="set XDG_RUNTIME_DIR to a folder of your own",
+            folder=str(folder),
+        ) from None
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
         raise SettingError(
             f"cannot trust the runtime folder {folder}, it is not a folder of mode 0700 that belongs to uid {os.getuid()}",
@@ -101,9 +108,10 @@ def write_description(description: Description) -> None:
 
 
 def read_description(name: str) -> Description | None:
-    """What a running or dead broker of this name has left; None when there is nothing to read."""
+    """What a running or dead broker of this name has left; None when there is nothing to read. Raises: SettingError."""
+    path = description_path(name)
     try:
-        values = json.loads(description_path(name).read_text())
+        values = json.loads(path.read_text())
         return Description(**values)
     except (FileNotFoundError, ValueError, TypeError):
         return None

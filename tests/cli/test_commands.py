@@ -163,6 +163,7 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("send", "narrow", "x", "--queue", "2"), "queue 2", "narrow", "2 queues", "leave out --queue")
     failed(run("up", "--store", str(broker), "--detach"), "error:", "hint:")
     failed(run("up", "--store", str(broker), "--detach", ORBITMQ_BROKER="other"), str(broker))
+    failed(run("status", XDG_RUNTIME_DIR="/dev/null"), "/dev/null/orbitmq", "set XDG_RUNTIME_DIR")
     failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody")
     failed(run("send", "narrow"), "rror", code=2)
     failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
