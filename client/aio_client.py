@@ -74,9 +74,12 @@ class AsyncClient:
         tags: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
+        verify: bool = True,
     ) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer."""
-        made = await asyncio.to_thread(lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch))
+        made = await asyncio.to_thread(
+            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify)
+        )
         return AsyncConsumer(made)
 
     async def close(self) -> None:

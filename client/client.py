@@ -108,6 +108,7 @@ class Client:
         tags: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
+        verify: bool = True,
     ) -> Consumer:
         """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
         offsets.
@@ -116,13 +117,14 @@ class Client:
             tags: only messages with these: "a || b"; None: all.
             start: where a group begins in a queue that it has not consumed of.
             batch: messages fetched at once by iteration and poll.
+            verify: check each body against its CRC before it is given out; damage is then a CorruptRecord.
 
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
         """
         from orbitmq.client.consumer import Consumer
 
-        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch)
+        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify)
         self._made.add(made)
         return made
 

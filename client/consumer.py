@@ -52,6 +52,8 @@ class Consumer:
         tags: only messages with these: "a || b"; None or "*": all.
         start: where reading begins in a queue without a committed offset: "earliest" or "latest".
         batch: messages fetched at once by `poll` and iteration.
+        verify: check each body's CRC before it is given out. Without it a drain is some 10 % faster, and a damaged body comes
+            as if it were good.
 
     Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
         could be opened.
@@ -66,6 +68,7 @@ class Consumer:
         tags: str | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
+        verify: bool = True,
     ) -> None:
         if start not in ("earliest", "latest"):
             raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
@@ -77,6 +80,7 @@ class Consumer:
         self._tags = tag_list(tags)
         self._start = start
         self._batch = batch
+        self._verify = verify
         self._lock = threading.Lock()
         self._closing = False
         self._stale = True
@@ -393,6 +397,7 @@ class Consumer:
                 handle.close()
                 handle = self._opener.open_session(queue_capacity=min(room, QUEUES_MAX))
             self._reader = Reader(handle.control_address, handle.topics_address, handle)
+            self._reader.verify = self._verify
             self._reader.filter(self._tags)
             self._waiter = Waiter(handle)
             self._handle = handle

@@ -16,4 +16,32 @@ static inline void store_be16(void *at, uint16_t v) { v = __builtin_bswap16(v); 
 static inline void store_be32(void *at, uint32_t v) { v = __builtin_bswap32(v); memcpy(at, &v, 4); }
 static inline void store_be64(void *at, uint64_t v) { v = __builtin_bswap64(v); memcpy(at, &v, 8); }
 
+/* memcmp(a, b, size) == 0 of a short text, without a call: words, of which the last overlaps the one before it. */
+static inline int bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t size)
+{
+    uint64_t x, y, differing = 0;
+    if (size < 8) {
+        uint32_t v, w;
+        if (size < 4) {
+            for (uint32_t i = 0; i < size; i++)
+                differing |= (uint64_t)(a[i] ^ b[i]);
+            return differing == 0;
+        }
+        memcpy(&v, a, 4);
+        memcpy(&w, b, 4);
+        differing = v ^ w;
+        memcpy(&v, a + size - 4, 4);
+        memcpy(&w, b + size - 4, 4);
+        return (differing | (v ^ w)) == 0;
+    }
+    for (uint32_t i = 0; i < size - 8; i += 8) {
+        memcpy(&x, a + i, 8);
+        memcpy(&y, b + i, 8);
+        differing |= x ^ y;
+    }
+    memcpy(&x, a + size - 8, 8);
+    memcpy(&y, b + size - 8, 8);
+    return (differing | (x ^ y)) == 0;
+}
+
 #endif

@@ -234,7 +234,7 @@ static PyObject *message_from_record(PyObject *type, PyObject *data)
     if (fault != RECORD_GOOD)
         return fast_raise("CorruptRecord", NULL, Py_BuildValue("{s:O}", "offset", Py_None),
                           "could not read a record of %zd bytes: fault %d", size, (int)fault);
-    if (!record_body_good(&view))
+    if (record_check_body((const uint8_t *)at, &view) != RECORD_GOOD)
         return fast_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)view.physical_offset),
                           "could not read the record of physical offset %llu: its body does not match its CRC",
                           (unsigned long long)view.physical_offset);

@@ -108,8 +108,9 @@ static bool tag_matches(const struct reader *reader, int64_t code, struct slice 
 
 enum judged { JUDGED_GOOD, JUDGED_OTHER_TAG, JUDGED_FAULTY };
 
-/* Checks one record of a staged reference and completes the reference. */
-static inline enum judged judge(struct reader *reader, struct message_ref *ref, uint32_t queue_id)
+/* Checks one record of a staged reference and completes the reference. Topic, queue and queue offset are compared because a unit may
+ * point to a whole record of another queue. */
+static inline enum judged judge(struct reader *reader, struct message_ref *ref, uint32_t queue_id, const struct reader_name *topic)
 {
     struct record_view view;
     const uint64_t available = reader->log.file_size - (ref->physical_offset - ref->file->start);
@@ -117,10 +118,11 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
     if (fault == RECORD_GOOD && view.total_size != ref->size)
         fault = RECORD_BAD_SIZE;
     if (fault == RECORD_GOOD && (view.physical_offset != ref->physical_offset || view.queue_offset != ref->queue_offset ||
-                                 view.queue_id != queue_id))
+                                 view.queue_id != queue_id || view.topic.size != topic->size ||
+                                 !bytes_equal(view.topic.data, topic->text, topic->size)))
         fault = RECORD_BAD_PLACE;
-    if (fault == RECORD_GOOD && reader->verify && !record_body_good(&view))
-        fault = RECORD_BAD_BODY_CRC;
+    if (fault == RECORD_GOOD && reader->verify)
+        fault = record_check_body(ref->record, &view);
     if (fault != RECORD_GOOD) {
         reader_blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
         return JUDGED_FAULTY;
@@ -174,8 +176,9 @@ static inline void prefetch(const struct message_ref *ref)
 
 /* Checks the staged references and keeps those that match. False at the first faulty one, with its offset in *next_offset:
  * the reader goes on there. */
-static bool check(struct reader *reader, uint32_t staged, uint32_t queue_id, uint64_t *next_offset)
+static bool check(struct reader *reader, uint32_t staged, const struct reader_cursor *cursor, uint64_t *next_offset)
 {
+    const struct reader_name *topic = &reader->names[cursor->name];
     struct message_ref *refs = reader->refs + reader->count;
     struct message_ref *kept = refs;
     for (uint32_t i = 0; i < staged && i < READER_AHEAD; i++)
@@ -183,7 +186,7 @@ static bool check(struct reader *reader, uint32_t staged, uint32_t queue_id, uin
     for (uint32_t i = 0; i < staged; i++) {
         if (i + READER_AHEAD < staged)
             prefetch(&refs[i + READER_AHEAD]);
-        const enum judged judged = judge(reader, &refs[i], queue_id);
+        const enum judged judged = judge(reader, &refs[i], cursor->queue_id, topic);
         if (judged == JUDGED_FAULTY) {
             *next_offset = refs[i].queue_offset;
             reader->count += (uint32_t)(kept - refs);
@@ -255,7 +258,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         uint64_t next = cursor->position + looked;
         *scan -= looked;
         reader->looked += looked;
-        const bool good = check(reader, staged, cursor->queue_id, &next);
+        const bool good = check(reader, staged, cursor, &next);
         cursor->position = next;
         /* Also a unit that is none may have fallen below a min_offset raised since: the blank ones before a queue's first. */
         if ((!good || error) && !expired(reader, cursor))

@@ -11,6 +11,8 @@
  * reading the body again costs less than they do. */
 #define COMBINE_FROM 1024u
 
+#define ZLIB_FIRST 0x78u /* what a zlib stream begins with */
+
 static const uint8_t crc_name[8] = {'_', '_', 'C', 'R', 'C', '3', '2', '#'};
 
 uint32_t record_trim(const uint8_t *properties, uint32_t size)
@@ -177,8 +179,6 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
 
 static uint32_t crc_of_body(const struct record_view *view) { return crc32_update(0, view->body.data, view->body.size); }
 
-bool record_body_good(const struct record_view *view) { return (crc_of_body(view) & CRC_MASK) == view->body_crc; }
-
 /* The CRC of all bytes before the CRC property, when that of the body is known. */
 static uint32_t crc_of_record(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
@@ -213,6 +213,15 @@ static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t
         return !has_zero(stored, RECORD_CRC_SIZE);
     write_crc(expected, crc_of_record(at, view, body_crc) & CRC_MASK);
     return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
+}
+
+enum record_fault record_check_body(const uint8_t *at, const struct record_view *view)
+{
+    const uint32_t body_crc = crc_of_body(view);
+    if ((body_crc & CRC_MASK) != view->body_crc)
+        return RECORD_BAD_BODY_CRC;
+    const bool plain = view->sys_flag == 0 && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
+    return plain || crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
 }
 
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view)

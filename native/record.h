@@ -130,7 +130,9 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
 /* record_parse, then place, body CRC and (where there is one) the CRC property. */
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view);
 
-/* True when the body matches its CRC. A body with CRC 0 and size 0 is good. */
-bool record_body_good(const struct record_view *view);
+/* What has to hold before a parsed record's body is given away: RECORD_GOOD, RECORD_BAD_BODY_CRC or RECORD_BAD_CRC. The body's CRC
+ * does not cover the flag that says whether it is compressed; so where a flag is set, or the body begins as a compressed one does,
+ * the CRC property is looked at too. A body with CRC 0 and size 0 is good. */
+enum record_fault record_check_body(const uint8_t *at, const struct record_view *view);
 
 #endif

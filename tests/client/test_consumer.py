@@ -147,6 +147,8 @@ def test_damage_is_named_and_can_be_passed(broker: ComposedBroker) -> None:
     assert caught.value.offset == physical
     consumer.seek(caught.value.topic, caught.value.queue, caught.value.queue_offset + 1)
     assert drain(consumer) == [b"good"]
+    with Consumer(broker, None, ["t"], verify=False) as careless:
+        assert drain(careless) == [b"BAD", b"good"], "an explicit choice"
 
 
 def test_new_queues_of_a_topic_are_found(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:

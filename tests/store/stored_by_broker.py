@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orbitmq
@@ -21,8 +21,8 @@ class Stored:
     """The store in `layout`, and what its files held when the broker had closed it."""
 
     layout: StoreLayout
-    files: dict[Path, bytes]
-    bodies: dict[tuple[str, int], list[bytes]]
+    files: dict[Path, bytes] = field(repr=False)
+    bodies: dict[tuple[str, int], list[bytes]] = field(repr=False)
 
     def restore(self) -> None:
         """Makes the store again what the broker left."""

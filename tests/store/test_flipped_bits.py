@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from stored_by_broker import Stored, store_by_broker
+from stored_by_broker import SETTINGS, Stored, store_by_broker
 
+from orbitmq.client.arrow import record_batch
+from orbitmq.errors import StoreError
+from orbitmq.native._fast import Reader
 from orbitmq.store.record import BLANK_MAGIC
 
 BLANK = BLANK_MAGIC.to_bytes(4, "big")
@@ -60,3 +63,46 @@ def test_every_flipped_bit_is_named(stored: Stored, data: st.DataObject) -> None
         assert verdict.whole, (where, found)
     else:
         assert not verdict.whole, where
+
+
+def read_all(stored: Stored, columns: bool) -> dict[tuple[str, int], dict[int, bytes]]:
+    """What a consumer is given of the whole store, by queue and queue offset; it seeks past what it is refused."""
+    reader = Reader(
+        store=str(stored.layout.root), log_file_size=SETTINGS.log_file_size, queue_file_units=SETTINGS.queue_file_units
+    )
+    keys = list(stored.bodies)
+    for key in keys:
+        reader.add_offline(*key, 0, len(stored.bodies[key]))
+    given_out: dict[tuple[str, int], dict[int, bytes]] = {key: {} for key in keys}
+    while any(position < len(stored.bodies[key]) for key, position in zip(keys, reader.positions(), strict=True)):
+        try:
+            if columns:
+                batch = record_batch(reader, 64, ("topic", "queue", "offset", "body")).to_pydict()
+                rows = list(zip(batch["topic"], batch["queue"], batch["offset"], batch["body"], strict=True))
+            else:
+                rows = [(each.topic, each.queue, each.offset, bytes(each)) for each in reader.messages(64)]
+        except StoreError as error:
+            reader.seek(keys.index((error.topic, error.queue)), error.queue_offset + 1)
+            continue
+        for topic, queue, offset, content in rows:
+            given_out[topic, queue][offset] = content
+    return given_out
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
+@given(data=st.data())
+def test_no_flipped_bit_gives_a_consumer_another_body(stored: Stored, data: st.DataObject) -> None:
+    """Goal: it gets the body that was sent, or an error that says which message it is not given. Method: any bit of log and
+    queues; all is read, as messages or as Arrow columns. At most the one message of the bit is withheld."""
+    used = [path for path in [*stored.of("commitlog"), *stored.of("consumequeue")] if any(stored.files[path])]
+    path = data.draw(st.sampled_from(used))
+    bit = data.draw(st.integers(0, 8 * len(stored.files[path].rstrip(b"\0")) - 1))
+    stored.flip(path, bit)
+    given_out = read_all(stored, data.draw(st.booleans()))
+    stored.spoil(path, bit // 8, stored.files[path][bit // 8 : bit // 8 + 1])
+    missing = 0
+    for key, bodies in stored.bodies.items():
+        for offset, content in given_out[key].items():
+            assert content == bodies[offset], f"bit {bit % 8} of byte {bit // 8} of {path}"
+        missing += len(bodies) - len(given_out[key])
+    assert missing <= 1
