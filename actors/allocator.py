@@ -10,6 +10,7 @@ from orbitmq.actors.spec import PAGE_ALLOCATOR
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.mapped_file import allocate
 
 
@@ -34,7 +35,9 @@ class Allocator(CoreActor):
             lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or errno.ENOSPC)
         else:
             self._complaint = ""
+            crash_point("allocator_made")
             lib.control_set_allocated(self.tree.control, start + size, 0)
+            crash_point("allocator_announced")
 
     def drain(self) -> None:
         """Nothing is left to do: whoever would need the next file has stopped."""

@@ -30,6 +30,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
 from orbitmq.store import config
 
@@ -137,12 +138,14 @@ class Coordinator(Actor):
         number = question.get("id", 0)
         try:
             value, descriptors = self.operations.perform(peer, question)
+            crash_point("coordinator_performed")
         except Exception as error:
             if not isinstance(error, OrbitError):
                 sys.excepthook(type(error), error, error.__traceback__)
             peer.answer({"id": number, **error_map(error)})
         else:
             peer.answer({"id": number, "ok": value}, descriptors)
+            crash_point("coordinator_answered")
 
     def _drop(self, peer: Peer) -> None:
         """The end of a connection ends no session: the client may come back, and a fork may hold the socket open."""
@@ -186,6 +189,7 @@ class Coordinator(Actor):
                 self._pending = None
                 try:
                     self.offsets.store(offsets)
+                    crash_point("coordinator_stored")
                 except OSError as error:
                     # Tried again with the next snapshot; until then a crash repeats work.
                     self.offsets.changed = True
@@ -193,6 +197,7 @@ class Coordinator(Actor):
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()
+            crash_point("coordinator_collected")
             if self.offsets.changed:
                 self.offsets.changed = False
                 # The offsets first, the position after them: everything they point at lies below it.

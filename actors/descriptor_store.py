@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import msgpack
 
 from orbitmq.errors import Full
+from orbitmq.shm.crash_point import crash_point
 
 MESSAGE_MAX = 4096
 DESCRIPTORS_MAX = 4
@@ -73,9 +74,12 @@ class DescriptorStore:
                 self._drop(key)
                 if descriptors:
                     self._kept[key] = descriptors
+                    crash_point("descriptor_store_kept")
                 line.send(msgpack.packb(["put", key, list(descriptors)]))
+                crash_point("descriptor_store_answered")
             case ["drop", key]:
                 self._drop(key)
+                crash_point("descriptor_store_dropped")
                 line.send(msgpack.packb(["drop", key]))
             case _:
                 for key, numbers in self._kept.items():

@@ -13,6 +13,7 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.queue_sync import QueueSync
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.checkpoint import SIZE
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.positions import Positions
@@ -56,6 +57,7 @@ class Flush(CoreActor):
                 raise disk_error(error, layout.root, SIZE, f"the queues and the checkpoint of {layout.root}") from error
             if seen.flushed == seen.wrote and seen.reput == seen.wrote:
                 self._positions.record_stop(int(seen.wrote), int(seen.wrote_ms))
+                crash_point("flush_stop_recorded")
             else:
                 self._record(self._positions)
                 self._positions.sync()
@@ -64,6 +66,7 @@ class Flush(CoreActor):
     def _record(self, positions: Positions) -> None:
         seen = self.tree.positions()
         positions.record(int(seen.flushed), int(seen.wrote_ms))
+        crash_point("flush_recorded")
 
     def _duties(self) -> None:
         pause = DUTY_S

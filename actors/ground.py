@@ -23,6 +23,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import SettingError, StoreLocked
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.segment import remove_leftovers, segment_prefix
 from orbitmq.store import abort, atomic_file
 from orbitmq.store.lock import StoreLock
@@ -55,14 +56,17 @@ class Ground:
         the name."""
         lock = _lock(settings)
         try:
+            crash_point("ground_locked")
             settings.layout.open(settings.files)
             _remove_dead_tree(settings)
+            crash_point("ground_cleared")
             generation = secrets.randbits(31) | 1
             atomic_file.replace(_tree_file(settings), json.dumps({"generation": generation}).encode())
             listener = _take_name(settings)
         except BaseException:
             lock.release()
             raise
+        crash_point("ground_listening")
         return cls(settings, lock, listener, generation)
 
     def build(self, report: RecoveryReport) -> None:
@@ -72,6 +76,7 @@ class Ground:
         settings = self.settings
         self._segments = segments = Segments(settings, self.generation, core_settings(settings))
         tree = segments.tree(settings, os.getpid())
+        crash_point("ground_segments")
         tree.listener = self.listener
         self._tree = tree
         size = settings.files.log_file_size
@@ -81,12 +86,15 @@ class Ground:
             tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
         )
         registry = TopicRegistry(settings.layout, tree.topics)
+        crash_point("ground_recovered")
         registry.load(report)
         registry.seed(report)
+        crash_point("ground_seeded")
 
     def describe(self) -> dict[str, Any]:
         """Makes the tree findable by name; returns what whoever started it is told."""
         description = _described(self.settings, self.generation)
+        crash_point("ground_described")
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
     def close_cleanly(self) -> bool:
@@ -98,6 +106,7 @@ class Ground:
         if seen.flushed != seen.wrote:
             return False
         keep_at_stop(self.settings.layout)
+        crash_point("ground_offsets_kept")
         if seen.reput != seen.wrote:
             return False
         abort.remove(self.settings.layout)
@@ -108,9 +117,11 @@ class Ground:
         for path in (runtime.description_path(self.settings.name), runtime.socket_path(self.settings.name)):
             with suppress(FileNotFoundError):
                 path.unlink()
+            crash_point("ground_unlinked")
         self.listener.close()
         if self._segments is not None:
             self._segments.remove()
+            crash_point("ground_segments_removed")
         with suppress(FileNotFoundError):
             _tree_file(self.settings).unlink()
         self.lock.release()

@@ -26,6 +26,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Fenced, Full, SettingError
 from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 
 GROUPS_MAX: int = lib.GROUPS_MAX
@@ -168,17 +169,22 @@ class GroupRegistry:
         fresh = lib.group_raise_epoch(self._tree.control, group.index)
         while fresh & 0xFFFF == 0:  # a word of 0 means that nothing was committed
             fresh = lib.group_raise_epoch(self._tree.control, group.index)
+        crash_point("group_registry_raised")
         self._collect(group)
         if without is not None:
+            crash_point("group_registry_collected")
             del group.members[without]
         group.epoch = fresh
         group.assign({topic.name: topic.queues for topic in self._topics_of(group)})
         self._fix_starts(group)
+        crash_point("group_registry_assigned")
         self._store()
+        crash_point("group_registry_stored")
         for member in group.members.values():
             session = self._session(member)
             if session is not None:
                 session.ring()
+                crash_point("group_registry_rang")
 
     def _fix_starts(self, group: Group) -> None:
         """Gives each queue that the group has never seen its start, once: were it left to whoever gets the queue
@@ -229,6 +235,7 @@ class GroupRegistry:
         fresh = self._path.with_suffix(".tmp")
         try:
             fresh.write_bytes(msgpack.packb({"generation": self._tree.generation, "groups": groups}))
+            crash_point("group_registry_written")
             fresh.replace(self._path)
         except OSError as error:
             # Without it a successor has the members join again; this life needs no file.

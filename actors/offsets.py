@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgpack
 
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
@@ -74,6 +75,7 @@ class Offsets:
             # Half of it is worse than none: then those count that were written last.
             _at_stop(self._layout).unlink(missing_ok=True)
             raise
+        crash_point("offsets_left")
 
 
 def _at_stop(layout: StoreLayout) -> Path:
@@ -86,4 +88,5 @@ def keep_at_stop(layout: StoreLayout) -> None:
     with suppress(FileNotFoundError):
         entries = msgpack.unpackb(path.read_bytes())
         config.store_offsets(layout, {(topic, group): dict(queues) for topic, group, queues in entries})
+        crash_point("offsets_kept")
         path.unlink()

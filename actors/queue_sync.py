@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.actors.tree import Tree
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import index_headers
 from orbitmq.store.checkpoint import Checkpoint
@@ -35,6 +36,7 @@ class QueueSync:
         index = index_headers.load(self._layout)
         for path in self._changed_queues(maxima) + [header.path for header in index if header.end_ms >= before.index_ms]:
             _sync(path)
+            crash_point("queue_sync_file")
         self._synced = maxima  # only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile
         # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
         # indexes again from this time on.
@@ -42,6 +44,7 @@ class QueueSync:
         on_disk = int(self._tree.positions().flushed) >= reput
         physic_ms = max(before.physic_ms, newest_ms) if on_disk else before.physic_ms
         Checkpoint(physic_ms, max(before.logics_ms, newest_ms), index_ms).store(self._layout)
+        crash_point("queue_sync_stored")
         self._synced_reput = reput
         return True
 

@@ -14,6 +14,7 @@ from typing import Any
 from orbitmq.actors.children import child_process
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.errors import BrokerBroken
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.mapped_file import allocate
 from orbitmq.store.recovery import recover
 from orbitmq.store.recovery_report import RecoveryReport
@@ -51,6 +52,7 @@ def _recover(settings: TreeSettings, writer: int) -> int:
         size = settings.files.log_file_size
         if not report.read_only:
             allocate(settings.layout, report.end - report.end % size, size)
+        crash_point("recovery_done")
         send("report", report)
     except Exception as error:
         send("error", error)

@@ -23,6 +23,7 @@ from orbitmq.actors.spec import PAGE_HANDLER
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.memfd import create_memfd
 
 # A handler looks up ten times a second; one that has not for so long hangs, or its machine does.
@@ -121,6 +122,7 @@ class Sessions:
             # Freed, and then called drained by a handler that came late.
             if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) != lib.SESSION_FREE:
                 lib.session_set_state(self._tree.control, slot, lib.SESSION_FREE)
+        crash_point("sessions_restored")
         return ending
 
     def open(
@@ -143,6 +145,7 @@ class Sessions:
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
         shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
         memfd = create_memfd(f"omq-session-{slot}", lib.session_size(shape))
+        crash_point("sessions_made")
         try:
             session = self._map(shape, memfd, process)
             lib.session_init(session.pointer, shape, self._tree.generation)
@@ -151,7 +154,9 @@ class Sessions:
         except BaseException:
             os.close(memfd)
             raise
+        crash_point("sessions_kept")
         lib.session_open_entry(self._tree.control, number, os.fstat(memfd).st_ino, shape)
+        crash_point("sessions_offered")
         self._sessions[slot] = session
         return session, memfd
 
@@ -173,8 +178,10 @@ class Sessions:
         session.closing_since = time.monotonic()
         self._closing[session.slot] = session
         self._ended(session)
+        crash_point("sessions_left")
         # Not over what its handler may have found in this very moment: a faulty session stays faulty.
         lib.session_move_state(self._tree.control, session.slot, lib.SESSION_READY, lib.SESSION_CLOSING)
+        crash_point("sessions_closing")
         if session.consumes:
             lib.session_call_notifier(self._tree.wake, session.slot)
         if session.produces:
@@ -225,7 +232,9 @@ class Sessions:
 
     def _free(self, session: Session) -> None:
         lib.session_set_state(self._tree.control, session.slot, lib.SESSION_FREE)
+        crash_point("sessions_freed")
         self._keeper.drop(session.kept_as)
+        crash_point("sessions_dropped")
         del self._closing[session.slot]
         del self._sessions[session.slot]
         _unmap(session)

@@ -37,6 +37,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerBroken, OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.recovery_table import Ending
@@ -117,15 +118,19 @@ class Supervisor:
         if self._broken is not None:
             raise self._broken
         if not self._stopping():
+            crash_point("supervisor_started")
             lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
+            crash_point("supervisor_running")
             assert self._ground is not None
             self._say({"ready": self._ground.describe()})
+            crash_point("supervisor_told")
             self._close_ready()
 
     def _fork(self, child: Child) -> None:
         assert self._ground is not None
         tree, spec = self._ground.tree, child.spec
         child.epoch = lib.supervisor_born(tree.control, spec.page, spec.id.encode())
+        crash_point("supervisor_born")
         keep = {self._ground.lock.descriptor, self._news.writer}
         tree.keeper = None
         if spec.serves:
@@ -133,6 +138,7 @@ class Supervisor:
             assert tree.listener is not None
             keep |= {tree.listener.fileno(), tree.keeper.fileno()}
         child.pid = child_process(lambda: self._actor(spec, tree), keep)
+        crash_point("supervisor_forked")
         child.pidfd = os.pidfd_open(child.pid)
         self._selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._on_death(child))
         if tree.keeper is not None:
@@ -205,6 +211,7 @@ class Supervisor:
         self._selector.unregister(child.pidfd)
         pid, started = child.pid, child.running
         how = child.reaped()
+        crash_point("supervisor_reaped")
         lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
         failure, child.failure = child.failure, None
         why = str(failure or how)
@@ -226,6 +233,7 @@ class Supervisor:
             self._log(f"{child.spec.id} (process {pid}) died, {why}; stopping")
             return
         self._fork(child)
+        crash_point("supervisor_restarted")
         self._log(f"{child.spec.id} (process {pid}) died, {why}; restarted as process {child.pid}, epoch {child.epoch}")
 
     # ---- stopping
@@ -233,6 +241,7 @@ class Supervisor:
     def _stop_all(self, tree: Tree) -> bool:
         """Stops the actors in reverse order; True when each of them drained and ended by itself."""
         lib.control_set_tree_state(tree.control, lib.TREE_STOPPING)
+        crash_point("supervisor_stopping")
         tree.set_state(PAGE_SUPERVISOR, ActorState.STOPPING)
         clean = True
         for child in reversed(self._children):
@@ -245,7 +254,9 @@ class Supervisor:
                 self._kill(child)
                 clean = False
             clean = clean and child.ended_well
+            crash_point("supervisor_stopped_one")
         lib.control_set_tree_state(tree.control, lib.TREE_STOPPED)
+        crash_point("supervisor_stopped")
         return clean
 
     def _kill(self, child: Child) -> None:

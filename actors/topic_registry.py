@@ -8,6 +8,7 @@ from typing import Any
 
 from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import PERM_READ_WRITE, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
@@ -114,6 +115,7 @@ class TopicRegistry(TopicTable):
             return topic
         else:
             lib.topic_set_queues(self._table, topic.index, queues)
+            crash_point("topic_registry_grown")
             topic = self._live(topic.index)
         self._describe(topic)
         self._store()
@@ -145,6 +147,7 @@ class TopicRegistry(TopicTable):
         for capacity in (max(2 * queues, SPARE_SLOTS), queues):
             result = lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
             if result in (lib.TOPICS_ADDED, lib.TOPICS_EXISTS):
+                crash_point("topic_registry_added")
                 return self._live(index[0])
             if result == lib.TOPICS_FULL:
                 break
@@ -170,6 +173,7 @@ class TopicRegistry(TopicTable):
         self._version = self._version.next()
         self._behind = True
         store_topics(self._layout, self._configs, self._version)
+        crash_point("topic_registry_stored")
         self._behind = False
 
 

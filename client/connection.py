@@ -21,6 +21,7 @@ from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed,
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
+from orbitmq.shm.crash_point import crash_point
 
 # Between two looks for a broker that is about to start; there is nothing yet that one could wait on.
 LOOK_S = 0.01
@@ -74,12 +75,14 @@ class Connection:
         with self._lock:
             sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
             shape, (memfd,) = self._ask("open_session", sizes)
+            crash_point("connection_opened")
             assert self._attachment is not None
             try:
                 # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
                 memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
             finally:
                 os.close(memfd)
+            crash_point("connection_mapped")
             return _session_handle(self, self._attachment, shape, memory)
 
     def close(self) -> None:
@@ -187,6 +190,7 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         if os.getpid() == pid and attachment.alive():
             with suppress(BrokerError, TimedOut, Closed):
                 connection.ask("close_session", slot=shape["slot"], epoch=shape["epoch"])
+                crash_point("connection_closed_session")
         ffi.release(held)
         with suppress(BufferError):
             memory.close()

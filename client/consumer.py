@@ -22,6 +22,7 @@ from orbitmq.client.subscription import QUEUES_MAX, look_up, tag_list, topic_nam
 from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.index_file import TIME_END
 
@@ -267,6 +268,7 @@ class Consumer:
             raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")
         with self._used(rebalance=False):
             if not self._waiter.commit(self._reader.positions()):
+                crash_point("consumer_commit_refused")
                 self._rebalance()
                 raise Fenced(
                     f"could not commit for the group {self._group!r}: its queues were shared out anew",
@@ -313,6 +315,7 @@ class Consumer:
             if self._stale:
                 self._attach()
             if rebalance and not self._waiter.current():
+                crash_point("consumer_outdated")
                 self._rebalance()
             if self._group is None and time.monotonic() >= self._refresh_at:
                 self._refresh()
@@ -477,6 +480,7 @@ class Consumer:
             self._index[topic, queue] = index
             self._queues.append((topic, queue))
             slots.append(slot)
+        crash_point("consumer_assigned")
         self._waiter.join(assignment["group"], assignment["epoch"])
         self._waiter.interests(slots)
 

@@ -1,4 +1,5 @@
 #include "allocator.h"
+#include "crash_point.h"
 #include "log_map.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -77,9 +78,11 @@ uint64_t allocator_step(struct allocator *allocator)
     /* Where the kernel cannot, the writer's faults do the work: slower, not wrong. */
     if (pages)
         (void)madvise(pages, end - from, MADV_POPULATE_READ);
+    CRASH_POINT("allocator_populated");
     log_map_forget(&allocator->map, from);
     /* relaxed: a hint, and the kernel orders what it has done to the pages */
     atomic_store_explicit(&control->warmed.value, end, memory_order_relaxed);
+    CRASH_POINT("allocator_warmed");
     count(allocator->tree->page, COUNT_STEPS, 1);
     count(allocator->tree->page, COUNT_BYTES, end - from);
     return end - from;

@@ -6,6 +6,7 @@
  * writes units again changes nothing, and nobody needs to remember how far a dead predecessor came.
  */
 #include "consume_queue.h"
+#include "crash_point.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -57,12 +58,14 @@ static int open_file(const char *path, uint64_t size, int *descriptor)
     }
     if (*descriptor < 0)
         return errno;
+    CRASH_POINT("consume_queue_made");
     struct stat state;
     int error = fstat(*descriptor, &state) == 0 ? 0 : errno;
     if (!error && state.st_size == 0)
         error = ftruncate(*descriptor, (off_t)size) == 0 ? 0 : errno;
     else if (!error && (uint64_t)state.st_size != size)
         error = EIO; /* of a store with other settings: a mapping would end too early or hide units */
+    CRASH_POINT("consume_queue_sized");
     if (error)
         close(*descriptor);
     return error;
@@ -88,6 +91,7 @@ static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t
             ;
     if (!error)
         writer->reserved = end / CONSUME_QUEUE_UNIT;
+    CRASH_POINT("consume_queue_reserved");
     return error;
 }
 
@@ -161,6 +165,7 @@ void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_
     const uint64_t before = store_ms > 0 ? store_ms - 1 : 0;
     const struct timespec times[2] = {{0, UTIME_OMIT}, {(time_t)(before / 1000), (long)(before % 1000 * 1000000)}};
     utimensat(AT_FDCWD, path, times, 0); /* the file may be gone, by retention; nothing but RocketMQ's aim hangs on it */
+    CRASH_POINT("consume_queue_dated");
 }
 
 static bool is_blank(const struct queue_unit *unit)

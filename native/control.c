@@ -1,4 +1,5 @@
 #include "control.h"
+#include "crash_point.h"
 
 void control_init(struct control *control, const struct settings *settings, uint64_t generation)
 {
@@ -27,6 +28,7 @@ void commit_write(struct commit_record *record, const struct commit_slot *slot)
 {
     const uint64_t version = atomic_load_explicit(&record->version, memory_order_relaxed); /* only we write it */
     record->slot[(version + 1) & 1] = *slot;
+    CRASH_POINT("control_commit_filled");
     /* release: the slot, and the log bytes and notes it speaks of, before the flip [C1] */
     atomic_store_explicit(&record->version, version + 1, memory_order_release);
 }
@@ -137,8 +139,10 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     /* relaxed, both: the state below publishes them */
     atomic_store_explicit(&entry->taken_version, 0, memory_order_relaxed);
     atomic_store_explicit(&entry->completed, 0, memory_order_relaxed);
+    CRASH_POINT("control_entry_filled");
     /* release: the entry before its state [E1] */
     atomic_store_explicit(&entry->state, SESSION_READY, memory_order_release);
+    CRASH_POINT("control_entry_ready");
     sessions_changed(control);
 }
 

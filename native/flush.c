@@ -3,6 +3,7 @@
  * the kernel may have dropped the pages it could not write, so the position stops where it is and says why.
  */
 #include "flush.h"
+#include "crash_point.h"
 #include "log_map.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -82,11 +83,14 @@ uint64_t flush_step(struct flush *flush)
             return 0;
         }
     }
+    CRASH_POINT("flush_synced");
     /* release: what is durable before the position that says so [F1] */
     atomic_store_explicit(&control->flushed.value, wrote, memory_order_release);
+    CRASH_POINT("flush_published");
     if (bell_ring(&flush->tree->wake->flushed))
         count(flush->tree->page, COUNT_WAKES, 1);
     count(flush->tree->page, COUNT_STEPS, 1);
+    CRASH_POINT("flush_rung");
     count(flush->tree->page, COUNT_BYTES, wrote - flushed);
     return wrote - flushed;
 }

@@ -8,6 +8,7 @@
  * to the larger of the two. Nothing is stored twice, nothing is left out.
  */
 #include "handler.h"
+#include "crash_point.h"
 #include "pace.h"
 #include "verdict.h"
 #include <stdlib.h>
@@ -106,9 +107,11 @@ static void publish(struct handler *handler)
     if (handler->published == handler->out.position)
         return;
     ring_publish(&handler->out);
+    CRASH_POINT("handler_published");
     handler->published = handler->out.position;
     if (bell_ring(&handler->tree->control->writer_bell))
         count(handler->tree->page, COUNT_WAKES, 1);
+    CRASH_POINT("handler_rang_writer");
 }
 
 /* Attaches to a session on first sight: fresh, or where a predecessor left it. */
@@ -149,9 +152,12 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
         return; /* given up by the writer during our step, closed and opened anew: the pair is the next session's */
     entry->taken[(version + 1) & 1].position = intake->in.position;
     entry->taken[(version + 1) & 1].sequence = intake->frame_base;
+    CRASH_POINT("handler_taken_filled");
     /* release: the lane's tail and the pair before the version a successor reads */
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
+    CRASH_POINT("handler_taken");
     ring_release(&intake->in, intake->in.position);
+    CRASH_POINT("handler_released");
     /* Of the sleepers on this bell, only one that waits for room is meant. relaxed: bell_ring fences before it looks for
      * sleepers, and a client raises `stalled` before it announces; a flag seen late costs one bounded sleep. */
     if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring(&map->session->bell))
@@ -242,9 +248,12 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct send_fr
     if (verdict == VERDICT_APPENDED) {
         record->queue_slot = topic->first_slot + message->queue_id;
         record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
+        CRASH_POINT("handler_encoded");
         ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
+        CRASH_POINT("handler_committed");
     } else {
         ring_commit(&handler->out, sizeof *record, LANE_REJECT);
+        CRASH_POINT("handler_rejected");
         count(handler->tree->page, COUNT_REJECTED, 1);
     }
     return true;
@@ -330,6 +339,7 @@ static void collect(struct handler *handler)
     /* seq_cst: the bits' clearing before our look at the rings; an acquiring load may pass the store half of an exchange. Pairs with
      * the fence between a client's frame and its look at the bit [N1]. */
     atomic_thread_fence(memory_order_seq_cst);
+    CRASH_POINT("handler_collected");
     const uint32_t version = atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
     if (version != handler->sessions_version) {
         handler->sessions_version = version;
@@ -347,6 +357,7 @@ static void deliver(struct handler *handler)
             continue;
         /* acquire: the verdicts before the bit. Pairs with the writer's release [D1]. */
         uint64_t bits = atomic_exchange_explicit(&words[word], 0, memory_order_acquire);
+        CRASH_POINT("handler_deliver_cleared");
         for (; bits; bits &= bits - 1) {
             const uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
             struct session_map *map = tree_session(handler->tree, slot, handler->tree->control->sessions[slot].shape.epoch);
@@ -380,6 +391,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity) {
         /* Only a session with a ring is held for us; any other may be free, or another's, by now. */
         session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
+        CRASH_POINT("handler_drained");
     }
 }
 
@@ -448,6 +460,7 @@ static enum bell_wake sleep_for_news(struct handler *handler)
         count(handler->tree->page, COUNT_FULL, 1);
         /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
         atomic_store_explicit(&handler->lane->stalled, 1, memory_order_relaxed);
+        CRASH_POINT("handler_stalled");
     }
     enum bell_wake wake = BELL_RUNG;
     const uint32_t ticket = bell_announce(bell);

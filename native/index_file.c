@@ -7,6 +7,7 @@
  * Whatever stands behind the commit is undone by index_file_roll_back: from the newest down, slot back to the previous entry if it
  * holds this very one, then the entry to zero. Cut short in turn, it finds less to do the next time. */
 #include "index_file.h"
+#include "crash_point.h"
 #include "properties.h"
 
 #include <assert.h>
@@ -163,9 +164,11 @@ int index_file_put(struct index_file *file, uint32_t hash, uint64_t physical_off
     store_be64(entry + 4, physical_offset);
     store_be32(entry + 12, (uint32_t)seconds);
     store_be32(entry + 16, previous);
+    CRASH_POINT("index_file_entry_put");
     /* release: the entry before the slot that leads to it. Pairs with the acquire in index_file_find [X1]. Slots begin at
      * byte 40 and take 4, so they are aligned. */
     atomic_store_explicit((_Atomic uint32_t *)(void *)slot, __builtin_bswap32(number), memory_order_release);
+    CRASH_POINT("index_file_slot_put");
 
     header->slots_used += previous == 0;
     header->next_entry = number + 1;
@@ -222,7 +225,9 @@ int index_file_roll_back(struct index_file *file, const struct index_header *to)
         /* The slot first: zeroed too early, the entry would no longer say which slot. Stores of a process that is killed
          * count up to where it was, so keeping the compiler's order is enough. */
         atomic_signal_fence(memory_order_release);
+        CRASH_POINT("index_file_slot_reset");
         memset(entry, 0, INDEX_ENTRY);
+        CRASH_POINT("index_file_entry_zeroed");
         atomic_signal_fence(memory_order_release);
     }
     file->header = *to;

@@ -1,5 +1,6 @@
 /* See index_log.h for the order of stores and what each crash leaves. */
 #include "index_log.h"
+#include "crash_point.h"
 #include "crc32.h"
 
 #include <assert.h>
@@ -178,6 +179,7 @@ int index_log_open(struct index_log *log, const char *store, uint32_t slots, uin
         error = adopt(log, *position);
     }
     if (!error) {
+        CRASH_POINT("index_log_restored");
         index_log_commit(log, *position);
         /* Last, so that a file without magic has no slots that count. */
         atomic_signal_fence(memory_order_release);
@@ -232,10 +234,13 @@ void index_log_commit(struct index_log *log, uint64_t position)
     uint8_t *at = log->data + SLOT_AT(log->commit.version);
     /* Void while it changes. The compiler's order is enough: a killed process leaves a prefix of its stores. */
     store_be64(at, 0);
+    CRASH_POINT("index_log_voided");
     atomic_signal_fence(memory_order_release);
     memcpy(at + 8, slot + 8, sizeof slot - 8);
+    CRASH_POINT("index_log_filled");
     atomic_signal_fence(memory_order_release);
     memcpy(at, slot, 8);
+    CRASH_POINT("index_log_committed");
     atomic_signal_fence(memory_order_release);
 }
 
@@ -269,12 +274,15 @@ static int roll(struct index_log *log, uint64_t position)
         unlink(path); /* with no room for its slots it would only stand there; tried again later */
         return error;
     }
+    CRASH_POINT("index_log_file_made");
     index_file_close(&log->file);
     log->file = file;
     log->commit.name = name;
     log->commit.header = file.header;
+    CRASH_POINT("index_log_file_named");
     /* Its header before anybody may call it the newest: a file of zeros is not one that RocketMQ reads. */
     index_file_publish(&log->file);
+    CRASH_POINT("index_log_file_published");
     index_log_commit(log, position);
     return 0;
 }

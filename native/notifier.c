@@ -8,6 +8,7 @@
  * The lists belong to clients: what they name is bounded, copied, and only decides who is woken.
  */
 #include "notifier.h"
+#include "crash_point.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct notifier *notifier_open(struct tree *tree)
     const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++)
         atomic_store_explicit(&topics_queue(tree->topics, slot)->waiter, WAITER_MANY, memory_order_relaxed);
+    CRASH_POINT("notifier_opened");
     return notifier;
 }
 
@@ -69,6 +71,7 @@ static void publish_waiter(struct notifier *notifier, uint32_t queue)
     }
     /* release is enough here: the full fence follows in update [I1] */
     atomic_store_explicit(&topics_queue(notifier->tree->topics, queue)->waiter, waiter, memory_order_release);
+    CRASH_POINT("notifier_waiter_published");
 }
 
 static void leave(struct notifier *notifier, uint32_t queue, uint32_t slot)
@@ -141,8 +144,10 @@ static void update(struct notifier *notifier, uint32_t slot)
     }
     /* seq_cst: the waiter words before our ring, whose look comes behind it [I1] */
     atomic_thread_fence(memory_order_seq_cst);
+    CRASH_POINT("notifier_interests_entered");
     /* release: the words before the version that we say we have acted on */
     atomic_store_explicit(&session->interest_seen, version, memory_order_release);
+    CRASH_POINT("notifier_interests_seen");
     if (bell_ring(&session->bell))
         count(tree->page, COUNT_WAKES, 1);
 }
@@ -184,6 +189,7 @@ static uint32_t look_at_interests(struct notifier *notifier)
             continue;
         /* seq_cst: the bit is cleared before the version is read; a client stores version before bit [S2] */
         uint64_t bits = atomic_exchange_explicit(bits_at, 0, memory_order_seq_cst);
+        CRASH_POINT("notifier_interests_cleared");
         for (; bits; bits &= bits - 1, updated++)
             update(notifier, word * 64 + (uint32_t)__builtin_ctzll(bits));
     }
@@ -200,12 +206,14 @@ static uint32_t fan_out(struct notifier *notifier)
             continue;
         /* acquire: max_offset before the bit. Pairs with reput's release. */
         uint64_t bits = atomic_exchange_explicit(&tree->control->dirty[word], 0, memory_order_acquire);
+        CRASH_POINT("notifier_dirty_cleared");
         for (; bits; bits &= bits - 1, dirty++) {
             const struct audience *audience = &notifier->audience[word * 64 + (uint32_t)__builtin_ctzll(bits)];
             for (uint32_t i = 0; i < audience->count; i++) {
                 const uint32_t slot = audience->slots[i];
                 struct session_map *map = tree_session(tree, slot, notifier->interest[slot].epoch);
                 wakes += map && bell_ring(&map->session->bell);
+                CRASH_POINT("notifier_rang");
             }
         }
     }

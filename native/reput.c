@@ -11,6 +11,7 @@
  */
 #include "reput.h"
 #include "consume_queue.h"
+#include "crash_point.h"
 #include "delay.h"
 #include "index_log.h"
 #include "log_map.h"
@@ -212,6 +213,7 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
         if (error)
             return error;
     }
+    CRASH_POINT("reput_unit_put");
     if (!work->touched) {
         work->touched = true;
         work->first = view->queue_offset;
@@ -283,6 +285,7 @@ static int index_file_part(struct reput *reput, uint64_t limit, uint64_t wrote, 
         result = index_record(reput, &view);
         if (result != STEP_GOOD)
             break;
+        CRASH_POINT("reput_indexed");
         reput->position += view.total_size;
         reput->store_ms = view.store_ms;
         at += view.total_size;
@@ -307,6 +310,7 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     }
     /* release: max_offset before the bit. Pairs with the notifier's acquire. */
     atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
+    CRASH_POINT("reput_dirtied");
     ++*dirty;
 }
 
@@ -344,25 +348,31 @@ static void publish_queue(struct reput *reput, uint32_t slot)
     if (old == 0 && work->first > 0) /* the queue was empty, and its numbers go on from its last life */
         atomic_store_explicit(&queue->min_offset, work->first, memory_order_relaxed);
     atomic_store_explicit(&queue->physical_end, work->physical_end, memory_order_relaxed);
+    CRASH_POINT("reput_queue_half");
     /* release: units before max_offset [Q1] */
     atomic_store_explicit(&queue->max_offset, work->max_offset, memory_order_release);
+    CRASH_POINT("reput_queue_published");
 }
 
 static void publish(struct reput *reput)
 {
     struct control *control = reput->tree->control;
     index_log_commit(&reput->index, reput->position);
+    CRASH_POINT("reput_committed");
     for (uint32_t i = 0; i < reput->touched_count; i++)
         publish_queue(reput, reput->touched[i]);
     /* relaxed read: reput alone writes it. After a takeover it may be ahead of us; it never falls. */
     if (reput->position > atomic_load_explicit(&control->reput.value, memory_order_relaxed)) {
         /* release: max offsets before the position [P1] */
         atomic_store_explicit(&control->reput.value, reput->position, memory_order_release);
+        CRASH_POINT("reput_published");
         atomic_store_explicit(&control->reput_ms, reput->store_ms, memory_order_release);
+        CRASH_POINT("reput_stamped");
         if (bell_ring(&reput->tree->wake->reput))
             count(reput->tree->page, COUNT_WAKES, 1);
     }
     wake_waiters(reput);
+    CRASH_POINT("reput_woke");
     reput->touched_count = 0;
 }
 
@@ -402,6 +412,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
         result = index_file_part(reput, limit, wrote, &messages);
         if (result == STEP_BLANK) {
             count(reput->tree->page, COUNT_BLANKS, 1);
+            CRASH_POINT("reput_passed_blank");
             log_map_forget(&reput->log, min_offset);
         }
     }

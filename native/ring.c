@@ -1,5 +1,6 @@
 /* SPSC byte ring. See ring.h for the bytes and for the life of a record. */
 #include "ring.h"
+#include "crash_point.h"
 
 #include <string.h>
 
@@ -70,6 +71,7 @@ void *ring_claim(struct ring_producer *producer, uint32_t payload_size)
     if (padding > 0) {
         /* Committed at once: even if the claim is given up, padding alone is a ring that can be read. */
         header_store(producer->ring->data + index, (uint32_t)padding, RING_PADDING);
+        CRASH_POINT("ring_padded");
         producer->position += padding;
         index = 0;
     }

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "cpu.h"
+#include "crash_point.h"
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -61,6 +62,7 @@ enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t f
     frame->flags = flags;
     frame->born_ms = born_ms;
     sender->frame = frame;
+    CRASH_POINT("sender_claimed");
     sender->frame_used = 0;
     sender->frame_room = room;
     return SENDER_OK;
@@ -78,6 +80,7 @@ uint8_t *sender_add(struct sender *sender, const struct send_message *message)
     sender->frame_used += (uint32_t)stride;
     sender->frame->count++;
     sender->submitted++;
+    CRASH_POINT("sender_added");
     return at + sizeof *message;
 }
 
@@ -98,6 +101,7 @@ static void tell_handler(struct sender *sender)
         return;
     /* release: the frame before the bit. Pairs with the exchange in the handler's collect [N1]. */
     atomic_fetch_or_explicit(word, bit, memory_order_release);
+    CRASH_POINT("sender_news_set");
     bell_ring(&sender->wake->handler[lane]);
 }
 
@@ -109,10 +113,13 @@ void sender_close(struct sender *sender)
     if (frame->count == 0)
         return; /* the next claim replaces this one */
     ring_commit(&sender->sq, (uint32_t)sizeof *frame + sender->frame_used, SQ_SEND);
+    CRASH_POINT("sender_committed");
     ring_publish(&sender->sq);
+    CRASH_POINT("sender_published");
     if (frame->flags & SEND_FLUSH)
         sender->flush_through = sender->submitted;
     tell_handler(sender);
+    CRASH_POINT("sender_rang");
 }
 
 void sender_void(struct sender *sender)
@@ -266,4 +273,5 @@ void sender_settle(struct sender *sender, uint64_t sequence)
 {
     assert(sequence >= sender->settled && sequence <= sender->submitted);
     sender->settled = sequence;
+    CRASH_POINT("sender_settled");
 }

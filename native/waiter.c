@@ -1,4 +1,5 @@
 #include "waiter.h"
+#include "crash_point.h"
 #include <poll.h>
 #include <string.h>
 
@@ -31,13 +32,16 @@ bool waiter_interests(struct waiter *waiter, const uint32_t *slots, uint32_t cou
     /* relaxed: the notifier bounds whatever it sees of a list that changes, and reads it again for the new version */
     for (uint32_t i = 0; i < count; i++)
         atomic_store_explicit(&waiter->parts.interest[i], slots[i], memory_order_relaxed);
+    CRASH_POINT("waiter_interests_listed");
     atomic_store_explicit(&session->interest_count, count, memory_order_relaxed);
     const uint32_t version = atomic_load_explicit(&session->interest_version, memory_order_relaxed);
     /* release: the list before its version. Pairs with the acquire in the notifier's update [S2]. */
     atomic_store_explicit(&session->interest_version, version + 1, memory_order_release);
+    CRASH_POINT("waiter_interests_raised");
     /* seq_cst: the version before the bit; the notifier clears the bit before it reads the version [S2] */
     atomic_fetch_or_explicit(&waiter->wake->interests[waiter->shape.slot / 64], UINT64_C(1) << (waiter->shape.slot % 64),
                              memory_order_seq_cst);
+    CRASH_POINT("waiter_interests_told");
     bell_ring(&waiter->wake->notifier);
     return true;
 }
@@ -136,6 +140,7 @@ bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t 
         if (offsets[i] != WAITER_NO_OFFSET)
             /* relaxed: the fence below orders it */
             atomic_store_explicit(&waiter->parts.offsets[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
+    CRASH_POINT("waiter_offsets_put");
     /* seq_cst: the words before the second look at the epoch. The coordinator raises the epoch, fences, and reads the words, so
      * either it sees them or we see its epoch [G1]. */
     atomic_thread_fence(memory_order_seq_cst);

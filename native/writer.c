@@ -16,6 +16,7 @@
 #include "writer.h"
 #include "allocator.h"
 #include "bytes.h"
+#include "crash_point.h"
 #include "log_map.h"
 #include "pace.h"
 #include "verdict.h"
@@ -95,7 +96,9 @@ static void raise_completed(struct writer *writer, uint64_t sequence)
     const uint32_t slot = writer->session_slot;
     /* release: verdicts before their count, for a successor or handler, and for the client [S1] */
     atomic_store_explicit(&writer->tree->control->sessions[slot].completed, sequence, memory_order_release);
+    CRASH_POINT("writer_count_raised");
     atomic_store_explicit(&map->session->completed, sequence, memory_order_release);
+    CRASH_POINT("writer_completed");
 }
 
 /* Where the verdicts of this session go, or NULL for one that is gone. */
@@ -148,6 +151,7 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
                 struct completion *to = &writer->session->parts.slots[(sequence - 1) & (writer->session->shape.window - 1)];
                 *to = (struct completion){record->physical_offset, record->queue_offset, record->image_size,
                                           record->queue_id, record->code, record->detail};
+                CRASH_POINT("writer_verdict_put");
             }
         }
         ring_pass(&look, &header);
@@ -170,6 +174,7 @@ static void deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
             atomic_fetch_or_explicit(&tree->control->deliver[lane][word], sleepers, memory_order_release);
         batch->wake[lane] |= sleepers;
     }
+    CRASH_POINT("writer_delivered");
 }
 
 /* ---- apply --------------------------------------------------------------------------------------------------------- */
@@ -247,6 +252,7 @@ static bool make_room(struct writer *writer, uint32_t size)
         return false;
     store_be32(blank, (uint32_t)left);
     store_be32(blank + 4, RECORD_BLANK);
+    CRASH_POINT("writer_blank");
     writer->wrote = writer->file_start;
     count(writer->tree->page, COUNT_BLANKS, 1);
     return true;
@@ -290,11 +296,15 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     uint8_t *to = writer->file + (writer->wrote - writer->file_start);
     memcpy(to, record + 1, record->image_size);
+    CRASH_POINT("writer_copied");
     record_finish(to, record->image_size, &record->seal, queue_offset, writer->wrote, writer->store_ms);
+    CRASH_POINT("writer_finished");
     atomic_store_explicit(&queue->next_offset, queue_offset + 1, memory_order_relaxed);
+    CRASH_POINT("writer_counted");
     record->code = VERDICT_APPENDED;
     record->physical_offset = writer->wrote;
     record->queue_offset = queue_offset;
+    CRASH_POINT("writer_noted");
     writer->wrote += record->image_size;
     batch->bytes += record->image_size;
     batch->flush |= (record->flags & SEND_FLUSH) != 0;
@@ -325,20 +335,25 @@ static void commit(struct writer *writer, struct batch *batch)
     for (uint32_t i = 0; i < control->settings.lanes; i++)
         slot.applied[i] = writer->lanes[i].position;
     commit_write(&control->commit, &slot);
+    CRASH_POINT("writer_committed");
     if (batch->bytes == 0)
         return;
     /* release: the log's bytes before the position that lets others read them [W1] */
     atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
+    CRASH_POINT("writer_published");
     atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
     if (batch->flush || control->settings.flush_every_batch)
         atomic_store_explicit(&control->flush_wanted, writer->wrote, memory_order_release);
+    CRASH_POINT("writer_flush_wanted");
 }
 
 static void free_lanes(struct writer *writer)
 {
     struct tree *tree = writer->tree;
-    for (uint32_t i = 0; i < tree->control->settings.lanes; i++)
+    for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
         ring_release(&writer->lanes[i], writer->lanes[i].position);
+        CRASH_POINT("writer_lane_freed");
+    }
 }
 
 /* Everybody whom this batch concerns and who sleeps. */
@@ -351,12 +366,14 @@ static void wake_followers(struct writer *writer, const struct batch *batch)
     atomic_thread_fence(memory_order_seq_cst);
     if (batch->bytes) {
         wakes += bell_ring(&tree->control->reput_bell);
+        CRASH_POINT("writer_reput_rung");
         if (batch->flush || tree->control->settings.flush_every_batch)
             wakes += bell_ring(&tree->wake->flush);
     }
     for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
         if (batch->wake[i] || atomic_load_explicit(&tree->lanes[i]->stalled, memory_order_relaxed))
             wakes += bell_ring(&tree->wake->handler[i]);
+        CRASH_POINT("writer_handler_rung");
     }
     count(tree->page, COUNT_WAKES, wakes);
 }
@@ -380,6 +397,7 @@ uint32_t writer_step(struct writer *writer)
     if (batch.messages == 0)
         return 0;
 
+    CRASH_POINT("writer_applied");
     commit(writer, &batch);
     for (uint32_t i = 0; i < lanes; i++)
         if (from[i] != writer->lanes[i].position)
@@ -411,6 +429,7 @@ static int scrub(uint8_t *from, uint64_t size)
         if (!memcmp(from + at, zeros, piece))
             continue;
         memset(from + at, 0, piece);
+        CRASH_POINT("writer_over_scrubbing");
         found = true;
     }
     const uint64_t before = (uintptr_t)from % (uint64_t)sysconf(_SC_PAGESIZE); /* msync wants whole pages */
@@ -464,8 +483,11 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
         atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
         atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
         atomic_store_explicit(&control->flush_wanted, writer->wrote, memory_order_release);
+        CRASH_POINT("writer_over_published");
         scrub_tail(writer);
+        CRASH_POINT("writer_over_scrubbed");
         deliver_over(writer);
+        CRASH_POINT("writer_over_delivered");
         writer->delivered_over = true;
     }
     const uint64_t end = clock_ms() + limit_ms;
@@ -486,6 +508,7 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
         struct queue_slot *queue = topics_queue(topics, slot);
         atomic_store_explicit(&queue->next_offset, atomic_load_explicit(&queue->max_offset, memory_order_relaxed),
                               memory_order_relaxed);
+        CRASH_POINT("writer_over_counting");
     }
     look_ahead(writer);
     return RUN_NEED;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 
@@ -16,10 +17,12 @@ def create(layout: StoreLayout) -> None:
     stop.
     """
     layout.abort.touch()
+    crash_point("abort_created")
     atomic_file.sync_folder(layout.root)
 
 
 def remove(layout: StoreLayout) -> None:
     """Says that everything is on disk and indexed."""
     layout.abort.unlink(missing_ok=True)
+    crash_point("abort_removed")
     atomic_file.sync_folder(layout.root)

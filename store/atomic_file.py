@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from orbitmq.shm.crash_point import crash_point
+
 
 def sync_folder(folder: Path) -> None:
     """Makes the folder's entries durable: names made, renamed or removed in it before this call."""
@@ -31,5 +33,7 @@ def replace(path: Path, content: bytes) -> None:
     """Puts `content` in place of the file, durably, under a temporary name in the same folder first."""
     temporary = path.with_name(path.name + ".tmp")
     write_synced(temporary, content)
+    crash_point("atomic_file_written")
     temporary.rename(path)
+    crash_point("atomic_file_renamed")
     sync_folder(path.parent)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orbitmq.errors import StoreFailed
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store import atomic_file, json_text
 from orbitmq.store.layout import StoreLayout
@@ -179,14 +180,18 @@ def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
     path = layout.config / name
     temporary = _with_suffix(path, ".tmp")
     atomic_file.write_synced(temporary, json_text.dumps(value).encode())
+    crash_point("config_written")
     # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first.
     backup = _with_suffix(path, ".bak")
     with contextlib.suppress(FileNotFoundError):
         linked = _with_suffix(path, ".bak.tmp")
         linked.unlink(missing_ok=True)
         os.link(path, linked)
+        crash_point("config_linked")
         linked.rename(backup)
+        crash_point("config_backed_up")
     temporary.rename(path)
+    crash_point("config_renamed")
     atomic_file.sync_folder(layout.config)
 
 

@@ -10,6 +10,7 @@ import os
 import time
 from pathlib import Path
 
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file, sparse
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_report import Cut
@@ -76,11 +77,13 @@ def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: st
                     os.pwrite(copy.fileno(), chunk, offset - at)
                 copy.truncate(size)
                 os.fsync(copy.fileno())
+            crash_point("log_cut_copied")
             # The copy is durable, under its name, before the original goes.
             atomic_file.sync_folder(layout.cut)
         else:
             why += f"; more than {KEEP_MAX >> 20} MiB"
         sparse.zero(file.fileno(), at, last)
+        crash_point("log_cut_zeroed")
     return Cut(end, size, why, str(saved) if saved else None)
 
 

@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
@@ -34,11 +35,15 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
+            crash_point("mapped_file_made")
             os.posix_fallocate(descriptor, 0, size)
+            crash_point("mapped_file_reserved")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        crash_point("mapped_file_synced")
         temporary.rename(path)
+        crash_point("mapped_file_renamed")
         atomic_file.sync_folder(layout.commitlog)
     except OSError as error:
         # The leftover must not keep what room there is.

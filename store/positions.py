@@ -22,6 +22,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 
@@ -104,6 +105,7 @@ class Positions:
         body = _SLOT.pack(self._version, what.flushed, what.wrote, what.store_ms, what.clean, what.boot)
         at = SLOTS[self._version % 2]
         self._map[at : at + len(body) + _CRC.size] = body + _CRC.pack(zlib.crc32(body))
+        crash_point("positions_written")
 
 
 def _newest(content: bytes) -> tuple[int, Recorded] | None:

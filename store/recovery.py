@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreError
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery
 from orbitmq.store.checkpoint import Checkpoint
@@ -128,7 +129,9 @@ class _Recovery:
             return self._open_damaged(how, scan, reput)
         if not self.read_only:
             abort.create(self.layout)
+        crash_point("recovery_began")
         self._cut(scan)
+        crash_point("recovery_cut")
         # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
         beyond = [header for header in whole_index if not header.empty and header.end_offset >= scan.end]
         beyond_reput = self.reput is not None and self.reput.indexed > scan.end
@@ -141,9 +144,12 @@ class _Recovery:
         removed = [header for header in self.index if header not in whole_index]
         keep_commit = how in (Ending.STOPPED, Ending.KILLED) and not removed and lost is None
         self._remove_index(removed, keep_commit=keep_commit)
+        crash_point("recovery_index_removed")
         self._cut_queues(scan.end, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
+        crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)
         self._record(scan.end, floor, store_ms)
+        crash_point("recovery_recorded")
         return self._report(how, scan, min(reput, scan.end), store_ms, removed)
 
     def _look(self) -> Ending:

@@ -12,7 +12,7 @@ import os
 import random
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,11 @@ FORK = multiprocessing.get_context("fork")
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
 QUEUES = 4
+
+
+def ledgers(folder: Path) -> dict[int, Path]:
+    """Those of start_producers, by producer."""
+    return {int(path.name.partition("-")[2]): path for path in folder.glob("ledger-*")}
 
 
 def produce(broker: str, producer: int, messages: int, path: Path, seed: int, durability: str) -> None:
@@ -68,14 +73,26 @@ class Account:
     acknowledged: int = 0
     stored: int = 0
     perhaps: int = 0
+    refused: int = 0
+    lost: int = 0
+    duplicated: int = 0
     wrong: list[str] = field(default_factory=list)
 
+    def compare(self, who: str, got: set[tuple[int, ...]], wanted: set[tuple[int, ...]]) -> None:
+        """Messages as a consumer has them: (queue, queue offset, producer, number)."""
+        missing, foreign = wanted - got, got - wanted
+        self.lost += len(missing)
+        if missing:
+            self.wrong.append(f"{who} lacks {len(missing)} messages, such as {min(missing)}")
+        if foreign:
+            self.wrong.append(f"{who} has {len(foreign)} messages that the log does not hold there, such as {min(foreign)}")
 
-def settle(ledgers: Iterable[Path], stored: Iterable[tuple[bytes, int, int, int]]) -> Account:
+
+def settle(ledgers: Mapping[int, Path], stored: Iterable[tuple[bytes, int, int, int]]) -> Account:
     """Compares.
 
     Args:
-        ledgers: the producers' files.
+        ledgers: the producers' files, by producer.
         stored: (body, queue, queue offset, physical offset) of every message that a consumer got.
     """
     account = Account()
@@ -91,17 +108,34 @@ def settle(ledgers: Iterable[Path], stored: Iterable[tuple[bytes, int, int, int]
     for queue, offsets in queues.items():
         if sorted(offsets) != list(range(len(offsets))):
             account.wrong.append(f"queue {queue}: offsets are not dense")
-    account.wrong += [f"message {message} is stored {times} times" for message, times in seen.items() if times > 1]
-    for producer, path in enumerate(ledgers):
-        for line in path.read_text().splitlines():
-            number, _, place = line.partition(" ")
-            message = (producer, int(number))
-            if place == "perhaps":
-                account.perhaps += 1
-                continue
+    twice = {message: times for message, times in seen.items() if times > 1}
+    account.duplicated = sum(times - 1 for times in twice.values())
+    account.wrong += [f"message {message} is stored {times} times" for message, times in twice.items()]
+    for producer, path in ledgers.items():
+        _settle_one(account, producer, path.read_text(), places)
+    return account
+
+
+def _settle_one(account: Account, producer: int, ledger: str, places: Mapping[tuple[int, int], int]) -> None:
+    verdicts = 0
+    for line in ledger.split("\n")[:-1]:  # one without an end was cut off by the producer's death
+        number, _, place = line.partition(" ")
+        message = (producer, int(number))
+        if int(number) != verdicts:
+            account.wrong.append(f"message {(producer, verdicts)} has not exactly one verdict")
+        if place == "end":
+            continue
+        verdicts = int(number) + 1
+        if place == "perhaps":
+            account.perhaps += 1
+        elif place == "refused":
+            account.refused += 1
+            if message in places:
+                account.wrong.append(f"message {message} was refused and is at {places[message]}")
+        else:
             account.acknowledged += 1
             if message not in places:
+                account.lost += 1
                 account.wrong.append(f"message {message} was acknowledged at {place} and is lost")
             elif places[message] != int(place):
                 account.wrong.append(f"message {message} was acknowledged at {place} and is at {places[message]}")
-    return account

@@ -75,7 +75,7 @@ def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
         for producer in producers:
             producer.join(PATIENCE_S)
             assert producer.exitcode == 0
-        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
         assert account.wrong == []
         assert account.acknowledged == account.stored == 12_000
 
@@ -101,7 +101,7 @@ def test_actors_at_random(tmp_path: Path, seed: int) -> None:
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
         assert [producer.exitcode for producer in producers] == [0, 0, 0]
-        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
         assert account.wrong == []
         assert account.acknowledged == account.stored == 45_000
         assert kills > 5
@@ -123,7 +123,7 @@ def test_the_whole_tree(tmp_path: Path, durability: str) -> None:
         assert not producer.is_alive(), "a producer is stuck"
     broker.close()
     with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20) as again:
-        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(again))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(again))
         assert account.wrong == []
         assert account.stored >= account.acknowledged > 0
         again.producer().send(ledger.TOPIC, ledger.BODY.pack(99, 0))
@@ -147,5 +147,5 @@ def test_a_producer_dies_and_others_go_on(tmp_path: Path) -> None:
             producer.join(PATIENCE_S)
             assert producer.exitcode == 0
         until(lambda: len(broker.status().sessions) == 0, "the sessions to be freed")
-        account = ledger.settle(sorted(tmp_path.glob("ledger-*")), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
         assert account.wrong == []

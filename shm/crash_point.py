@@ -1,0 +1,13 @@
+"""Named places at which a test can have a process killed (native/crash_point.h), for steps that Python takes."""
+
+from __future__ import annotations
+
+from orbitmq.native._core import lib
+
+BUILT: bool = lib.crash_points_built()
+
+
+def crash_point(name: str) -> None:
+    """Dies here if a test wants it. Nothing in a usual build."""
+    if BUILT:
+        lib.crash_point_pass(name.encode())

@@ -1,0 +1,72 @@
+"""A second build of the package, under build/crash, whose processes know their crash points (native/crash_point.h).
+
+Only the two extension modules are built; everything else there is a link into the checkout. Whoever is started with the
+environment below runs it; this process, and the usual build, stay as they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / "build" / "crash"
+POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
+# What is a point's in C, and in Python; neither its definition nor a test.
+SOURCES = ("native/*.c", "actors/*.py", "client/*.py", "store/*.py")
+
+
+def points() -> dict[str, Path]:
+    """Every point by name, in the order of files and lines, with the file it stands in."""
+    found: dict[str, Path] = {}
+    for pattern in SOURCES:
+        for path in sorted(ROOT.glob(pattern)):
+            for name in POINT.findall(path.read_text()):
+                assert name not in found, f"two crash points are called {name}: in {found[name]} and in {path}"
+                assert name.startswith(path.stem + "_"), f"the crash point {name} stands in {path}, which its name does not say"
+                found[name] = path
+    return found
+
+
+def build() -> Path:
+    """Builds what is older than its sources; returns the folder for PYTHONPATH."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs of the tests, one builds
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(HOME), "--build-temp", str(HOME / "temp")]
+        # Optimised less: it is built often, and what it shows does not hang on speed.
+        flags = {"ORBITMQ_CFLAGS": "-DORBITMQ_CRASH_POINTS -O1", "ORBITMQ_WERROR": "1"}
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **flags}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        _link(ROOT / "orbitmq", HOME / "orbitmq", leave={"native"})
+        _link(ROOT / "native", HOME / "orbitmq" / "native", leave=set())
+    return HOME
+
+
+def _link(source: Path, target: Path, leave: set[str]) -> None:
+    """Links to everything of Python's in the folder; the built modules stand beside them."""
+    wanted = {path.name: path for path in source.iterdir() if path.name not in leave and _is_ours(path)}
+    for old in target.iterdir():
+        if old.is_symlink() and old.name not in wanted:
+            old.unlink()
+    for name, path in wanted.items():
+        link = target / name
+        if not link.is_symlink():
+            link.symlink_to(path.resolve())
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_dir() or path.suffix in (".py", ".pyi", ".typed")
+
+
+def environment(plan: Path | None = None) -> dict[str, str]:
+    """Of a process that runs this build; plan: the file with which it can be killed (crash_plan.py)."""
+    path = os.pathsep.join([str(HOME), str(ROOT)])
+    own = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    if plan is not None:
+        own["ORBITMQ_CRASH_PLAN"] = str(plan)
+    return own

@@ -1,0 +1,294 @@
+"""A broker under load, both of the crash build, that outlive every death: whoever was killed is begun again, and at the end
+every message is accounted for."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import crash_build
+from crash_plan import CrashPlan
+from ledger import BODY, Account, settle
+from worker import GROUP, SEALED, SIDE, TOPIC
+
+import orbitmq
+from orbitmq.client.status import read_actors
+from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
+from orbitmq.shm import runtime
+
+PATIENCE_S = 20.0  # a watchdog: what has not happened by then never will
+LOOK_MS = 2
+# Small, so that files end all the time: a CommitLog file holds about a thousand messages.
+SMALL: dict[str, Any] = {
+    "handlers": 2,
+    "log_file_size": 256 << 10,
+    "message_max": 16 << 10,
+    "lane_capacity": 64 << 10,
+    "index_slots": 500,
+    "index_entries": 2000,
+    "queue_file_units": 500,
+    "flush_interval_ms": 20,
+    "offsets_interval_s": 0.1,
+    "restarts": 1_000_000,
+}
+ROLES = ("produce", "produce", "share", "share", "keep", "stir")
+ENDED = (BrokerError, TimedOut)
+
+
+class Stuck(AssertionError):
+    """Something that must come did not, by far."""
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Waits for a condition, and returns what it found. Raises: Stuck."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise Stuck(f"waited {PATIENCE_S:g} s for {what}")
+        select.poll().poll(LOOK_MS)
+    return found
+
+
+def dead(pid: int) -> bool:
+    return runtime.start_ticks(pid) is None
+
+
+class Worker:
+    """One place of the load, and whoever fills it now. Each life of a producer is another producer."""
+
+    def __init__(self, load: Load, role: str, place: int) -> None:
+        self.role = role
+        self._load = load
+        self._place = place
+        self.ended = False
+        self.begin()
+
+    def begin(self) -> None:
+        load = self._load
+        load.lives += 1
+        # Results stay where the dead left them; notes and ledgers are each life's own.
+        number = self._place if self.role == "keep" else load.lives
+        path = load.folder / f"{self.role}-{number}"
+        command = [sys.executable, str(Path(__file__).with_name("worker.py")), self.role, load.name, str(path), str(number)]
+        self.process = subprocess.Popen(
+            [*command, str(load.seed * 1000 + load.lives)],
+            env={**os.environ, **crash_build.environment(load.plan.path)},
+            stdin=subprocess.PIPE,
+            stderr=load.errors,
+        )
+
+    def look(self) -> None:
+        """Begins it again when it was killed. Raises: AssertionError: it ended by itself."""
+        code = self.process.poll()
+        if code is not None and not self.ended:
+            assert code == -signal.SIGKILL, f"a process that is to {self.role} ended with {code}; see {self._load.errors.name}"
+            self.close()
+            self.begin()
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def end(self) -> None:
+        self.close()
+        self.ended = True
+
+
+class Load:
+    """The tree and its clients. name: of the broker, the same in all of its lives."""
+
+    def __init__(self, folder: Path, seed: int, roles: tuple[str, ...] = ROLES) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
+        self.lives = 0
+        self.plan = CrashPlan(folder / "plan")
+        self.errors = (folder / "errors").open("w")
+        self.broker: subprocess.Popen[bytes] | None = None
+        self.workers: list[Worker] = []
+        self.start()
+        self.client = orbitmq.connect(self.name, timeout=PATIENCE_S)
+        for topic in (TOPIC, SIDE):
+            self.client.create_topic(topic, queues=4)
+        self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
+        self.workers = [Worker(self, role, place) for place, role in enumerate(roles)]
+
+    # ---- the tree
+
+    def try_start(self) -> bool:
+        """One start; False when it was killed on its way."""
+        from orbitmq.client.launch import start_tree
+
+        before = {name: os.environ.get(name) for name in crash_build.environment(self.plan.path)}
+        os.environ.update(crash_build.environment(self.plan.path))
+        try:
+            options = {"name": self.name, "owner": os.getpid(), **SMALL}
+            self.broker = start_tree(str(self.folder / "store"), options, errors_to=self.errors).process
+        except BrokerBroken:
+            return False
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        return True
+
+    def start(self) -> None:
+        until(self.try_start, "the broker to start")
+
+    def stop(self) -> None:
+        """A clean stop, or what an armed point leaves of it."""
+        assert self.broker is not None
+        with suppress(ProcessLookupError):
+            self.broker.terminate()
+        self.broker.wait(PATIENCE_S)
+        self.broker = None
+
+    def kill_tree(self) -> None:
+        assert self.broker is not None
+        self.broker.kill()
+        self.broker.wait(PATIENCE_S)
+        self.broker = None
+
+    def actors(self) -> dict[str, Any]:
+        """By name, read from shared memory alone; empty while no tree runs."""
+        if self.broker is None or self.broker.poll() is not None:
+            return {}
+        try:
+            return {actor.name: actor for actor in read_actors(self.client.connection.attachment)}
+        except ENDED:
+            return {}
+
+    def kill_actor(self, name: str) -> int:
+        """Returns whom; 0: it is between two lives, in which its page has pid 0, to kill(2) every process of our group."""
+        victim = self.actors().get(name)
+        if victim is None or victim.pid <= 0:
+            return 0
+        with suppress(ProcessLookupError):
+            os.kill(victim.pid, signal.SIGKILL)
+        return int(victim.pid)
+
+    def kill_worker(self, role: str) -> None:
+        self.rng.choice([worker for worker in self.workers if worker.role == role]).process.kill()
+
+    # ---- repair
+
+    def repaired(self) -> bool:
+        """Everybody who died lives again; begins whom nobody else begins: the tree, and its clients."""
+        if self.broker is None or self.broker.poll() is not None:
+            self.broker = None
+            if not self.try_start():
+                return False
+        for worker in self.workers:
+            worker.look()
+        actors = self.actors()
+        return bool(actors) and all(actor.pid > 0 and actor.state == "running" for actor in actors.values())
+
+    def repair(self) -> None:
+        until(self.repaired, "everybody to live")
+
+    def grow(self, size: int = 1) -> None:
+        """Waits until messages go through the whole pipeline again, so many bytes of them at least."""
+        wanted = int(until(self._wrote, "a broker that has stored something")) + size
+
+        def grown() -> bool:
+            self.repaired()
+            with suppress(*ENDED):
+                positions = self.client.status().positions
+                return bool(positions.reput >= wanted and positions.flushed >= wanted)
+            return False
+
+        until(grown, "the log to grow")
+
+    def _wrote(self) -> int:
+        self.repaired()
+        with suppress(*ENDED):
+            return int(self.client.status().positions.wrote)
+        return 0
+
+    # ---- the end
+
+    def finish(self) -> Account:
+        """Ends the load, waits until everything is consumed, and compares."""
+        self.plan.disarm()
+        self.repair()
+        for role in ("produce", "stir"):
+            self._end(role)
+        until(self._drained, "the group to have everything")
+        for role in ("share", "keep"):
+            self._end(role)
+        account = settle_all(self.folder, everything(self.client))
+        self.close()
+        return account
+
+    def _drained(self) -> bool:
+        for worker in self.workers:
+            worker.look()
+        status = self.client.status()
+        if status.positions.reput < status.positions.wrote:
+            return False
+        groups = [group for group in status.groups if group.name == GROUP]
+        return bool(groups) and groups[0].lag_messages == 0
+
+    def _end(self, role: str) -> None:
+        for worker in self.workers:
+            if worker.role == role:
+                worker.end()
+        for worker in self.workers:
+            if worker.role == role:
+                code = worker.process.wait(PATIENCE_S)
+                assert code == 0, f"a process that was to {role} ended with {code}; see {self.errors.name}"
+
+    def close(self) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+                worker.process.wait()
+        if self.broker is not None:
+            self.stop()
+        self.client.close()
+        self.errors.close()
+
+
+def everything(client: orbitmq.Client) -> list[tuple[bytes, int, int, int]]:
+    """Every message of the topic, as settle() wants it."""
+    topic = next(found for found in client.status().topics if found.name == TOPIC)
+    expected = sum(queue.max_offset for queue in topic.queues)
+    with client.consumer(None, topics=[TOPIC]) as consumer:
+        found: list[tuple[bytes, int, int, int]] = []
+        while len(found) < expected:
+            batch = consumer.poll_batch(1000, timeout=PATIENCE_S)
+            assert batch, f"{len(found)} of {expected} messages came"
+            found += [(bytes(each.body[: BODY.size]), each.queue, each.offset, each.physical_offset) for each in batch]
+    return found
+
+
+def settle_all(folder: Path, stored: list[tuple[bytes, int, int, int]]) -> Account:
+    """Ledgers against the log, and the log against what each kind of consumer has."""
+    ledgers = {int(path.name.partition("-")[2]): path for path in folder.glob("produce-*")}
+    account = settle(ledgers, stored)
+    log = {(queue, offset): BODY.unpack(body) for body, queue, offset, _ in stored}
+    shared: set[tuple[int, ...]] = set()
+    for path in folder.glob("share-*"):
+        lines = path.read_text().split("\n")[:-1]  # a line without an end was cut off, before its commit
+        shared |= {tuple(map(int, line.split())) for line in lines}
+    kept: list[tuple[int, ...]] = []
+    for path in folder.glob("keep-*"):
+        if "-" not in path.name.removeprefix("keep-"):
+            with sqlite3.connect(path) as results:
+                kept += results.execute("SELECT queue, offset, who, number FROM result").fetchall()
+    wanted = {(*place, *message) for place, message in log.items()}
+    account.compare("the group", shared, wanted)
+    account.compare("the consumer that keeps results", set(kept), wanted)
+    if len(kept) != len(set(kept)):
+        account.wrong.append("the consumer that keeps results has some twice")
+    return account

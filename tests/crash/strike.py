@@ -1,0 +1,79 @@
+"""Making a point be passed: who has to do something for it, and how that is brought about."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from load import Load, dead, until
+
+# How long the load alone may take to pass a point before something is done about it.
+ALONE_S = 0.4
+
+# The actor whose beginning passes the points of a file that the load does not.
+OWNER = {
+    "allocator": "allocator",
+    "consume_queue": "reput",
+    "control": "writer",
+    "coordinator": "coordinator",
+    "flush": "flush",
+    "group_registry": "coordinator",
+    "handler": "handler 0",
+    "index_file": "reput",
+    "index_log": "reput",
+    "notifier": "notifier",
+    "offsets": "coordinator",
+    "reput": "reput",
+    "sessions": "coordinator",
+    "topic_registry": "coordinator",
+    "writer": "writer",
+}
+# Likewise of the load's processes.
+CLIENT = {"connection": "stir", "consumer": "share", "sender": "produce", "waiter": "share"}
+# Files of whose points most are passed while a tree starts or stops.
+TREE = {"abort", "atomic_file", "ground", "log_cut", "queue_sync", "recovery", "supervisor"}
+# What a predecessor has to leave half done; each of these dies first.
+BEFORE = {
+    "index_file_entry_zeroed": ("index_file_slot_put",),
+    "index_file_slot_reset": ("index_file_slot_put",),
+    "log_cut_copied": ("writer_copied", "supervisor_reaped"),
+    "log_cut_zeroed": ("writer_copied", "supervisor_reaped"),
+    "supervisor_reaped": ("writer_committed",),
+    "supervisor_restarted": ("writer_committed",),
+    "writer_over_scrubbing": ("writer_noted",),
+}
+
+
+def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
+    """Has somebody die at the point, and everything repaired; returns who died. Raises: Stuck: nobody passed it."""
+    began = time.monotonic()
+    load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
+    provocations = _provocations(load, file.stem)
+    provoke_at = time.monotonic() + (0 if file.stem in TREE and point not in BEFORE else ALONE_S)
+
+    def struck() -> int:
+        nonlocal provoke_at
+        victim = load.plan.victim(point)
+        if not victim and time.monotonic() >= provoke_at:
+            if load.repaired():
+                next(provocations)()
+            provoke_at = time.monotonic() + ALONE_S
+        return victim if victim and dead(victim) else 0
+
+    victim = int(until(struck, f"somebody to die at {point}"))
+    load.plan.disarm()
+    load.repair()
+    load.grow()
+    print(f"{point}: process {victim}, {time.monotonic() - began:.2f} s", flush=True)
+    return victim
+
+
+def _provocations(load: Load, stem: str) -> Iterator[Callable[[], object]]:
+    if stem in CLIENT:
+        return itertools.repeat(partial(load.kill_worker, CLIENT[stem]))
+    of_tree = [load.kill_tree, load.stop]
+    owner = OWNER.get(stem)
+    return itertools.cycle(of_tree if owner is None else [partial(load.kill_actor, owner), *of_tree])

@@ -1,0 +1,70 @@
+"""Goal: whoever dies, at whatever step, nothing is lost, nothing is stored twice, and nobody waits for ever.
+
+Method: every step that changes shared state has a crash point. Under a load that never rests somebody dies of SIGKILL at each
+of them; the supervisor repairs it, or the next start does; then messages must go through the whole pipeline again. In the
+end every message is accounted for: one verdict for each send, each acknowledged message once in the log and where its receipt
+says, queue offsets dense, at least once at a group, and exactly once at a consumer that keeps results with their offsets.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import crash_build
+import pytest
+from load import Load
+from strike import strike
+
+# Points by the files that they stand in; each family shares one broker.
+FAMILIES = {
+    "writer": {"control", "ring", "writer"},
+    "handler": {"handler"},
+    "reput": {"consume_queue", "index_file", "index_log", "reput"},
+    "disk": {"allocator", "flush", "mapped_file", "positions", "queue_sync"},
+    "consumers": {"consumer", "notifier", "waiter"},
+    "coordinator": {"config", "coordinator", "descriptor_store", "group_registry", "offsets", "sessions", "topic_registry"},
+    "producers": {"connection", "sender"},
+    "tree": {"ground", "supervisor"},
+    "recovery": {"abort", "atomic_file", "log_cut", "recovery"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def build() -> None:
+    crash_build.build()
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    made = Load(tmp_path, seed=1)
+    yield made
+    made.close()
+
+
+def test_every_point_has_its_family() -> None:
+    """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
+    stems = {path.stem for path in crash_build.points().values()}
+    assert stems == set().union(*FAMILIES.values())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_death_at_every_point(load: Load, family: str) -> None:
+    for point, file in crash_build.points().items():
+        if file.stem in FAMILIES[family]:
+            strike(load, point, file)
+    account = load.finish()
+    assert account.wrong == []
+    assert account.stored >= account.acknowledged > 0
+
+
+def test_a_usual_build_has_no_points() -> None:
+    """Goal: nobody can be made to die in production. Method: the usual build says so, and its point does nothing."""
+    from orbitmq.native._core import lib
+
+    assert not lib.crash_points_built()
+    before = signal.getsignal(signal.SIGKILL)
+    lib.crash_point_pass(b"writer_committed")
+    assert before == signal.getsignal(signal.SIGKILL)

@@ -1,0 +1,208 @@
+"""The load's processes, each a program of its own, so that each may be killed and begun again (load.py starts them).
+
+    python worker.py produce|share|keep|stir <broker> <file> <number> <seed>
+
+All of them outlive the broker: while none answers they ask again. They go on until their standard input is closed.
+
+produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
+         and notes each one's verdict, a line a message
+share    a member of the group "share": notes what it got, then commits
+keep     takes all queues, and stores each batch's results together with its positions, in one transaction
+stir     gives the coordinator work: sessions, topics, members that come and go, and a client that breaks the protocol
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import sqlite3
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+import orbitmq
+from orbitmq import errors
+from orbitmq.client.producer import Pending, Producer
+
+BODY = struct.Struct("<II")
+TOPIC = "ledger"
+SIDE = "side"
+SEALED = "sealed"  # nobody may write to it
+GROUP = "share"
+AWAY = (errors.BrokerError, errors.TimedOut)  # the broker is dead, or busy with its own death; PerhapsStored is one too
+TIMEOUT_S = 60
+MESSAGE_MAX = 16 << 10
+
+
+def over(seconds: float) -> bool:
+    """True when standard input was closed; waits so long for it, which paces the load."""
+    return bool(select.select([sys.stdin], [], [], seconds)[0])
+
+
+def connected(name: str) -> orbitmq.Client | None:
+    """None when the end comes before a broker does."""
+    while not over(0.01):
+        with suppress(*AWAY):
+            client = orbitmq.connect(name, timeout=TIMEOUT_S)
+            client.topics()
+            return client
+    return None
+
+
+class Producing:
+    """One producer's life."""
+
+    sender: Producer
+
+    def __init__(self, who: int, seed: int, ledger: TextIO) -> None:
+        self.who = who
+        self.rng = random.Random(seed)
+        self.ledger = ledger
+        self.number = 0
+
+    def step(self) -> None:
+        count = self.rng.choice((1, 1, 1, 1, 3, 3, 20, 20, 100, 100, 400))  # the last is more than a lane takes
+        durability = "flushed" if self.rng.random() < 0.2 else "appended"
+        bodies = [BODY.pack(self.who, self.number + n) + bytes(self.rng.randrange(600)) for n in range(count)]
+        keys = [f"{self.who}-{self.number + n}" for n in range(count)]
+        way = self.rng.randrange(4)
+        sent = 0
+        try:
+            if self.rng.random() < 0.05:
+                count = 1
+                self.sender.send(SEALED, bodies[0])
+                offsets = [-1]
+            elif count == 1:
+                offsets = [self.sender.send(TOPIC, bodies[0], keys=keys[0], durability=durability).physical_offset]
+            elif way == 0:
+                offsets = self._one_by_one(bodies)
+            else:
+                sent = count
+                done = self.sender.send_batch(TOPIC, bodies, keys=keys, durability=durability)
+                offsets = [receipt.physical_offset for receipt in done]
+            verdicts = [str(offset) for offset in offsets]
+        except errors.NoPermission:
+            verdicts = ["refused"]
+        except (errors.PerhapsStored, errors.TimedOut) as error:
+            sent = getattr(error, "sent", count)
+            verdicts = ["perhaps"] * sent + ["refused"] * (count - sent)
+        except errors.BrokerError as error:
+            sent = getattr(error, "sent", 0)
+            verdicts = ["perhaps"] * sent + ["refused"] * (count - sent)
+        self.ledger.write("".join(f"{self.number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
+        self.ledger.flush()
+        self.number += len(verdicts)
+
+    def _one_by_one(self, bodies: list[bytes]) -> list[str | int]:
+        """Without waiting in between; a verdict each."""
+        pending: list[Pending | None] = []
+        for body in bodies:
+            try:
+                pending.append(self.sender.send_async(TOPIC, body))
+            except errors.BrokerError:
+                pending.append(None)
+        verdicts: list[str | int] = []
+        for each in pending:
+            try:
+                verdicts.append("refused" if each is None else each.result(TIMEOUT_S).physical_offset)
+            except errors.PerhapsStored:
+                verdicts.append("perhaps")
+        return verdicts
+
+
+def produce(name: str, path: Path, who: int, seed: int) -> None:
+    with path.open("w") as ledger:
+        producing = Producing(who, seed, ledger)
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY):
+                producing.sender = client.producer(window=1024, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
+                while not over(producing.rng.choice((0, 0.002, 0.004))):
+                    producing.step()
+                producing.sender.close()
+                break
+        ledger.write(f"{producing.number} end\n")
+
+
+def share(name: str, path: Path, _who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    with path.open("w") as notes:
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY), client.consumer(GROUP, [TOPIC]) as consumer:
+                while True:
+                    batch = consumer.poll_batch(rng.choice((10, 100, 1000)), timeout=0.05)
+                    for message in batch:
+                        who, number = BODY.unpack_from(message.body)
+                        notes.write(f"{message.queue} {message.offset} {who} {number}\n")
+                    notes.flush()
+                    with suppress(errors.Fenced):
+                        consumer.commit()
+                    # Now and then the group moves on between two calls.
+                    select.select([], [], [], rng.choice((0, 0, 0, 0.02)))
+                    if not batch and over(0):
+                        return
+
+
+def keep(name: str, path: Path, _who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    results = sqlite3.connect(path, isolation_level=None)
+    results.execute("PRAGMA synchronous = OFF")  # what dies is this process, not the machine
+    columns = "queue INT, offset INT, who INT, number INT, PRIMARY KEY (queue, offset)"
+    results.execute(f"CREATE TABLE IF NOT EXISTS result ({columns})")
+    results.execute("CREATE TABLE IF NOT EXISTS position (queue INT PRIMARY KEY, offset INT)")
+    while (client := connected(name)) is not None:
+        with suppress(*AWAY), client.consumer(None, [TOPIC]) as consumer:
+            for queue, offset in results.execute("SELECT queue, offset FROM position").fetchall():
+                consumer.seek(TOPIC, queue, offset)
+            while True:
+                batch = consumer.poll_batch(rng.choice((10, 100, 1000)), timeout=0.05)
+                if not batch:
+                    if over(0) and not any(consumer.lag().values()):
+                        return
+                    continue
+                results.execute("BEGIN")
+                for message in batch:
+                    row = (message.queue, message.offset, *BODY.unpack_from(message.body))
+                    results.execute("INSERT INTO result VALUES (?, ?, ?, ?)", row)
+                    results.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", (message.queue, message.offset + 1))
+                results.execute("COMMIT")
+
+
+def stir(name: str, path: Path, who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    made = 0
+    while (client := connected(name)) is not None:
+        with suppress(*AWAY):
+            while not over(0.005):
+                match rng.randrange(6):
+                    case 0:
+                        with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
+                            sender.send(SIDE, b"x")
+                    case 1:
+                        with client.consumer(GROUP, [TOPIC]):
+                            pass
+                    case 2:
+                        with client.consumer(None, [SIDE]) as consumer:
+                            consumer.poll(0)
+                    case 3 if made < 200:
+                        made += 1
+                        client.create_topic(f"side-{seed}-{who}-{made // 4}", 1 + made % 4)
+                    case 4:
+                        client.status()
+                    case _:
+                        _break_protocol(client)
+
+
+def _break_protocol(client: orbitmq.Client) -> None:
+    from tests.crash.raw_session import RawSession
+
+    session = RawSession(client)
+    session.put(b"garbage")
+    session.ask_close()
+    session.handle.close()
+
+
+if __name__ == "__main__":
+    work = {each.__name__: each for each in (produce, share, keep, stir)}[sys.argv[1]]
+    work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
