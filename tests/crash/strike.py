@@ -52,15 +52,18 @@ def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
     provocations = _provocations(load, file.stem)
-    provoke_at = time.monotonic() + (0 if file.stem in TREE and point not in BEFORE else ALONE_S)
+    pause = 0.0 if file.stem in TREE and point not in BEFORE else ALONE_S
+    provoke_at = time.monotonic() + pause
 
     def struck() -> int:
-        nonlocal provoke_at
+        nonlocal pause, provoke_at
         victim = load.plan.victim(point)
         if not victim and time.monotonic() >= provoke_at:
             if load.repaired():
                 next(provocations)()
-            provoke_at = time.monotonic() + ALONE_S
+            # Longer each time: on a busy machine nobody gets far enough between two kills.
+            pause = max(2 * pause, ALONE_S)
+            provoke_at = time.monotonic() + pause
         return victim if victim and dead(victim) else 0
 
     victim = int(until(struck, f"somebody to die at {point}"))
