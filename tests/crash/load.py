@@ -26,7 +26,7 @@ from orbitmq.client.status import read_actors
 from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
 
-PATIENCE_S = 20.0  # a watchdog: what has not happened by then never will
+PATIENCE_S = 60.0  # a watchdog: what has not happened by then never will
 LOOK_MS = 2
 # Small, so that files end all the time: a CommitLog file holds about a thousand messages.
 SMALL: dict[str, Any] = {
