@@ -91,7 +91,7 @@ class Worker:
         """Begins it again when it was killed. Raises: AssertionError: it ended by itself."""
         code = self.process.poll()
         if code is not None and not self.ended:
-            assert code == -signal.SIGKILL, f"a process that is to {self.role} ended with {code}; see {self._load.errors.name}"
+            assert code == -signal.SIGKILL, f"a process that is to {self.role} ended with {code}: {self._load.last_words()}"
             self.close()
             self.begin()
 
@@ -177,6 +177,10 @@ class Load:
             os.kill(victim.pid, signal.SIGKILL)
         return int(victim.pid)
 
+    def last_words(self) -> str:
+        """The end of what everybody wrote to the error output."""
+        return Path(self.errors.name).read_text(errors="replace")[-3000:]
+
     def kill_worker(self, role: str) -> None:
         self.rng.choice([worker for worker in self.workers if worker.role == role]).process.kill()
 
@@ -246,7 +250,7 @@ class Load:
         for worker in self.workers:
             if worker.role == role:
                 code = worker.process.wait(PATIENCE_S)
-                assert code == 0, f"a process that was to {role} ended with {code}; see {self.errors.name}"
+                assert code == 0, f"a process that was to {role} ended with {code}: {self.last_words()}"
 
     def close(self) -> None:
         for worker in self.workers:
