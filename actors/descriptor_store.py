@@ -16,10 +16,11 @@ import os
 import resource
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 import msgpack
 
-from orbitmq.errors import Full
+from orbitmq.errors import BrokerStopped, Full
 from orbitmq.shm.crash_point import crash_point
 
 MESSAGE_MAX = 4096
@@ -92,15 +93,32 @@ class DescriptorStore:
 
 
 class DescriptorKeeper:
-    """The coordinator's half: blocking questions, answered at once by the supervisor's loop."""
+    """The coordinator's half: blocking questions, answered at once by the supervisor's loop.
+
+    Raises (from every method): BrokerStopped: the supervisor is dead, and this process about to be."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
 
+    def _ask(self, question: list[str], descriptors: tuple[int, ...] = ()) -> None:
+        try:
+            socket.send_fds(self._line, [msgpack.packb(question)], list(descriptors))
+        except ConnectionError as error:
+            raise _supervisor_dead(question[0]) from error
+
+    def _answer(self) -> tuple[list[Any], list[int]]:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._line, MESSAGE_MAX, DESCRIPTORS_MAX)
+        except ConnectionError as error:
+            raise _supervisor_dead("answer") from error
+        if not data:
+            raise _supervisor_dead("answer")
+        return msgpack.unpackb(data), descriptors
+
     def put(self, key: str, descriptors: tuple[int, ...]) -> Kept:
         """Raises: Full: the supervisor may open no more descriptors."""
-        socket.send_fds(self._line, [msgpack.packb(["put", key])], list(descriptors))
-        answer = msgpack.unpackb(self._line.recv(MESSAGE_MAX))
+        self._ask(["put", key], descriptors)
+        answer, _ = self._answer()
         if not answer[2]:
             raise Full(
                 f"cannot keep session {key}, the broker's supervisor has no descriptors left",
@@ -110,17 +128,22 @@ class DescriptorKeeper:
         return Kept(key, tuple(answer[2]))
 
     def drop(self, key: str) -> None:
-        self._line.send(msgpack.packb(["drop", key]))
-        self._line.recv(MESSAGE_MAX)
+        self._ask(["drop", key])
+        self._answer()
 
     def items(self) -> list[Kept]:
         """Everything kept; the caller owns the descriptors that come with it."""
-        self._line.send(msgpack.packb(["list"]))
+        self._ask(["list"])
         found: list[Kept] = []
         while True:
-            data, descriptors, _, _ = socket.recv_fds(self._line, MESSAGE_MAX, DESCRIPTORS_MAX)
-            match msgpack.unpackb(data):
+            answer, descriptors = self._answer()
+            match answer:
                 case ["item", key, numbers]:
                     found.append(Kept(key, tuple(numbers), tuple(descriptors)))
                 case _:
                     return found
+
+
+def _supervisor_dead(doing: str) -> BrokerStopped:
+    # A client must not hear of a socket that failed: what its question met is the tree's end.
+    return BrokerStopped(f"cannot {doing} in the descriptor store, the broker's supervisor is dead")

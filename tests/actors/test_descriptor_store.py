@@ -12,7 +12,7 @@ import msgpack
 import pytest
 
 from orbitmq.actors.descriptor_store import DescriptorKeeper, DescriptorStore
-from orbitmq.errors import Full
+from orbitmq.errors import BrokerStopped, Full
 
 
 def _pair(timeout_s: float) -> tuple[socket.socket, socket.socket]:
@@ -103,3 +103,18 @@ def test_no_descriptors_left_is_an_answer() -> None:
     os.waitpid(pid, 0)
     os.close(reader)
     os.close(writer)
+
+
+def test_a_dead_supervisor_is_the_end_of_the_broker() -> None:
+    """Goal: a coordinator that outlives its supervisor by a moment tells a client what that means. Method: the supervisor's
+    end of the line is closed, with a question unread and without."""
+    for unread in (False, True):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        keeper = DescriptorKeeper(theirs)
+        if unread:
+            theirs.send(b"x")
+        ours.close()
+        for ask in (lambda: keeper.put("key", ()), lambda: keeper.drop("key"), keeper.items):
+            with pytest.raises(BrokerStopped):
+                ask()
+        theirs.close()

@@ -175,6 +175,7 @@ class Load:
             return 0
         with suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
+        until(lambda: dead(victim.pid), f"the death of {name}")
         return int(victim.pid)
 
     def last_words(self) -> str:
@@ -195,7 +196,9 @@ class Load:
         for worker in self.workers:
             worker.look()
         actors = self.actors()
-        return bool(actors) and all(actor.pid > 0 and actor.state == "running" for actor in actors.values())
+        # A page tells of its actor's death only when the supervisor has noticed.
+        alive = (actor.pid > 0 and actor.state == "running" and not dead(actor.pid) for actor in actors.values())
+        return bool(actors) and all(alive)
 
     def repair(self) -> None:
         until(self.repaired, "everybody to live")
