@@ -23,6 +23,7 @@ FORK = multiprocessing.get_context("fork")
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
 QUEUES = 4
+STOP = "stop"
 
 
 def ledgers(folder: Path) -> dict[int, Path]:
@@ -31,12 +32,12 @@ def ledgers(folder: Path) -> dict[int, Path]:
 
 
 def produce(broker: str, producer: int, messages: int, path: Path, seed: int, durability: str) -> None:
-    """Sends all messages in batches of seeded sizes, some of them one by one, and records each verdict."""
+    """Sends all messages, or until stop(), in batches of seeded sizes, some of them one by one, and records each verdict."""
     rng = random.Random(seed)
     with orbitmq.connect(broker, timeout=30) as client, path.open("w", buffering=1) as ledger:
         sender = client.producer(window=1024, timeout=60, durability=durability)
         number = 0
-        while number < messages:
+        while number < messages and not (path.parent / STOP).exists():
             count = min(rng.choice((1, 1, 3, 50, 300)), messages - number)
             bodies = [BODY.pack(producer, number + n) + bytes(rng.randrange(300)) for n in range(count)]
             try:
@@ -64,6 +65,11 @@ def start_producers(
         process.start()
         started.append(process)
     return started
+
+
+def stop(folder: Path) -> None:
+    """Lets the producers of this folder end after the batch that they are at."""
+    (folder / STOP).touch()
 
 
 @dataclass

@@ -86,25 +86,29 @@ def _alive(process: object) -> bool:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_actors_at_random(tmp_path: Path, seed: int) -> None:
-    """Method: three producers; a seeded actor is killed whenever the log has grown by a seeded number of bytes."""
+    """Method: three producers, which send until twelve seeded actors were killed; one dies whenever the log has grown by a
+    seeded number of bytes."""
     rng = random.Random(seed)
     with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20, restarts=1_000_000) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
-        producers = ledger.start_producers(broker.name, tmp_path, 3, 15_000, seed)
+        producers = ledger.start_producers(broker.name, tmp_path, 3, 10**7, seed)
         names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]
         kills = 0
-        while any(producer.is_alive() for producer in producers):
+        while kills < 12:
             mark = broker.status().positions.wrote + rng.randrange(1, 150_000)
-            until(lambda: broker.status().positions.wrote >= mark or not any(map(_alive, producers)), "the log to grow")
+            until(lambda: broker.status().positions.wrote >= mark or not all(map(_alive, producers)), "the log to grow")
+            assert all(map(_alive, producers)), "a producer ended before it was told to"
             pid, state = life_of(broker, rng.choice(names))
             if pid and state == "running":
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
+        ledger.stop(tmp_path)
+        for producer in producers:
+            producer.join(PATIENCE_S)
         assert [producer.exitcode for producer in producers] == [0, 0, 0]
         account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
         assert account.wrong == []
-        assert account.acknowledged == account.stored == 45_000
-        assert kills > 5
+        assert account.acknowledged == account.stored > 0
 
 
 @pytest.mark.parametrize("durability", ["appended", "flushed"])
