@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
-from orbitmq.client.receipt import Durability, Receipt, Receipts
+from orbitmq.client.receipt import Durability, Receipts
 from orbitmq.client.session import SessionOpener
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import SettingError, StoreFull, TimedOut
@@ -83,7 +83,6 @@ class Producer(ProducerBase):
         self.waits_when_full = on_full == "wait"
         self._window = 1 << (window - 1).bit_length()
         self._message_max = message_max
-        self._host = b""
         self._waiter: Waiter | None = None
         self._reopen()
 
@@ -94,13 +93,9 @@ class Producer(ProducerBase):
             window=self._window, sq_capacity=ring_capacity(self._message_max), message_max=self._message_max
         )
         self._attach(handle)
-        self._host = self._store_host or self._host
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
-
-    def _receipt(self, topic: str, queue: int, offset: int, physical_offset: int, size: int, flushed: bool) -> Receipt:
-        return Receipt(topic, queue, offset, physical_offset, size, "flushed" if flushed else "appended", self._host)
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made; number is the errno. What is free is looked up here and now."""

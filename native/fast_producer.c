@@ -1,5 +1,5 @@
 /* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from
- * it, which adds _reopen (a fresh session), _receipt, _receipts (results) and _awaiting (asyncio): what is not called once
+ * it, which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once
  * a message stays in Python.
  */
 #include "fast_producer.h"
@@ -208,14 +208,6 @@ static PyObject *producer_is_closed(Producer *self, void *unused)
     return PyBool_FromLong(self->closed);
 }
 
-static PyObject *producer_host(Producer *self, void *unused)
-{
-    (void)unused;
-    if (!self->link)
-        Py_RETURN_NONE;
-    return PyBytes_FromStringAndSize((const char *)self->link->sender.control->settings.store_host, 8);
-}
-
 /* ---- the type ---- */
 
 static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
@@ -251,6 +243,7 @@ static void producer_dealloc(Producer *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     PyObject_GC_UnTrack(self);
     producer_clear(self);
+    Py_XDECREF(self->host);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF((PyObject *)type);
 }
@@ -283,7 +276,6 @@ static PyGetSetDef producer_getset[] = {
     {"closed", (getter)producer_is_closed, NULL, "whether close() was called", NULL},
     {"_ready", (getter)producer_is_ready, NULL, "whether a send would find a session, and need not open one", NULL},
     {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
-    {"_store_host", (getter)producer_host, NULL, "address and port in message ids, 8 bytes; None without a session", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -8,6 +8,7 @@
  *   fast_pending.c   the type Pending: one message's verdict to come
  *   fast_batch.c     the type PendingBatch: many messages of one call
  *   fast_verdict.c   verdicts as receipts and as exceptions
+ *   fast_receipt.c   the making of a receipt
  *
  * Everything here runs under the interpreter's lock, which is given up only around the waits in fast_session.c; no frame is
  * open then, and no Python code runs while one is. The session's own lock is taken around each frame all the same, since it
@@ -84,6 +85,7 @@ struct producer {
     uint64_t flushed_before; /* flushed position at the end of the previous life */
     uint64_t failed;         /* of former links */
     uint64_t timeout_ns;
+    PyObject *host;          /* bytes: the broker's address and port in message ids; NULL before the first session */
     uint32_t *next_queue;    /* by topic index: whose turn it is */
     bool wait_when_full;
     bool durable;
@@ -298,5 +300,10 @@ PyObject *producer_push(Producer *self, PyObject *batch);
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
 PyObject *verdict_unknown_topic(PyObject *topic);
 PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
+
+/* ---- fast_receipt.c ---- */
+
+/* The receipt of an appended message; NULL with an exception. */
+PyObject *receipt_new(const Producer *producer, PyObject *topic, const struct completion *verdict, bool on_disk);
 
 #endif

@@ -89,14 +89,20 @@ PyObject *producer_attach(Producer *self, PyObject *handle)
         link_release(link); /* another thread was faster */
         Py_RETURN_NONE;
     }
+    const struct settings *settings = &link->sender.control->settings;
+    PyObject *host = PyBytes_FromStringAndSize((const char *)settings->store_host, sizeof settings->store_host);
     uint32_t *turns = PyMem_Calloc(link->sender.topics->topic_capacity, sizeof *turns);
-    if (!turns) {
+    if (!host || !turns) {
+        Py_XDECREF(host);
+        PyMem_Free(turns);
         link_release(link);
         return PyErr_NoMemory();
     }
     producer_retire(self, VERDICT_FORKED);
     self->link = link;
-    self->flush_every = link->sender.control->settings.flush_every_batch != 0;
+    Py_XDECREF(self->host);
+    self->host = host;
+    self->flush_every = settings->flush_every_batch != 0;
     self->next_queue = turns;
     self->life++;
     self->looked_ms = 0;

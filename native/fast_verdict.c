@@ -72,8 +72,5 @@ PyObject *verdict_result(Producer *producer, PyObject *topic, const struct compl
 {
     if (verdict->code != VERDICT_APPENDED)
         return rejected(producer, topic, verdict);
-    const uint64_t end = verdict->physical_offset + verdict->size;
-    return PyObject_CallMethod((PyObject *)producer, "_receipt", "OIKKIO", topic, verdict->queue_id,
-                               (unsigned long long)verdict->queue_offset, (unsigned long long)verdict->physical_offset,
-                               verdict->size, flushed >= end ? Py_True : Py_False);
+    return receipt_new(producer, topic, verdict, flushed >= verdict->physical_offset + verdict->size);
 }
