@@ -85,6 +85,7 @@ struct producer {
     uint64_t flushed_before; /* flushed position at the end of the previous life */
     uint64_t failed;         /* of former links */
     uint64_t timeout_ns;
+    uint64_t regain_ns;      /* how long it took to get the interpreter's lock back the last time */
     PyObject *host;          /* bytes: the broker's address and port in message ids; NULL before the first session */
     uint32_t *next_queue;    /* by topic index: whose turn it is */
     bool wait_when_full;

@@ -8,6 +8,8 @@
 
 #define LOOK_MS 100u          /* how often a sender looks whether the tree lives */
 #define HELD_SPIN_NS 25000u   /* spin under the interpreter's lock: another thread would keep us out for 5 ms */
+#define CONTENDED_NS 1000000u /* getting the interpreter's lock back took longer: somebody computes under it */
+#define HANDOVER_NS 50000u    /* how long such a one is given to take the lock, before we ask for it again */
 #define SLICE_NS BELL_LIMIT_NS /* longest wait without a look at what other threads of ours did, such as close() */
 
 uint64_t deadline_after(uint64_t timeout_ns)
@@ -207,10 +209,14 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
     struct link *link = self->link;
     const uint64_t now = clock_ns();
     uint64_t limit_ns = deadline_ns > now ? deadline_ns - now : 0;
-    const bool last = limit_ns <= SLICE_NS;
+    /* Whoever computes under the interpreter's lock keeps it for 5 ms from when we ask for it, and room comes meanwhile. To wait
+     * for room first would be to wait twice. */
+    const uint64_t slice_ns = what == WAIT_ROOM && self->regain_ns > CONTENDED_NS ? HANDOVER_NS : SLICE_NS;
+    const bool last = limit_ns <= slice_ns;
     if (!last)
-        limit_ns = SLICE_NS;
+        limit_ns = slice_ns;
     enum sender_result result = SENDER_TIMEOUT;
+    uint64_t asked_ns;
     link->users++;
     Py_BEGIN_ALLOW_THREADS
     switch (what) {
@@ -224,7 +230,9 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
         result = sender_wait_room(&link->sender, target, head, limit_ns);
         break;
     }
+    asked_ns = clock_ns();
     Py_END_ALLOW_THREADS
+    self->regain_ns = clock_ns() - asked_ns;
     if (result == SENDER_GONE && self->link == link)
         producer_retire(self, VERDICT_LOST);
     link_release(link);
