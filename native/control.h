@@ -17,6 +17,7 @@
 #define QUEUE_WORDS (QUEUES_MAX / 64)
 #define GROUPS_MAX 1024u
 #define ACTORS_MAX 32u
+#define FLUSH_CROWD 4u
 
 /* A position that only grows, and beside it why it may have stopped. */
 struct position {
@@ -93,6 +94,8 @@ struct control {
     struct position warmed;    /* the allocator's: below here the log's pages are in memory */
     struct position min_offset; /* the flush service's: start of the oldest CommitLog file */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t flush_wanted; /* the writer's: end of the newest record somebody waits for */
+    _Atomic uint64_t flush_askers; /* the writer's: raised by one for each session that comes to wait for the disk, once between two syncs */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t flush_crowd; /* the flush service's: sessions that waited when the last sync was over, those whom it served included */
     struct bell writer_bell;
     struct bell reput_bell;
     struct bell allocator_bell;
@@ -171,6 +174,13 @@ uint64_t group_epoch(const struct control *control, uint32_t group);
 /* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the
  * new epoch and report Fenced [G1]. */
 uint64_t group_raise_epoch(struct control *control, uint32_t group);
+
+/* So many sessions wait for the disk together that whoever stays awake keeps the processors from others. */
+static inline bool control_crowded(const struct control *control)
+{
+    /* relaxed: a hint */
+    return atomic_load_explicit(&control->flush_crowd, memory_order_relaxed) >= FLUSH_CROWD;
+}
 
 /* A session belongs to the handler slot % lanes. */
 static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % settings->lanes; }

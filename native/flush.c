@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define GATHER_NS 300000u /* the longest wait for a group to come together: two syncs of a quick disk */
 #define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
 
 struct flush {
@@ -19,8 +20,16 @@ struct flush {
     uint64_t file_size;
     uint64_t open_start; /* of the file behind descriptor */
     int descriptor;      /* -1: none */
+    uint64_t askers;     /* flush_askers when the last sync began */
+    uint32_t crowd;      /* as published */
     uint64_t synced_ms;  /* CLOCK_MONOTONIC of the last look that synced */
 };
+
+/* relaxed: a hint */
+static uint64_t askers(const struct flush *flush)
+{
+    return atomic_load_explicit(&flush->tree->control->flush_askers, memory_order_relaxed);
+}
 
 struct flush *flush_open(struct tree *tree)
 {
@@ -31,6 +40,7 @@ struct flush *flush_open(struct tree *tree)
     flush->tree = tree;
     flush->file_size = tree->control->settings.log_file_size;
     flush->descriptor = -1;
+    flush->askers = askers(flush);
     flush->synced_ms = clock_ms();
     return flush;
 }
@@ -74,6 +84,8 @@ uint64_t flush_step(struct flush *flush)
     const uint64_t flushed = atomic_load_explicit(&control->flushed.value, memory_order_relaxed); /* only we write it */
     if (flushed == wrote)
         return 0;
+    const uint64_t before = flush->askers;
+    flush->askers = askers(flush);
     for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
         const int error = sync_file(flush, start);
         if (error) {
@@ -84,6 +96,9 @@ uint64_t flush_step(struct flush *flush)
         }
     }
     CRASH_POINT("flush_synced");
+    flush->crowd = (uint32_t)(askers(flush) - before);
+    /* relaxed: a hint */
+    atomic_store_explicit(&control->flush_crowd, flush->crowd, memory_order_relaxed);
     /* release: what is durable before the position that says so [F1] */
     atomic_store_explicit(&control->flushed.value, wrote, memory_order_release);
     CRASH_POINT("flush_published");
@@ -102,6 +117,18 @@ static bool wanted(const struct flush *flush)
     const uint64_t want = atomic_load_explicit(&control->flush_wanted, memory_order_acquire);
     return want > atomic_load_explicit(&control->flushed.value, memory_order_relaxed) &&
            !atomic_load_explicit(&control->flushed.error, memory_order_relaxed);
+}
+
+/* In a crowd, waits until three quarters as many ask for the disk as waited when the last sync was over: who was woken then comes
+ * back soon, and one sync serves them all. */
+static void gather(const struct flush *flush)
+{
+    if (flush->crowd < FLUSH_CROWD)
+        return;
+    const uint64_t start = clock_ns();
+    do
+        sched_yield();
+    while ((askers(flush) - flush->askers) * 4 < (uint64_t)flush->crowd * 3 && clock_ns() - start < GATHER_NS);
 }
 
 /* True when somebody wants the disk again within a moment of the last sync: a lone sender that waits for each message comes
@@ -143,6 +170,7 @@ enum run_result flush_run(struct flush *flush, uint32_t limit_ms)
         const uint64_t now = clock_ms();
         tree_beat(flush->tree);
         if (wanted(flush)) {
+            gather(flush);
             flush_step(flush);
             if (now < end && wanted_soon(flush))
                 continue;

@@ -491,7 +491,7 @@ enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
     const uint64_t spin_ns = (uint64_t)handler->tree->control->settings.spin_us * 1000u;
     for (;;) {
         const uint32_t taken = handler_step(handler);
-        const enum pace_rest rest = taken ? PACE_LOOK : pace_idle(&handler->pace, spin_ns);
+        const enum pace_rest rest = taken ? PACE_LOOK : pace_idle(&handler->pace, spin_ns, control_crowded(handler->tree->control));
         if (taken)
             pace_work(&handler->pace, taken);
         if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(handler) == BELL_SIGNAL))

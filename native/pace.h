@@ -50,10 +50,12 @@ static inline void pace_work(struct pace *pace, uint32_t messages)
 }
 
 /* No work was found. PACE_LOOK: look again, we have rested a little. PACE_SLEEP: announce, and sleep until rung. PACE_SIGNAL: a
- * signal came, for Python to see. spin_ns: stay awake that long in any case. */
-static inline enum pace_rest pace_idle(struct pace *pace, uint64_t spin_ns)
+ * signal came, for Python to see. spin_ns: stay awake that long in any case.
+ * crowded: give the processor away once before a sleep, so that all who are about to bring work have brought it. */
+static inline enum pace_rest pace_idle(struct pace *pace, uint64_t spin_ns, bool crowded)
 {
     const uint64_t now = clock_ns();
+    const bool first = !pace->idle_from && crowded;
     if (!pace->idle_from)
         pace->idle_from = now;
     if (pace->load >= 8 * PACE_STREAM && !pace->napped) {
@@ -64,7 +66,7 @@ static inline enum pace_rest pace_idle(struct pace *pace, uint64_t spin_ns)
     uint64_t stay = pace->gap_ns < PACE_SHORT_NS ? PACE_LINGER_NS : 0;
     if (stay < spin_ns)
         stay = spin_ns;
-    if (now - pace->idle_from >= stay)
+    if (!first && now - pace->idle_from >= stay)
         return PACE_SLEEP;
     sched_yield();
     return PACE_LOOK;

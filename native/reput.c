@@ -481,7 +481,7 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
         } else if (reput->position != from) {
             pace_work(&reput->pace, messages);
         } else {
-            const enum pace_rest rest = pace_idle(&reput->pace, spin_ns);
+            const enum pace_rest rest = pace_idle(&reput->pace, spin_ns, control_crowded(control));
             wake = rest == PACE_SLEEP ? wait_for_news(reput) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }
         tree_beat(reput->tree);

@@ -25,8 +25,6 @@ static bool spin_helps(void)
     return n > 1;
 }
 
-/* Several sleep for the disk: whoever spins keeps the processors from those who could answer. */
-static bool crowded(const struct sender *sender) { return bell_asleep(&sender->wake->flushed) > 1; }
 
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
                    const struct control *control, const struct topics *topics, struct wake *wake, int supervisor)
@@ -149,7 +147,7 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
 {
     if (sender_completed(sender) >= sequence)
         return true;
-    if (!spin_helps() || crowded(sender))
+    if (!spin_helps() || control_crowded(sender->control))
         return false;
     const uint64_t start = clock_ns();
     do {
@@ -196,8 +194,8 @@ static enum sender_result look(const struct sender *sender, const struct awaited
 static enum sender_result sleep_for(struct sender *sender, const struct awaited *awaited, struct bell *bell, uint64_t timeout_ns)
 {
     const uint64_t start = clock_ns();
+    bool alive = true; /* asked only after a sleep that ran out, since asking takes a system call */
     for (;;) {
-        const bool alive = sender_alive(sender);
         const uint32_t ticket = bell_announce(bell);
         /* After the look at alive: what a dying tree did last is still seen. */
         const enum sender_result result = look(sender, awaited);
@@ -209,8 +207,15 @@ static enum sender_result sleep_for(struct sender *sender, const struct awaited 
         uint64_t limit = timeout_ns - passed;
         if (limit > BELL_LIMIT_NS)
             limit = BELL_LIMIT_NS;
-        if (bell_sleep(bell, ticket, limit) == BELL_SIGNAL)
+        switch (bell_sleep(bell, ticket, limit)) {
+        case BELL_SIGNAL:
             return SENDER_SIGNAL;
+        case BELL_TIMEOUT:
+            alive = sender_alive(sender);
+            break;
+        case BELL_RUNG:
+            break;
+        }
     }
 }
 
@@ -226,7 +231,7 @@ enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_
     const struct awaited awaited = {.kind = AWAIT_VERDICT, .target = sequence};
     /* In a crowd that waits for the disk one ring answers both questions: when the disk has it, the verdict is there. A refusal
      * has no sync of its own, but the others' come all the time. */
-    const bool with_disk = sequence <= sender->flush_through && crowded(sender);
+    const bool with_disk = sequence <= sender->flush_through && control_crowded(sender->control);
     struct bell *bell = with_disk ? &sender->wake->flushed : &sender->session->bell;
     return sleep_for(sender, &awaited, bell, timeout_ns - spin_ns);
 }
@@ -238,7 +243,7 @@ enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint
     if (result != SENDER_TIMEOUT || timeout_ns == 0)
         return result;
     /* A lone sender saves its wake-up; where others sleep already, the disk is shared and so should the processors be. */
-    if (spin_helps() && bell_asleep(&sender->wake->flushed) == 0) {
+    if (spin_helps() && !control_crowded(sender->control)) {
         const uint64_t start = clock_ns();
         while (clock_ns() - start < SENDER_FLUSH_SPIN_NS) {
             sched_yield();

@@ -92,7 +92,7 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
          * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
         result = look(waiter, reader);
         if (result == WAITER_TIMEOUT && passed < timeout_ns && !due) {
-            const enum pace_rest rest = pace_idle(&waiter->pace, 0);
+            const enum pace_rest rest = pace_idle(&waiter->pace, 0, false);
             if (rest == PACE_SIGNAL)
                 return WAITER_SIGNAL;
             if (rest == PACE_LOOK)

@@ -43,6 +43,8 @@ struct writer {
     struct pace pace;
     bool waits;             /* the last batch ended for want of the next CommitLog file */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
+    uint64_t asked_at;      /* the flushed position that asked[] belongs to */
+    uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
     struct session_map *session; /* of the verdict delivered last */
     uint32_t session_slot;
 };
@@ -51,6 +53,7 @@ struct batch {
     uint64_t bytes;
     uint32_t messages;
     uint32_t rejected;
+    uint32_t askers;        /* sessions that came to wait for the disk */
     bool flush;             /* somebody waits for the disk */
     bool waits;             /* for the next CommitLog file */
     uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits: clients sleep for a verdict */
@@ -271,6 +274,16 @@ static enum verdict refusal(const struct writer *writer, const struct lane_recor
     return VERDICT_NONE;
 }
 
+/* Notes that a session waits for the disk; the flush service wants to know how many do. */
+static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
+{
+    const uint64_t bit = UINT64_C(1) << (slot % 64);
+    uint64_t *word = &writer->asked[slot / 64];
+    batch->flush = true;
+    batch->askers += !(*word & bit);
+    *word |= bit;
+}
+
 /* Copies one image to the end of the log and fills its holes; notes the result. False: the batch must end here and wait. */
 static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
 {
@@ -307,7 +320,8 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     CRASH_POINT("writer_noted");
     writer->wrote += record->image_size;
     batch->bytes += record->image_size;
-    batch->flush |= (record->flags & SEND_FLUSH) != 0;
+    if (record->flags & SEND_FLUSH)
+        ask(writer, batch, record->session_slot);
     return true;
 }
 
@@ -342,6 +356,11 @@ static void commit(struct writer *writer, struct batch *batch)
     atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
     CRASH_POINT("writer_published");
     atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
+    /* relaxed: only we write it, and it stands before the wish it belongs to */
+    if (batch->askers)
+        atomic_store_explicit(&control->flush_askers,
+                              atomic_load_explicit(&control->flush_askers, memory_order_relaxed) + batch->askers,
+                              memory_order_relaxed);
     if (batch->flush || control->settings.flush_every_batch)
         atomic_store_explicit(&control->flush_wanted, writer->wrote, memory_order_release);
     CRASH_POINT("writer_flush_wanted");
@@ -387,6 +406,12 @@ uint32_t writer_step(struct writer *writer)
     const uint64_t now = clock_real_ms();
     if (now > writer->store_ms)
         writer->store_ms = now; /* never back, whatever the clock does */
+    /* relaxed: whoever waits since then will be counted for the next sync, a little sooner or later */
+    const uint64_t flushed = atomic_load_explicit(&tree->control->flushed.value, memory_order_relaxed);
+    if (flushed != writer->asked_at) {
+        writer->asked_at = flushed;
+        memset(writer->asked, 0, sizeof writer->asked);
+    }
     for (uint32_t i = 0; i < lanes; i++) {
         const uint32_t lane = (writer->first_lane + i) % lanes;
         from[lane] = writer->lanes[lane].position;
@@ -561,7 +586,7 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
     const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
     for (;;) {
         const uint32_t messages = writer_step(writer);
-        const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns);
+        const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns, control_crowded(tree->control));
         if (messages)
             pace_work(&writer->pace, messages);
         if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(writer) == BELL_SIGNAL))
