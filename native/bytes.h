@@ -1,4 +1,5 @@
-/* Big-endian loads and stores, for the formats on disk. Rings and control blocks use native byte order instead. */
+/* Big-endian loads and stores, for the formats on disk; rings and control blocks use native byte order instead. And copies that
+ * are this process's own. */
 #ifndef ORBITMQ_BYTES_H
 #define ORBITMQ_BYTES_H
 
@@ -43,5 +44,9 @@ static inline int bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t size)
     memcpy(&y, b + size - 8, 8);
     return (differing | (x ^ y)) == 0;
 }
+
+/* For a value just copied out of memory that somebody else writes: the compiler may not go back there for a part of the copy,
+ * and find something else than was checked. */
+#define OWN_COPY(value) __asm__ volatile("" : "+m"(value))
 
 #endif

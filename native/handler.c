@@ -8,6 +8,7 @@
  * to the larger of the two. Nothing is stored twice, nothing is left out.
  */
 #include "handler.h"
+#include "bytes.h"
 #include "crash_point.h"
 #include "pace.h"
 #include "verdict.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 
 #define PUBLISH_BYTES (32u << 10)   /* the writer may begin on a batch after this much of it */
-#define SESSION_BYTES (256u << 10)  /* lane bytes one session may fill before the next one's turn */
+#define SESSION_BYTES (256u << 10)  /* of its ring, or of the lane, for one session before the next one's turn */
 
 /* Where one session stands. frame_* describe a frame of which some messages are taken already: the lane was full. */
 struct intake {
@@ -25,6 +26,7 @@ struct intake {
     uint32_t epoch;    /* 0: not attached */
     uint32_t frame_taken; /* messages of the frame at in.position that are taken */
     uint64_t frame_base;  /* sequence before that frame */
+    uint64_t frame_at;    /* where in it the next message begins; as much a client's word as any length, and bounded as one */
 };
 
 struct handler {
@@ -268,23 +270,23 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     if (size < sizeof frame)
         return INTAKE_FAULTY;
     memcpy(&frame, payload, sizeof frame);
+    OWN_COPY(frame);
     const struct topic_entry *topic = resolve(handler, &frame);
     const _Atomic uint64_t *completed = &handler->tree->control->sessions[slot].completed;
     /* acquire: a slot's verdict was delivered before its sequence counts as completed */
     uint64_t window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
-    uint64_t at = sizeof frame;
-    for (uint32_t i = 0; i < frame.count; i++) {
+    uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame;
+    for (uint32_t i = intake->frame_taken; i < frame.count; i++) {
         struct send_message message;
-        if (size - at < sizeof message)
+        if (at > size || size - at < sizeof message)
             return INTAKE_FAULTY;
         memcpy(&message, payload + at, sizeof message);
+        OWN_COPY(message);
         const uint64_t stride = send_message_stride(message.properties_size, message.body_size);
         if (stride > size - at)
             return INTAKE_FAULTY;
         const uint8_t *content = payload + at + sizeof message;
         at += stride;
-        if (i < intake->frame_taken)
-            continue;
         if (intake->sequence + 1 > intake->skip) {
             if (intake->sequence >= window_end) /* acquire: as above */
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
@@ -298,17 +300,19 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
         }
         intake->sequence++;
         intake->frame_taken = i + 1;
+        intake->frame_at = at;
     }
     return INTAKE_MORE;
 }
 
-/* Takes frames of one session until it has none left or has had its turn. */
+/* Takes frames of one session until it has none left or has had its turn: also one that keeps publishing frames which put nothing
+ * into the lane. */
 static enum intake_result take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken)
 {
     struct intake *intake = &handler->intake[slot];
-    const uint64_t turn = handler->out.position + SESSION_BYTES;
+    const uint64_t turn = handler->out.position + SESSION_BYTES, ring_turn = intake->in.position + SESSION_BYTES;
     enum intake_result result = INTAKE_MORE;
-    while (result == INTAKE_MORE && handler->out.position < turn) {
+    while (result == INTAKE_MORE && handler->out.position < turn && intake->in.position < ring_turn) {
         struct ring_record header;
         uint8_t *payload;
         const enum ring_look look = ring_peek(&intake->in, &header, &payload);

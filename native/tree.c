@@ -77,7 +77,8 @@ static bool map_session(struct tree *tree, const struct entry_copy *entry, struc
     const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/fd/%d", tree->control->settings.supervisor_pid, entry->descriptor);
-    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    /* Its client can hold a lease on the memfd; without O_NONBLOCK we would wait 45 s here for the lease to be broken. */
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return false;
     struct stat status;

@@ -63,9 +63,9 @@ class Session:
         self.pointer = ffi.cast("struct session *", held)
         lib.session_init(self.pointer, self.shape, GENERATION)
         lib.session_open_entry(pipeline.control, self.descriptor, os.fstat(self.descriptor).st_ino, self.shape)
-        self._parts = ffi.new("struct session_parts *")
-        lib.session_parts(self.pointer, self.shape, self._parts)
-        offset = int(ffi.cast("uintptr_t", self._parts.sq)) - int(ffi.cast("uintptr_t", held))
+        self.parts = ffi.new("struct session_parts *")
+        lib.session_parts(self.pointer, self.shape, self.parts)
+        offset = int(ffi.cast("uintptr_t", self.parts.sq)) - int(ffi.cast("uintptr_t", held))
         self.ring_offset = offset
         self.memory = self._memory
         self.ring = RingProducer(self._memory, sq_capacity, offset)
@@ -95,7 +95,7 @@ class Session:
         return int(lib.session_get_state(self._pipeline.control, self.shape.slot))
 
     def verdict(self, sequence: int) -> Verdict:
-        slot = self._parts.slots[(sequence - 1) & (self.shape.window - 1)]
+        slot = self.parts.slots[(sequence - 1) & (self.shape.window - 1)]
         return Verdict(slot.physical_offset, slot.queue_offset, slot.size, slot.queue_id, slot.code, slot.detail)
 
     def verdicts(self) -> list[Verdict]:

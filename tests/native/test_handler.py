@@ -148,6 +148,41 @@ def test_a_window_is_counted_by_the_broker(tmp_path: Path) -> None:
         assert session.completed == 20
 
 
+def test_what_is_taken_of_a_frame_is_not_looked_at_again(tmp_path: Path) -> None:
+    """Goal: a long frame that a window lets through message by message costs the handler no walk from its beginning each
+    time. Method: the part that is taken turns into garbage."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1)
+        session.send(*(p.message(b"%08d" % n) for n in range(50)))
+        begin = session.ring_offset + 128 + 8 + p.FRAME.size
+        for taken in range(1, 51):
+            run(handler, writer)
+            assert session.completed == taken
+            session.memory[begin : begin + taken * 32] = b"\xff" * (taken * 32)
+            lib.session_call_handler(tree.control, tree.wake, 0)
+        assert [bytes(record.body) for record in tree.records()] == [b"%08d" % n for n in range(50)]
+
+
+def test_frames_without_a_message_end_a_turn(tmp_path: Path) -> None:
+    """Goal: a client that publishes as fast as the handler takes cannot keep it, with frames that put nothing into the lane
+    either. Method: a ring full of them; one step takes a part, and serves the session behind."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer = tree.handler(), tree.writer()
+        hostile, honest = tree.session(slot=1), tree.session(slot=2)
+        while hostile.ring.put(p.FRAME.pack(tree.topic, tree.topic_hash, 0, 0, 0), p.SQ_SEND):
+            pass
+        hostile.ring.publish()
+        lib.session_call_handler(tree.control, tree.wake, 1)
+        honest.send(p.message(b"fine"))
+        lib.handler_step(handler)
+        assert 0 < lib.ring_head_position(hostile.parts.sq) < (1 << 20) // 2
+        lib.writer_step(writer)
+        assert [verdict.code for verdict in honest.verdicts()] == [p.APPENDED]
+        for _ in range(10):
+            lib.handler_step(handler)
+        assert lib.ring_head_position(hostile.parts.sq) == hostile.ring.position
+
+
 def test_a_full_lane_makes_the_handler_wait(tmp_path: Path) -> None:
     """Method: far more bytes than the lane holds; the handler stops, and goes on when the writer has made room."""
     with p.pipeline(tmp_path, lane_capacity=64 << 10, message_max=16 << 10, file_size=4 << 20) as tree:

@@ -314,6 +314,29 @@ def test_a_record_by_its_physical_offset(store: ComposedStore) -> None:
             reader.record(nowhere)
 
 
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (zlib.compress(bytes((64 << 20) + 1)), "larger than 64 MiB"),
+        (zlib.compress(bytes(5000))[:-1], "no zlib stream"),
+        (b"", "no zlib stream"),
+    ],
+    ids=["bomb", "cut off", "empty"],
+)
+def test_a_compressed_body_that_is_too_much_or_none(store: ComposedStore, stored: bytes, why: str) -> None:
+    """Goal: no producer can fill its consumers' memory with a small record, or send them something else than it says."""
+    slot = store.add_topic("t", 1)
+    store.append("t", slot, stored, sys_flag=1)
+    store.append("t", slot, b"behind")
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    (bad, behind) = reader.messages(10)
+    with pytest.raises(CorruptRecord, match=why):
+        bytes(bad)
+    assert bytes(behind) == b"behind"
+
+
 def test_compressed_bodies_arrive_as_they_were_sent(store: ComposedStore) -> None:
     slot = store.add_topic("t", 1)
     store.append("t", slot, zlib.compress(b"a" * 5000), sys_flag=1)
