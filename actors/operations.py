@@ -82,7 +82,12 @@ class Operations:
             "store": str(settings.layout.root),
         }
 
+    def wake_words(self, peer: Peer, question: dict[str, Any]) -> Answer:
+        """A descriptor of them."""
+        return None, (os.dup(self._tree.wake_memfd),)
+
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
+        """The session's shape, and its memory as a descriptor."""
         sizes = {name: question.get(name, 0) for name in ("window", "sq_capacity", "queue_capacity", "message_max")}
         session, memfd = self._sessions.open(peer.process, peer.pidfd, **sizes)
         shape = session.shape

@@ -3,16 +3,21 @@ supervisor alone."""
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.segment import Segment, create_segment, require_room, segment_name
 
 
 class Segments:
     """All segments of one generation, mapped into this process; a fork inherits the mappings.
+
+    The wake words are what clients may write, so they are a sealed memfd without a name: a file in /dev/shm could be cut
+    short by any of them, and its next touch would be the end of every actor.
 
     Raises: StoreFull: /dev/shm has no room; whatever was made is removed again.
     """
@@ -23,7 +28,6 @@ class Segments:
         sizes = {
             "ctl": ffi.sizeof("struct control"),
             "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
-            "wak": ffi.sizeof("struct wake"),
         }
         lane_parts = [f"l{lane:02}" for lane in range(settings.handlers)]
         sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
@@ -31,12 +35,14 @@ class Segments:
         require_room(sum(sizes.values()), "the broker's segments")
         try:
             memory = {part: self._make(part, size) for part, size in sizes.items()}
+            self.wake_memfd = create_memfd("omq-wake", ffi.sizeof("struct wake"))
         except BaseException:
             self.remove()
             raise
+        self._wake = mmap.mmap(self.wake_memfd, ffi.sizeof("struct wake"))
         self.control = ffi.cast("struct control *", memory["ctl"])
         self.topics = ffi.cast("struct topics *", memory["top"])
-        self.wake = ffi.cast("struct wake *", memory["wak"])
+        self.wake = ffi.cast("struct wake *", ffi.from_buffer(self._wake, require_writable=True))
         self.lanes = [ffi.cast("struct lane *", memory[part]) for part in lane_parts]
         lib.control_init(self.control, core_settings, generation)
         lib.topics_init(self.topics, settings.topic_capacity, settings.queue_capacity, generation)
@@ -45,7 +51,9 @@ class Segments:
             lib.lane_init(lane, settings.lane_capacity, generation)
 
     def tree(self, settings: TreeSettings, supervisor_pid: int) -> Tree:
-        return Tree(settings, self.generation, self.control, self.topics, self.wake, self.lanes, supervisor_pid)
+        tree = Tree(settings, self.generation, self.control, self.topics, self.wake, self.lanes, supervisor_pid)
+        tree.wake_memfd = self.wake_memfd
+        return tree
 
     def remove(self) -> None:
         """Unlinks the names. The mappings stay until the process ends, because pointers into them are about."""

@@ -136,7 +136,7 @@ class Supervisor:
         if spec.serves:
             self._line, tree.keeper = self._fresh_line()
             assert tree.listener is not None
-            keep |= {tree.listener.fileno(), tree.keeper.fileno()}
+            keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.wake_memfd}
         child.pid = child_process(lambda: self._actor(spec, tree), keep)
         crash_point("supervisor_forked")
         child.pidfd = os.pidfd_open(child.pid)

@@ -14,8 +14,9 @@ from orbitmq.native._core import ffi, lib
 
 @dataclass(slots=True)
 class Tree:
-    """Pointers into this process's mappings, and the two sockets that the coordinator serves.
+    """Pointers into this process's mappings, and what the coordinator serves clients with.
 
+    wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: this life's end of the line to the supervisor's descriptor store.
     """
@@ -27,6 +28,7 @@ class Tree:
     wake: Any
     lanes: list[Any]
     supervisor_pid: int
+    wake_memfd: int = -1
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
     _lane_array: Any = field(default=None, repr=False)

@@ -1,17 +1,19 @@
-"""A process's mappings of one life of a broker tree: the control block and the topic table read-only, the wake words
-writable."""
+"""A process's mappings of one life of a broker tree: the control block and the topic table read-only; the wake words
+writable, once somebody needs them."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import select
 import time
 from contextlib import suppress
 from typing import Any
 
-from orbitmq.errors import BrokerStopped, TimedOut
+from orbitmq.errors import BrokerStopped, ProtocolError, TimedOut
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
+from orbitmq.shm.memfd import memfd_sealed
 from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
 
 
@@ -37,13 +39,24 @@ class Attachment:
         generation = description.generation
         self._control = attach_segment(segment_name(generation, "ctl"), SegmentKind.CONTROL)
         self._topics = attach_segment(segment_name(generation, "top"), SegmentKind.TOPICS)
-        self._wake = attach_segment(segment_name(generation, "wak"), SegmentKind.WAKE, writable=True)
         self.control: Any = ffi.cast("struct control *", self._control.pointer)
         self.topics: Any = ffi.cast("struct topics *", self._topics.pointer)
-        self.wake: Any = ffi.cast("struct wake *", self._wake.pointer)
+        self.wake: Any = ffi.NULL
         self.control_address = self._control.address
         self.topics_address = self._topics.address
-        self.wake_address = self._wake.address
+        self.wake_address = 0
+
+    def map_wake(self, memfd: int) -> None:
+        """Maps the wake words. Raises: ProtocolError: it is something else."""
+        size = ffi.sizeof("struct wake")
+        if not memfd_sealed(memfd, size):
+            raise ProtocolError(
+                f"cannot use the wake words, they are no sealed memory of {size} bytes",
+                hint="run client and broker from one version of orbitmq",
+            )
+        self._wake = ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True)
+        self.wake = ffi.cast("struct wake *", self._wake)
+        self.wake_address = int(ffi.cast("uintptr_t", self.wake))
 
     @property
     def generation(self) -> int:
@@ -77,7 +90,8 @@ class Attachment:
             raise TimedOut(f"the broker {name!r} did not stop within {timeout:g} s", hint="raise the timeout", broker=name)
 
     def wait_indexed(self, end: int, timeout: float) -> bool:
-        """Waits, seconds, until reput has passed the physical offset `end`; False when the time is over.
+        """Waits, seconds, until reput has passed the physical offset `end`; False when the time is over. For an
+        attachment with wake words.
 
         Raises: BrokerStopped: the tree ended first."""
         deadline = time.monotonic() + timeout

@@ -76,14 +76,28 @@ class Connection:
             sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
             shape, (memfd,) = self._ask("open_session", sizes)
             crash_point("connection_opened")
-            assert self._attachment is not None
             try:
+                attachment = self.attach_wake()
                 # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
                 memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
             finally:
                 os.close(memfd)
             crash_point("connection_mapped")
-            return _session_handle(self, self._attachment, shape, memory)
+            return _session_handle(self, attachment, shape, memory)
+
+    def attach_wake(self) -> Attachment:
+        """The mappings with the wake words, where one sleeps until something happens. Raises: as `attachment`."""
+        with self._lock:
+            attachment = self.attachment
+            while attachment.wake == ffi.NULL:
+                _, (memfd,) = self._ask("wake_words", {})
+                try:
+                    # Of the tree that has answered, which may be a later one.
+                    attachment = self.attachment
+                    attachment.map_wake(memfd)
+                finally:
+                    os.close(memfd)
+            return attachment
 
     def close(self) -> None:
         """Ends the connection; sessions stay until they are closed, or until this process ends."""

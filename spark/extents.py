@@ -95,7 +95,7 @@ def _wait_for_reput(client: Client) -> None:
     """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
     from orbitmq.client.status import read_positions
 
-    attachment = client.connection.attachment
+    attachment = client.connection.attach_wake()
     wrote = read_positions(attachment).wrote
     if not attachment.wait_indexed(wrote, REPUT_TIMEOUT_S):
         missing = wrote - read_positions(attachment).reput
