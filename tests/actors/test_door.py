@@ -93,7 +93,7 @@ def test_few_descriptors_are_left(tmp_path: Path) -> None:
             with pytest.raises(errors.Full, match="ulimit") as caught:
                 RawSession(broker)
             assert caught.value.limit == "descriptors"
-        RawSession(broker).handle.close()
+        RawSession(broker).close()
         orbitmq.connect(broker.name).close()
         assert actors(broker)["coordinator"].epoch == coordinator.epoch
 

@@ -55,7 +55,7 @@ def test_one_process_cannot_take_every_slot(tmp_path: Path) -> None:
         with ClientProcess(OPENS_ONE, broker.name) as other:
             assert other.line(), "the other process was let down"
             assert len(slots(broker)) == 4
-        held[0].handle.close()
+        held[0].close()
         until(lambda: len(slots(broker)) == 2, "the end of two sessions")
         with broker.producer() as producer:
             producer.send("t", b"x")
@@ -70,7 +70,7 @@ def test_a_process_has_a_share_by_default(tmp_path: Path) -> None:
                 held.append(RawSession(broker, window=1, sq_capacity=4096))
         assert (caught.value.limit, len(held)) == ("sessions_per_process", 64)
         for session in held:
-            session.handle.close()
+            session.close()
 
 
 def test_a_number_that_came_back_is_another_process(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_a_faulty_session_that_is_closed_over_a_coordinators_death(tmp_path: Pat
             session.put(b"bad")
             until(lambda: session.state == FAULTY, "the handler to find the fault")
             session.ask_close()
-            assert slots(broker) == {session.handle.slot}
+            assert slots(broker) == {session.slot}
             kill(broker, "coordinator")
         until(lambda: slots(broker) == set(), "the slot to be free")
-        session.handle.close()
+        session.close()
 
 
 def test_a_hung_handler_costs_its_own_sessions_only(tmp_path: Path) -> None:

@@ -1,0 +1,405 @@
+"""A client that means harm: a process of its own that opens real sessions, and a seeded number of deeds that it does to them,
+to the wake words and to the control socket.
+
+What it may write it writes; what it tries beyond that must be refused by the kernel. Deeds are functions of the attacker
+and its random numbers, so that a seed replays an attack as far as the timing of processes lets it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+import orbitmq
+from orbitmq.errors import Full, OrbitError
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm import frames, runtime
+from tests.crash.raw_session import RawSession, message
+from tests.native.pipeline import FRAME, MESSAGE
+
+FORK = multiprocessing.get_context("fork")
+READY = 1
+TOPIC = "hostile"
+NUMBERS = (
+    0,
+    1,
+    7,
+    8,
+    24,
+    64,
+    4095,
+    4096,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 8,
+    2**32 - 1,
+    2**48,
+    2**63,
+    2**64 - 8,
+    2**64 - 1,
+)
+RING_LINES = 128  # tail and head, before the ring's records
+PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+
+
+class Attacker:
+    """rng decides everything. session is replaced when the broker has given it up."""
+
+    def __init__(self, broker: str, seed: int) -> None:
+        self.broker = broker
+        self.rng = random.Random(seed)
+        self.client = orbitmq.connect(broker, timeout=30)
+        self.held: list[Any] = []  # as long as this process lives
+        self.session = self._open()
+
+    def renew(self) -> None:
+        if self.session.state != READY:
+            with suppress(OrbitError):
+                self.session.ask_close()
+            os.close(self.session.descriptor)
+            self.session = self._open()
+
+    def number(self, bits: int = 64) -> int:
+        return (self.rng.choice(NUMBERS) + self.rng.choice((0, 0, 0, 1, 8))) % (1 << bits)
+
+    def garbage(self, size: int) -> bytes:
+        kind = self.rng.randrange(4)
+        if kind == 0:
+            return self.rng.randbytes(size)
+        if kind == 1:
+            return bytes([self.rng.choice((0, 1, 8, 255))]) * size
+        if kind == 2:
+            return bytes(self.rng.choices((0, 1, 8, 24, 255), k=size))
+        return (struct.pack("<QQ", self.number(), self.number()) * (size // 16 + 1))[:size]
+
+    def _open(self) -> RawSession:
+        capacity = self.rng.choice((4096, 65536, 1 << 20))
+        return RawSession(self.client, window=self.rng.choice((1, 16, 4096)), sq_capacity=capacity, queue_capacity=64)
+
+
+# ---- the session's memory
+
+
+def scribble(me: Attacker) -> None:
+    """Garbage over a part of the session, header, bell and lock included, or over all of it."""
+    size = len(me.session.memory)
+    begin = me.rng.randrange(size)
+    end = min(size, begin + me.rng.choice((1, 8, 64, 4096, size)))
+    me.session.memory[begin:end] = me.garbage(end - begin)
+    me.session.call()
+    me.session.call_notifier()
+
+
+def lie_about_positions(me: Attacker) -> None:
+    """Tail and head anywhere, also back where they were: messages of old sequence numbers come again."""
+    base = me.session.ring_offset
+    for at in (0, 64):
+        if me.rng.random() < 0.7:
+            old = int.from_bytes(me.session.memory[base + at : base + at + 8], "little")
+            new = me.rng.choice((me.number(), (old + me.number()) % 2**64, max(0, old - 4096), old + 32))
+            me.session.memory[base + at : base + at + 8] = new.to_bytes(8, "little")
+    me.session.call()
+
+
+def lie_about_lengths(me: Attacker) -> None:
+    """Records whose headers contradict the ring, and frames that contradict their records."""
+    base = me.session.ring_offset + RING_LINES
+    capacity = int(me.session.shape.sq_capacity)
+    for at in range(0, capacity, me.rng.choice((8, 32, 1024, 4096))):
+        me.session.memory[base + at : base + at + 8] = struct.pack("<II", me.number(32), me.rng.choice((0, 1, 1, 2, 2**32 - 1)))
+    tail = me.rng.randrange(0, capacity + 1, 8)
+    me.session.memory[base - RING_LINES : base - RING_LINES + 8] = tail.to_bytes(8, "little")
+    me.session.call()
+
+
+def lie_in_frames(me: Attacker) -> None:
+    """Well-formed records with frames that promise too much."""
+    fields = [me.number(32) for _ in range(6)]
+    inner = MESSAGE.pack(*fields) + me.garbage(me.rng.randrange(0, 200))
+    head = me.session.frame(TOPIC, count=me.number(32), flags=me.number(32))
+    if me.rng.random() < 0.3:
+        head = FRAME.pack(me.number(32), me.number(32), me.number(32), me.number(32), me.number())
+    with suppress(ValueError):
+        me.session.put(head + me.rng.choice((b"", inner, inner * 3, message(b"x") + inner)))
+
+
+def flood(me: Attacker) -> None:
+    """As much as the ring takes, again and again, beyond its window, and no verdict is ever read."""
+    body = me.rng.randbytes(me.rng.choice((0, 10, 900)))
+    flags = me.rng.choice((0, 1))
+    for _ in range(200):
+        messages = [message(body, queue=me.rng.choice((0, 0, 0, 99)))] * me.rng.choice((1, 30))
+        with suppress(ValueError):
+            if not me.session.put(me.session.frame(TOPIC, *messages, flags=flags)):
+                me.session.call()
+
+
+def run_in_circles(me: Attacker) -> None:
+    """A ring full of frames without a message, whose tail is pushed on for as long as the handler takes them."""
+    frame = struct.pack("<II", 32, 1) + me.session.frame(TOPIC)
+    base, capacity = me.session.ring_offset, int(me.session.shape.sq_capacity)
+    me.session.memory[base + RING_LINES : base + RING_LINES + capacity] = frame * (capacity // 32)
+    for _ in range(20_000):
+        head = int.from_bytes(me.session.memory[base + 64 : base + 72], "little")
+        me.session.memory[base : base + 8] = (head + capacity // 2 & ~31).to_bytes(8, "little")
+    me.session.call()
+
+
+def change_while_read(me: Attacker) -> None:
+    """A frame's sizes and bodies change as fast as this process can while the handler copies them."""
+    body = bytes(min(3000, int(me.session.shape.sq_capacity) // 8))
+    frame = me.session.frame(TOPIC, message(body, b"K\x01v"))
+    begin = me.session.ring_offset + RING_LINES
+    end = begin + int(me.session.shape.sq_capacity)
+    done = threading.Event()
+
+    def change() -> None:
+        rng = random.Random(1)
+        while not done.is_set():
+            at = rng.randrange(begin, end - 4)
+            me.session.memory[at : at + 4] = rng.randbytes(4)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(300):
+            with suppress(ValueError):
+                me.session.put(frame)
+            me.renew()
+    finally:
+        done.set()
+        thread.join()
+
+
+def forge_verdicts(me: Attacker) -> None:
+    """What the broker tells this client, and the locks and bells of its threads."""
+    parts = me.session.parts
+    at = me.session.offset_of(parts.slots)
+    me.session.memory[at : at + 32] = me.garbage(32)
+    for where in range(64, at, 8):  # shape, bell, completed, interests' words, stalled, lock
+        if me.rng.random() < 0.3:
+            me.session.memory[where : where + 8] = me.number().to_bytes(8, "little")
+
+
+def ask_for_everything(me: Attacker) -> None:
+    """Interests in queues that do not exist, one queue many times, more of them than there is room for; and commits of a
+    member of no group."""
+    parts = me.session.parts
+    interest, offsets = me.session.offset_of(parts.interest), me.session.offset_of(parts.offsets)
+    numbers = [me.rng.choice((0, 1, 2, me.number(32))) for _ in range(64)]
+    me.session.memory[interest : interest + 256] = struct.pack("<64I", *numbers)
+    me.session.memory[offsets : offsets + 512] = me.garbage(512)
+    line = 64 * 4
+    me.session.memory[line : line + 64] = struct.pack("<II", me.number(32), me.number(32)) + me.garbage(56)
+    me.session.call_notifier()
+
+
+def hold_the_lock(me: Attacker) -> None:
+    """Dies with the session's lock, and perhaps half of a record."""
+    word = lib.lock_self()
+    at = me.session.offset_of(me.session.parts.slots) - 64
+    me.session.memory[at : at + 8] = word.to_bytes(8, "little")
+    if me.rng.random() < 0.1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# ---- the memory itself
+
+
+def resize(me: Attacker) -> None:
+    """Neither shorter nor longer, whichever way; and none of the seals is to be had."""
+    descriptor, size = me.session.descriptor, len(me.session.memory)
+    wake = me.client.connection._ask("wake_words", {})[1][0]
+    for victim in (descriptor, wake):
+        for length in (0, 1, size - 1, size + 4096):
+            _must_fail(lambda: os.ftruncate(victim, length))
+        _must_fail(lambda: os.posix_fallocate(victim, 1 << 26, 4096))
+        for seal in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SHRINK):
+            _must_fail(lambda: fcntl.fcntl(victim, fcntl.F_ADD_SEALS, seal))
+    os.close(wake)
+
+
+def punch_holes(me: Attacker) -> None:
+    """The memory's pages are given back while the broker has them mapped."""
+    size = len(me.session.memory)
+    descriptor = os.open(f"/proc/self/fd/{me.session.descriptor}", os.O_RDWR)
+    for _ in range(3):
+        begin = me.rng.randrange(0, size, 4096)
+        assert _punch(descriptor, begin, size - begin) == 0
+        me.session.call()
+    os.close(descriptor)
+
+
+def take_a_lease(me: Attacker, certain: bool = False) -> None:
+    """Whoever opens the memory next would have to wait for the lease to be broken. certain: nobody was faster."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    fresh = RawSession(me.client, window=1, sq_capacity=4096)
+    descriptor = os.open(f"/proc/self/fd/{fresh.descriptor}", os.O_RDWR)
+    with suppress(*(() if certain else (OSError,))):
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    fresh.put(fresh.frame(TOPIC, message(b"leased")))
+    me.held.append(fresh)
+
+
+# ---- the wake words
+
+
+def wake_bytes(me: Attacker) -> Any:
+    return ffi.buffer(ffi.cast("uint8_t *", me.session.attachment.wake), ffi.sizeof("struct wake"))
+
+
+def scribble_wake_words(me: Attacker) -> None:
+    """Bells and news bits of everybody, header included."""
+    wake = wake_bytes(me)
+    for _ in range(me.rng.choice((1, 50))):
+        begin = me.rng.randrange(0, len(wake) - 8, 8)
+        end = min(len(wake), begin + me.rng.choice((8, 64, 4096)))
+        wake[begin:end] = me.garbage(end - begin)
+
+
+# ---- the control socket
+
+
+def knock(me: Attacker) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(5)
+    sock.connect(str(runtime.socket_path(me.broker)))
+    return sock
+
+
+def talk_nonsense(me: Attacker) -> None:
+    """Bytes that are no frames, lengths that are none, msgpack that is none or no map, a frame that never ends."""
+    deep = b"\x91" * 100_000
+    choices: list[bytes] = [
+        me.garbage(200),
+        struct.pack(">I", me.number(32)) + me.garbage(100),
+        struct.pack(">I", len(deep)) + deep,
+        struct.pack(">I", 1 << 20) + b"\x90" * (1 << 20),
+        struct.pack(">I", 5) + b"\xc1\xc1\xc1\xc1\xc1",
+        struct.pack(">I", 2) + msgpack.packb([1]),
+        struct.pack(">I", 3) + msgpack.packb({1: 2}),
+        struct.pack(">I", 1000) + b"half",
+    ]
+    with knock(me) as sock, suppress(OSError):
+        for _ in range(me.rng.randrange(1, 5)):
+            sock.sendall(me.rng.choice(choices))
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(65536):
+            pass
+
+
+OPERATIONS = (
+    "hello", "wake_words", "open_session", "close_session", "create_topic", "adopt_topic", "topics", "join_group", "assignment",
+    "leave_group", "committed", "status", "perform", "__init__", "_session", "no such thing",
+)  # fmt: skip
+FIELDS = (
+    "pid", "started", "window", "sq_capacity", "queue_capacity", "message_max", "slot", "epoch", "name", "queues", "perm",
+    "group", "topics", "start", "id",
+)  # fmt: skip
+
+
+def ask_wrongly(me: Attacker) -> None:
+    """Every operation with fields of any kind. A topic that can be made by accident may be."""
+    values: list[Any] = [None, True, -1, me.number(), 1.5, float("nan"), "", "x" * 300, "../..", "\0", b"\xff"]
+    values += [[], [[]], ["t"], {}, {"a": []}]
+    with knock(me) as sock, suppress(OSError):
+        if me.rng.random() < 0.8:
+            frames.send(sock, {"op": "hello", "id": 0, **runtime.introduction()})
+        for number in range(30):
+            asked = {name: me.rng.choice(values) for name in FIELDS if me.rng.random() < 0.6}
+            frames.send(sock, {"op": me.rng.choice(OPERATIONS), "id": number, **asked})
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(65536):
+            pass
+
+
+def ask_without_listening(me: Attacker) -> None:
+    """Thousands of questions whose answers are never read, and the connection is left as it is."""
+    sock = knock(me)
+    sock.setblocking(False)
+    frames_of = frames.pack({"op": "status", "id": 1}) * 200
+    with suppress(OSError):
+        sock.send(frames.pack({"op": "hello", "id": 0, **runtime.introduction()}))
+        for _ in range(100):
+            sock.send(frames_of)
+    me.held.append(sock)
+
+
+def send_descriptors(me: Attacker) -> None:
+    """Descriptors beside every byte."""
+    with knock(me) as sock, suppress(OSError):
+        for _ in range(20):
+            socket.send_fds(sock, [b"\0"], [0, 1, 2, sock.fileno()])
+
+
+def want_too_much(me: Attacker) -> None:
+    """Sessions and connections until there are no more for this process."""
+    with suppress(Full, OSError):
+        for _ in range(200):
+            me.held.append(RawSession(me.client, window=1, sq_capacity=4096))
+    with suppress(Full, OSError):
+        for _ in range(200):
+            me.held.append(knock(me))
+
+
+DEEDS: tuple[Callable[[Attacker], None], ...] = (
+    scribble, lie_about_positions, lie_about_lengths, lie_in_frames, flood, run_in_circles, change_while_read, forge_verdicts,
+    ask_for_everything, hold_the_lock, resize, punch_holes, take_a_lease, scribble_wake_words, talk_nonsense, ask_wrongly,
+    ask_without_listening, send_descriptors, want_too_much,
+)  # fmt: skip
+
+
+def attack(broker: str, seed: int, deeds: int, log: Path, only: str | None = None) -> None:
+    """So many deeds; what must not be possible and is ends the process with code 3."""
+    try:
+        me = Attacker(broker, seed)
+        chosen = [deed for deed in DEEDS if only is None or deed.__name__ == only]
+        with log.open("w", buffering=1) as told:
+            for _ in range(deeds):
+                deed = me.rng.choice(chosen)
+                told.write(f"{deed.__name__}\n")
+                with suppress(Full):
+                    me.renew()
+                    deed(me)
+            told.write("done\n")
+    except BaseException:
+        traceback.print_exc(file=sys.stderr)
+        os._exit(3)
+    os._exit(0)
+
+
+def start(broker: str, seed: int, deeds: int, log: Path, only: str | None = None) -> multiprocessing.process.BaseProcess:
+    process = FORK.Process(target=attack, args=(broker, seed, deeds, log, only), daemon=True)
+    process.start()
+    return process
+
+
+def _must_fail(attempt: Callable[[], Any]) -> None:
+    try:
+        attempt()
+    except OSError:
+        return
+    raise AssertionError("the kernel let it pass")
+
+
+def _punch(descriptor: int, offset: int, size: int) -> int:
+    call = ctypes.CDLL(None, use_errno=True).fallocate64
+    result: int = call(descriptor, PUNCH_HOLE, ctypes.c_int64(offset), ctypes.c_int64(size))
+    return result
