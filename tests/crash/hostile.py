@@ -30,7 +30,7 @@ from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
 from tests.crash.raw_session import RawSession, message
-from tests.native.pipeline import FRAME, MESSAGE
+from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
 
 FORK = multiprocessing.get_context("fork")
 READY = 1
@@ -70,11 +70,39 @@ class Attacker:
         self.session = self._open()
 
     def renew(self) -> None:
-        if self.session.state != READY:
-            with suppress(OrbitError):
-                self.session.ask_close()
-            os.close(self.session.descriptor)
-            self.session = self._open()
+        """A session that is taken seriously. Raises: Full: what this process held has not been let go yet."""
+        if self.session.state == READY:
+            return
+        try:
+            fresh = self._open()
+        except Full:
+            for each in self.held:
+                with suppress(OrbitError):
+                    each.close()
+            self.held.clear()
+            raise
+        with suppress(OrbitError):
+            self.session.close()
+        self.session = fresh
+
+    def put(self, content: bytes) -> bool:
+        """Publishes a record with what the ring's positions say now, whatever that is; False where they leave no room. Our own
+        library would not go on with a ring in which somebody has written."""
+        memory, base, capacity = self.session.memory, self.session.ring_offset, int(self.session.shape.sq_capacity)
+        tail, head = (int.from_bytes(memory[base + at : base + at + 8], "little") & -8 for at in (0, 64))
+        stride = len(content) + 8 + 7 & -8
+        to_end = capacity - tail % capacity
+        padding = to_end if to_end < stride else 0
+        if stride > capacity // 2 or (tail + padding + stride - head) % 2**64 > capacity:
+            return False
+        begin = base + RING_LINES
+        if padding:
+            memory[begin + tail % capacity : begin + tail % capacity + 8] = struct.pack("<II", padding, 0)
+        at = begin + (tail + padding) % capacity
+        memory[at : at + 8 + len(content)] = struct.pack("<II", 8 + len(content), SQ_SEND) + content
+        memory[base : base + 8] = ((tail + padding + stride) % 2**64).to_bytes(8, "little")
+        self.session.call()
+        return True
 
     def number(self, bits: int = 64) -> int:
         return (self.rng.choice(NUMBERS) + self.rng.choice((0, 0, 0, 1, 8))) % (1 << bits)
@@ -136,8 +164,7 @@ def lie_in_frames(me: Attacker) -> None:
     head = me.session.frame(TOPIC, count=me.number(32), flags=me.number(32))
     if me.rng.random() < 0.3:
         head = FRAME.pack(me.number(32), me.number(32), me.number(32), me.number(32), me.number())
-    with suppress(ValueError):
-        me.session.put(head + me.rng.choice((b"", inner, inner * 3, message(b"x") + inner)))
+    me.put(head + me.rng.choice((b"", inner, inner * 3, message(b"x") + inner)))
 
 
 def flood(me: Attacker) -> None:
@@ -146,9 +173,8 @@ def flood(me: Attacker) -> None:
     flags = me.rng.choice((0, 1))
     for _ in range(200):
         messages = [message(body, queue=me.rng.choice((0, 0, 0, 99)))] * me.rng.choice((1, 30))
-        with suppress(ValueError):
-            if not me.session.put(me.session.frame(TOPIC, *messages, flags=flags)):
-                me.session.call()
+        if not me.put(me.session.frame(TOPIC, *messages, flags=flags)):
+            me.session.call()
 
 
 def run_in_circles(me: Attacker) -> None:
@@ -166,22 +192,20 @@ def change_while_read(me: Attacker) -> None:
     """A frame's sizes and bodies change as fast as this process can while the handler copies them."""
     body = bytes(min(3000, int(me.session.shape.sq_capacity) // 8))
     frame = me.session.frame(TOPIC, message(body, b"K\x01v"))
-    begin = me.session.ring_offset + RING_LINES
-    end = begin + int(me.session.shape.sq_capacity)
     done = threading.Event()
 
     def change() -> None:
         rng = random.Random(1)
         while not done.is_set():
-            at = rng.randrange(begin, end - 4)
-            me.session.memory[at : at + 4] = rng.randbytes(4)
+            session = me.session  # another one after each that the broker has given up
+            at = session.ring_offset + RING_LINES + rng.randrange(int(session.shape.sq_capacity) - 4)
+            session.memory[at : at + 4] = rng.randbytes(4)
 
     thread = threading.Thread(target=change)
     thread.start()
     try:
         for _ in range(300):
-            with suppress(ValueError):
-                me.session.put(frame)
+            me.put(frame)
             me.renew()
     finally:
         done.set()
@@ -202,7 +226,8 @@ def ask_for_everything(me: Attacker) -> None:
     """Interests in queues that do not exist, one queue many times, more of them than there is room for; and commits of a
     member of no group."""
     parts = me.session.parts
-    interest, offsets = me.session.offset_of(parts.interest), me.session.offset_of(parts.offsets)
+    interest = me.session.offset_of(parts.sq) + RING_LINES + int(me.session.shape.sq_capacity)
+    offsets = interest + 64 * 4
     numbers = [me.rng.choice((0, 1, 2, me.number(32))) for _ in range(64)]
     me.session.memory[interest : interest + 256] = struct.pack("<64I", *numbers)
     me.session.memory[offsets : offsets + 512] = me.garbage(512)
@@ -278,9 +303,14 @@ def scribble_wake_words(me: Attacker) -> None:
 
 
 def knock(me: Attacker) -> socket.socket:
+    """Raises: Full: too many stand before the door."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(5)
-    sock.connect(str(runtime.socket_path(me.broker)))
+    try:
+        sock.connect(str(runtime.socket_path(me.broker)))
+    except BlockingIOError:
+        sock.close()
+        raise Full("cannot connect, the listener's backlog is full") from None
     return sock
 
 
@@ -375,7 +405,7 @@ def attack(broker: str, seed: int, deeds: int, log: Path, only: str | None = Non
             for _ in range(deeds):
                 deed = me.rng.choice(chosen)
                 told.write(f"{deed.__name__}\n")
-                with suppress(Full):
+                with suppress(Full):  # an answer like any other
                     me.renew()
                     deed(me)
             told.write("done\n")

@@ -75,5 +75,7 @@ class RawSession:
         self.client.connection.ask("close_session", slot=self.slot, epoch=self.epoch)
 
     def close(self) -> None:
-        self.ask_close()
-        os.close(self.descriptor)
+        try:
+            self.ask_close()
+        finally:
+            os.close(self.descriptor)

@@ -36,7 +36,7 @@ def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Br
             until(lambda: not producer.is_alive(), "an honest producer")
             assert producer.exitcode == 0
         until(lambda: broker.status().sessions == (), "every slot to be free")
-        account = ledger.settle(sorted(folder.glob("ledger-*")), everything(broker))
+        account = ledger.settle(ledger.ledgers(folder), everything(broker))
         assert account.wrong == []
         assert account.acknowledged == account.stored == 2 * messages
         assert {actor.name: actor.epoch for actor in actors(broker).values() if actor.epoch != 1} == {}
@@ -49,8 +49,9 @@ def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Br
 def end(attackers: list[BaseProcess], logs: list[Path]) -> None:
     """Waits until the attackers have done their deeds, or were caught dead in one; then they die."""
     for attacker, log in zip(attackers, logs, strict=True):
-        until(lambda: not attacker.is_alive(), f"the attacker, at {log.read_text().splitlines()[-3:]}")
-        assert attacker.exitcode in (0, -signal.SIGKILL), f"it could do what it must not, at {log.read_text().splitlines()[-1]}"
+        until(lambda: not attacker.is_alive(), "the attacker")
+        deeds = log.read_text().splitlines() if log.exists() else []
+        assert attacker.exitcode in (0, -signal.SIGKILL), f"it could do what it must not, at {deeds[-1:]}"
 
 
 @pytest.mark.parametrize("deed", [deed.__name__ for deed in hostile.DEEDS])
@@ -59,12 +60,12 @@ def test_one_kind_of_deed(tmp_path: Path, deed: str) -> None:
         end([hostile.start(broker.name, 1, 8, tmp_path / "deeds", deed)], [tmp_path / "deeds"])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_all_of_them(tmp_path: Path, seed: int) -> None:
-    """Three attackers at once, sixty deeds each."""
+    """Three attackers at once, forty deeds each."""
     with honest_broker(tmp_path, 3000, seed) as broker:
         logs = [tmp_path / f"deeds-{each}" for each in range(3)]
-        end([hostile.start(broker.name, 100 * seed + each, 60, log) for each, log in enumerate(logs)], logs)
+        end([hostile.start(broker.name, 100 * seed + each, 40, log) for each, log in enumerate(logs)], logs)
 
 
 def test_actors_are_restarted_on_scribbled_wake_words(tmp_path: Path) -> None:
