@@ -199,8 +199,7 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
     session = RawSession(client)
     session.put(b"garbage")
-    session.ask_close()
-    session.handle.close()
+    session.close()
 
 
 if __name__ == "__main__":
