@@ -141,7 +141,7 @@ def lie_about_positions(me: Attacker) -> None:
     for at in (0, 64):
         if me.rng.random() < 0.7:
             old = int.from_bytes(me.session.memory[base + at : base + at + 8], "little")
-            new = me.rng.choice((me.number(), (old + me.number()) % 2**64, max(0, old - 4096), old + 32))
+            new = me.rng.choice((me.number(), (old + me.number()) % 2**64, max(0, old - 4096), (old + 32) % 2**64))
             me.session.memory[base + at : base + at + 8] = new.to_bytes(8, "little")
     me.session.call()
 
