@@ -19,6 +19,7 @@
 #include "crash_point.h"
 #include "log_map.h"
 #include "pace.h"
+#include "small_write.h"
 #include "verdict.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct writer {
     uint64_t wrote;         /* end of the log, this batch included */
     uint64_t store_ms;      /* newest timestamp given out */
     uint32_t first_lane;    /* where the next batch begins, so that no lane starves */
+    struct small_write small;
     struct pace pace;
     bool waits;             /* the last batch ended for want of the next CommitLog file */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
@@ -56,6 +58,7 @@ struct batch {
     uint32_t askers;        /* sessions that came to wait for the disk */
     bool flush;             /* somebody waits for the disk */
     bool waits;             /* for the next CommitLog file */
+    bool small;             /* what somebody waits for on the disk goes there as a small write */
     uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits: clients sleep for a verdict */
 };
 
@@ -69,6 +72,7 @@ struct writer *writer_open(struct tree *tree)
     writer->file_size = settings->log_file_size;
     writer->session_slot = SESSIONS_MAX;
     writer->pace = pace_start();
+    small_write_open(&writer->small);
     log_map_open(&writer->map, settings->store, settings->log_file_size, true);
     const struct commit_slot last = commit_read(&tree->control->commit);
     writer->wrote = last.wrote;
@@ -84,6 +88,7 @@ struct writer *writer_open(struct tree *tree)
 
 void writer_close(struct writer *writer)
 {
+    small_write_close(&writer->small);
     log_map_close(&writer->map);
     free(writer);
 }
@@ -236,6 +241,8 @@ static bool enter_file(struct writer *writer, uint64_t start)
         atomic_store_explicit(&writer->tree->control->wrote.error, error, memory_order_release);
         return false;
     }
+    small_write_end(&writer->small);
+    small_write_enter(&writer->small, writer->map.folder, start, file);
     writer->file = file;
     writer->file_start = start;
     writer->populated = 0;
@@ -284,7 +291,13 @@ static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
     *word |= bit;
 }
 
-/* Copies one image to the end of the log and fills its holes; notes the result. False: the batch must end here and wait. */
+static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
+{
+    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
+}
+
+/* Copies one image to the end of the log and fills its holes, or the other way round where it is to be a small write; notes the
+ * result. False: the batch must end here and wait. */
 static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
 {
     uint32_t detail = 0;
@@ -307,11 +320,16 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; others show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
-    uint8_t *to = writer->file + (writer->wrote - writer->file_start);
-    memcpy(to, record + 1, record->image_size);
+    const uint64_t at = writer->wrote - writer->file_start;
+    const bool small = batch->small && awaits_disk(writer, record);
+    uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
+    if (!small)
+        memcpy(to, record + 1, record->image_size);
     CRASH_POINT("writer_copied");
     record_finish(to, record->image_size, &record->seal, queue_offset, writer->wrote, writer->store_ms);
     CRASH_POINT("writer_finished");
+    if (small)
+        small_write_add(&writer->small, at, to, record->image_size);
     atomic_store_explicit(&queue->next_offset, queue_offset + 1, memory_order_relaxed);
     CRASH_POINT("writer_counted");
     record->code = VERDICT_APPENDED;
@@ -397,6 +415,16 @@ static void wake_followers(struct writer *writer, const struct batch *batch)
     count(tree->page, COUNT_WAKES, wakes);
 }
 
+/* In all lanes, about. */
+static uint64_t waiting_bytes(const struct writer *writer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < writer->tree->control->settings.lanes; i++)
+        /* relaxed: what else comes meanwhile changes nothing but speed */
+        bytes += atomic_load_explicit(&writer->tree->lanes[i]->ring.tail.position, memory_order_relaxed) - writer->lanes[i].position;
+    return bytes;
+}
+
 uint32_t writer_step(struct writer *writer)
 {
     struct tree *tree = writer->tree;
@@ -412,11 +440,13 @@ uint32_t writer_step(struct writer *writer)
         writer->asked_at = flushed;
         memset(writer->asked, 0, sizeof writer->asked);
     }
+    batch.small = waiting_bytes(writer) <= SMALL_WRITE_BYTES;
     for (uint32_t i = 0; i < lanes; i++) {
         const uint32_t lane = (writer->first_lane + i) % lanes;
         from[lane] = writer->lanes[lane].position;
         apply_lane(writer, &batch, lane);
     }
+    small_write_end(&writer->small);
     writer->first_lane = (writer->first_lane + 1) % lanes;
     writer->waits = batch.waits;
     if (batch.messages == 0)

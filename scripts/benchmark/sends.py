@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import orbitmq
 from scripts.benchmark import load
+from scripts.benchmark.disk import syncs_per_second
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
@@ -72,14 +73,15 @@ def _synced(name: str, topic: str, messages: int) -> Callable[[], int]:
 
 
 def send_synced(stage: Stage) -> tuple[Sample, ...]:
-    """One sender, then 64 at once; the second value is the throughput of all of them."""
+    """One sender, whose ceiling is the bare disk of a moment before; then 64 at once, and the throughput of all of them."""
     topic = stage.topic()
+    disk = syncs_per_second(stage.folder)
     ((begin, end, _),) = together(Role(_synced, stage.name, topic, SYNCED))
     alone = SYNCED / ((end - begin) / 1e9)
     found = together(*(Role(_synced, stage.name, topic, SYNCED_EACH) for _ in range(SENDERS)))
     seconds = (max(e for _, e, _ in found) - min(b for b, _, _ in found)) / 1e9
     crowd = SENDERS * SYNCED_EACH / seconds
-    return Sample(alone), Sample(crowd), Sample(crowd / alone)
+    return Sample(alone, disk), Sample(crowd), Sample(crowd / alone)
 
 
 MEASURES = (

@@ -192,3 +192,60 @@ def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path) -> None:
         session.send(p.message(b"appended"))
         run(handler, writer)
         assert [verdict.code for verdict in session.verdicts()] == [p.APPENDED, 8, p.APPENDED]
+
+
+def _written() -> int:
+    """Bytes that this process has passed to write() and its like."""
+    return int(next(line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("wchar:")).split()[1])
+
+
+def test_a_few_records_that_wait_for_the_disk_go_there_by_system_call(tmp_path: Path) -> None:
+    """Goal: no more than these records is written by their sync. Method: the bytes that this process passed to write()."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        sent = []
+        for flags in (0, p.SEND_FLUSH, 0):
+            bodies = [b"%d %d" % (flags, number) for number in range(5)]
+            session.send(*map(p.message, bodies), flags=flags)
+            before, start = _written(), tree.wrote
+            run(handler, writer)
+            assert _written() - before >= (tree.wrote - start if flags else 0)
+            if not flags:
+                assert _written() - before < tree.wrote - start
+            sent += bodies
+        assert [bytes(record.body) for record in tree.records()] == sent
+
+
+def test_a_batch_of_both_kinds_keeps_its_order(tmp_path: Path) -> None:
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(window=256)
+        bodies = [b"%d" % number for number in range(100)]  # of either kind more than the parts of one system call
+        for number, body in enumerate(bodies):
+            session.send(p.message(body), flags=p.SEND_FLUSH if number % 4 else 0)
+        run(handler, writer)
+        assert [bytes(record.body) for record in tree.records()] == bodies
+
+
+def test_many_records_do_not(tmp_path: Path) -> None:
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        bodies = [b"%d" % number + bytes(2000) for number in range(20)]
+        session.send(*map(p.message, bodies), flags=p.SEND_FLUSH)
+        before = _written()
+        run(handler, writer)
+        assert _written() - before < 20_000
+        assert [bytes(record.body) for record in tree.records()] == bodies
+
+
+def test_the_mapping_serves_where_the_system_call_fails(tmp_path: Path) -> None:
+    """Method: the descriptor that the writer has opened to write is closed behind its back."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"opens the file"))
+        run(handler, writer)
+        log = str(tree.layout.log_file(0))
+        (descriptor,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if os.path.realpath(link) == log]
+        os.close(descriptor)
+        session.send(p.message(b"lands"), p.message(b"as well"), flags=p.SEND_FLUSH)
+        run(handler, writer)
+        assert [bytes(record.body) for record in tree.records()] == [b"opens the file", b"lands", b"as well"]

@@ -1,0 +1,39 @@
+/* Records that somebody waits for on the disk, in batches of a few KiB, written by system call instead of through the mapping.
+ *
+ * A store through a mapping makes the kernel take the whole folio of the page cache for changed, and read-ahead makes folios of
+ * up to 2 MiB: each sync of 200 bytes would then write 2 MiB. A write() changes the blocks that it touches. Larger batches go
+ * through the mapping all the same, which costs them a tenth of a write().
+ */
+#ifndef ORBITMQ_SMALL_WRITE_H
+#define ORBITMQ_SMALL_WRITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define SMALL_WRITE_BYTES (16u << 10) /* a batch of this much is no longer small */
+#define SMALL_WRITE_PARTS 64u
+
+/* Parts that belong into one log file one behind the other, not yet written. */
+struct small_write {
+    int descriptor;      /* -1: none, and everything goes through the mapping */
+    uint8_t *file;       /* where the same file is mapped, writable */
+    uint64_t at;         /* where the first part goes, from the file's start */
+    uint64_t size;       /* of all parts */
+    uint32_t count;
+    struct iovec parts[SMALL_WRITE_PARTS];
+};
+
+void small_write_open(struct small_write *write);
+
+/* The file to write to from now on; nothing may be waiting. Without a descriptor the mapping serves: slower, not wrong. */
+void small_write_enter(struct small_write *write, const char *folder, uint64_t start, uint8_t *file);
+void small_write_close(struct small_write *write);
+
+/* A part for `at`; its bytes stay as they are until small_write_end. */
+void small_write_add(struct small_write *write, uint64_t at, const void *bytes, uint64_t size);
+
+/* All parts are in the page cache when it returns. */
+void small_write_end(struct small_write *write);
+
+#endif
