@@ -52,7 +52,7 @@ class AsyncClient:
     async def producer(
         self,
         *,
-        window: int = 8192,
+        window: int = 32768,
         message_max: int = 256 * 1024,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,

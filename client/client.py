@@ -75,7 +75,7 @@ class Client:
     def producer(
         self,
         *,
-        window: int = 8192,
+        window: int = 32768,
         message_max: int = 256 * 1024,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,

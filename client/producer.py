@@ -31,12 +31,13 @@ MESSAGE_MIN = 1024
 MESSAGE_USUAL = 256 << 10
 SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
+SQ_FRAME = 256  # bytes of the ring for each message of the window: what small messages take, one a frame
 SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
 
 
-def ring_capacity(message_max: int) -> int:
-    """Submission ring for messages of at most this size, bytes: a power of two."""
-    wanted = min(max(SQ_MESSAGES * message_max, SQ_CAPACITY_MIN), SQ_CAPACITY_MAX)
+def ring_capacity(message_max: int, window: int) -> int:
+    """Submission ring for messages of at most this size, bytes, and so many in flight: a power of two."""
+    wanted = min(max(SQ_MESSAGES * message_max, SQ_FRAME * window, SQ_CAPACITY_MIN), SQ_CAPACITY_MAX)
     return 1 << (wanted - 1).bit_length()
 
 
@@ -51,7 +52,7 @@ class Producer(ProducerBase):
         self,
         opener: SessionOpener,
         *,
-        window: int = 8192,
+        window: int = 32768,
         message_max: int = MESSAGE_USUAL,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
@@ -90,7 +91,9 @@ class Producer(ProducerBase):
 
     def _reopen(self) -> None:
         handle = self._opener.open_session(
-            window=self._window, sq_capacity=ring_capacity(self._message_max), message_max=self._message_max
+            window=self._window,
+            sq_capacity=ring_capacity(self._message_max, self._window),
+            message_max=self._message_max,
         )
         self._attach(handle)
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))

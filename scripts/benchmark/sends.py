@@ -13,7 +13,7 @@ from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
 
 PIPELINED = 1_000_000
-BUSY = 200_000
+BUSY = 1_000_000
 SYNCED = 3_000
 SYNCED_EACH = 1000
 SENDERS = 64
