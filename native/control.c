@@ -112,7 +112,7 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
 
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error)
 {
-    /* release, both: the file exists before the writer opens it. Pairs with the acquires in writer.c [A1]. */
+    /* release, both: the file exists before the writer opens it. Pairs with the acquires in writer_log.c [A1]. */
     atomic_store_explicit(&control->allocated.error, error, memory_order_release);
     atomic_store_explicit(&control->allocated.value, end, memory_order_release);
     bell_ring(&control->writer_bell);

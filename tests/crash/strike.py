@@ -29,7 +29,11 @@ OWNER = {
     "reput": "reput",
     "sessions": "coordinator",
     "topic_registry": "coordinator",
+    "small_write": "writer",
     "writer": "writer",
+    "writer_deliver": "writer",
+    "writer_log": "writer",
+    "writer_takeover": "writer",
 }
 # Likewise of the load's processes.
 CLIENT = {"connection": "stir", "consumer": "share", "sender": "produce", "waiter": "share"}
@@ -43,7 +47,7 @@ BEFORE = {
     "log_cut_zeroed": ("writer_copied", "supervisor_reaped"),
     "supervisor_reaped": ("writer_committed",),
     "supervisor_restarted": ("writer_committed",),
-    "writer_over_scrubbing": ("writer_noted",),
+    "writer_takeover_scrubbing": ("writer_noted",),
 }
 
 

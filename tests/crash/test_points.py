@@ -19,7 +19,7 @@ from strike import strike
 
 # Points by the files that they stand in; each family shares one broker.
 FAMILIES = {
-    "writer": {"control", "ring", "small_write", "writer"},
+    "writer": {"control", "ring", "small_write", "writer", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler"},
     "reput": {"consume_queue", "index_file", "index_log", "reput"},
     "disk": {"allocator", "flush", "mapped_file", "positions", "queue_sync"},
