@@ -67,7 +67,7 @@ class Coordinator(Actor):
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
-        self._door = Door(tree.listener, self._selector, tree.settings.connections_per_process)
+        self._door = Door(tree.listener, self._selector, tree.settings.connections_per_process, tree.settings.group)
 
     def run(self, limit_ms: int) -> None:
         lib.tree_beat(self._core)

@@ -26,13 +26,14 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSP
 class Door:
     """The listener's owner. The selector holds it under `accept` while it is open.
 
-    per_process: connections that one client process may have.
+    per_process: connections that one client process may have. group: id of the unix group that is let in.
     """
 
-    def __init__(self, listener: socket.socket, selector: selectors.BaseSelector, per_process: int) -> None:
+    def __init__(self, listener: socket.socket, selector: selectors.BaseSelector, per_process: int, group: int | None) -> None:
         self._listener = listener
         self._selector = selector
         self._per_process = per_process
+        self._group = group
         self._inside: Counter[ProcessId] = Counter()
         self._shut_until: float | None = None
         self._open()
@@ -53,7 +54,7 @@ class Door:
         peer: Peer | None = None
         try:
             _check_spare(sock)
-            peer = Peer(sock)
+            peer = Peer(sock, self._group)
             self._check_share(peer.process)
             self._selector.register(sock, selectors.EVENT_READ, peer)
         except (OrbitError, OSError) as error:

@@ -25,7 +25,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.segment import remove_leftovers, segment_prefix
-from orbitmq.store import abort, atomic_file
+from orbitmq.store import abort, access, atomic_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery_report import RecoveryReport
 
@@ -58,6 +58,9 @@ class Ground:
         try:
             crash_point("ground_locked")
             settings.layout.open(settings.files)
+            access.let(settings.layout, settings.group)
+            if settings.group is not None:
+                os.umask(access.GROUP_UMASK)
             _remove_dead_tree(settings)
             crash_point("ground_cleared")
             generation = secrets.randbits(31) | 1
@@ -154,7 +157,7 @@ def _remove_dead_tree(settings: TreeSettings) -> None:
 
 def _take_name(settings: TreeSettings) -> socket.socket:
     """The bound control socket of the broker's name. Two that want one name meet at the folder's lock."""
-    folder = os.open(runtime.runtime_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(runtime.make_runtime_folder(settings.group), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         path = runtime.socket_path(settings.name)
@@ -172,6 +175,7 @@ def _take_name(settings: TreeSettings) -> socket.socket:
             path.unlink()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(path))
+        _admit_to_socket(path, settings.group)
         listener.listen(256)
         listener.setblocking(False)
         # The name is taken from now on; generation 0 says that nobody can attach yet.
@@ -181,13 +185,20 @@ def _take_name(settings: TreeSettings) -> socket.socket:
         os.close(folder)
 
 
+def _admit_to_socket(path: Path, group: int | None) -> None:
+    """Whoever may write to the socket may knock; the door looks who it is. Nobody else could make a name in its folder."""
+    if group is not None:
+        os.chown(path, -1, group)
+    path.chmod(0o600 if group is None else 0o660)
+
+
 def _described(settings: TreeSettings, generation: int) -> runtime.Description:
     """Writes what others find this process's tree by."""
     ticks = runtime.start_ticks(os.getpid())
     assert ticks is not None
     store = str(settings.layout.root)
     description = runtime.Description(settings.name, os.getpid(), ticks, store, generation, runtime.version())
-    runtime.write_description(description)
+    runtime.write_description(description, settings.group)
     return description
 
 

@@ -139,6 +139,11 @@ class Operations:
         return {"groups": self._group_list(), "sessions": [_session_map(session) for session in self._sessions]}
 
     def stop(self, peer: Peer, question: dict[str, Any]) -> Any:
+        if not peer.rules:
+            raise NoPermission(
+                f"cannot stop the broker {self._tree.settings.name!r} for uid {peer.uid}, only uid {os.geteuid()} and root may",
+                uid=peer.uid,
+            )
         os.kill(self._tree.supervisor_pid, signal.SIGTERM)
         return None
 

@@ -17,31 +17,44 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.process_id import process_of
-from orbitmq.errors import BrokerError
+from orbitmq.errors import BrokerError, NoPermission
 from orbitmq.shm.frames import Unpacker, pack
 
 QUESTION_MAX = 1 << 20  # bytes; a group that subscribes to every topic of a full table asks the longest one
 
 _CREDENTIALS = struct.Struct("iII")
-_SO_PEERPIDFD = 77  # Linux 6.5; the number is that of every architecture but parisc and sparc
+# These numbers are those of every architecture but parisc and sparc.
+_SO_PEERPIDFD = 77  # Linux 6.5
+_SO_PEERGROUPS = 59
+_GROUPS_SIZE = 1024  # bytes, which is what Python asks for at most: 256 groups
 
 
 class Peer:
-    """A client process's connection. questions: asked and not answered yet. greeted: it has said hello.
+    """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. rules: it is the
+    broker's own user, or root.
 
-    Raises (from the constructor): BrokerError: the process is another user's or in another pid namespace, or is gone
-    already. OSError: no descriptor is left to watch it with.
+    group: id of the unix group whose members are served beside these two.
+
+    Raises (from the constructor): NoPermission: the process is another user's. BrokerError: it is in another pid namespace,
+    or is gone already. OSError: no descriptor is left to watch it with.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, group: int | None = None) -> None:
         self.socket = sock
         self.questions: deque[dict[str, Any]] = deque()
         self.greeted = False
         self._unpacker = Unpacker(QUESTION_MAX)
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
-        self.pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        if uid not in (os.getuid(), 0):
-            raise BrokerError(f"cannot serve uid {uid}, the broker is uid {os.getuid()}'s", uid=uid)
+        self.pid, self.uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        self.rules = self.uid in (os.geteuid(), 0)
+        if not self.rules and group not in (gid, *self._more_groups()):
+            raise NoPermission(
+                f"cannot serve uid {self.uid}, the broker is uid {os.geteuid()}'s"
+                + ("" if group is None else f", and let to members of the group {group}"),
+                hint="ask its operator to let a group of yours in (setting group)",
+                uid=self.uid,
+                group=group,
+            )
         self.pidfd = self._open_pidfd()
         try:
             process = process_of(self.pid, self.pidfd)
@@ -101,6 +114,13 @@ class Peer:
         self._unsent.clear()
         os.close(self.pidfd)
         self.socket.close()
+
+    def _more_groups(self) -> list[int]:
+        """Those of the process when it connected, beside its first. None are known of a process that has more than 256: it can
+        take the one that counts for its first (`sg`)."""
+        with suppress(OSError):
+            return array.array("I", self.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_SIZE)).tolist()
+        return []
 
     def _open_pidfd(self) -> int:
         # The kernel's own pidfd of the peer cannot be of a later process under the same number. Where there is none, hello

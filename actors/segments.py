@@ -34,7 +34,9 @@ class Segments:
         # The whole need at once: the first segments must not take what the last ones miss, and the error names all of it.
         require_room(sum(sizes.values()), "the broker's segments")
         try:
-            memory = {part: self._make(part, size) for part, size in sizes.items()}
+            # Clients map the first two; lanes are nobody's but the actors'.
+            groups = {"ctl": settings.group, "top": settings.group}
+            memory = {part: self._make(part, size, groups.get(part)) for part, size in sizes.items()}
             self.wake_memfd = create_memfd("omq-wake", ffi.sizeof("struct wake"))
         except BaseException:
             self.remove()
@@ -60,7 +62,7 @@ class Segments:
         for segment in self._made:
             segment.unlink()
 
-    def _make(self, part: str, size: int) -> Any:
-        segment = create_segment(segment_name(self.generation, part), size)
+    def _make(self, part: str, size: int, group: int | None) -> Any:
+        segment = create_segment(segment_name(self.generation, part), size, group)
         self._made.append(segment)
         return segment.pointer

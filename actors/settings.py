@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -36,6 +37,8 @@ class TreeSettings:
     handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
     sessions_per_process: producers and consumers that one client process may have, so that none takes all
         SESSIONS_MAX; connections_per_process: clients that it may have connected.
+    group: id of the unix group whose members may connect and read the store; None: only this user and root. An option
+        names the group.
     spin_us: how long an idle actor spins before it sleeps.
     restarts, restart_period_s: an actor that dies more often stops the tree.
     start_grace_s, stop_grace_s: how long actors may take to start, and each to drain before it is killed.
@@ -48,6 +51,7 @@ class TreeSettings:
     handlers: int = field(default_factory=_default_handlers)
     lane_capacity: int = 8 * MIB
     read_only: bool = False
+    group: int | None = None
     sessions_per_process: int = 64
     connections_per_process: int = 128
     spin_us: int = field(default_factory=_default_spin_us)
@@ -91,6 +95,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     for name, value in options.items():
         if name not in own | of_files:
             raise _refused(name, value, "no such setting", f"settings are {', '.join(sorted(own | of_files))}")
+    options = {**options, "group": _group_id(options.get("group"))}
     layout = StoreLayout.at(store)
     files = layout.settings(**{name: value for name, value in options.items() if name in of_files})
     settings = TreeSettings(layout, files, **{name: value for name, value in options.items() if name in own})
@@ -119,6 +124,18 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
             raise _refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
         settings = replace(settings, files=replace(files, message_max=fitting))
     return settings
+
+
+def _group_id(name: Any) -> int | None:
+    if name is None:
+        return None
+    try:
+        group = grp.getgrnam(name).gr_gid
+    except (KeyError, TypeError):
+        raise _refused("group", name, "this machine has no group of this name") from None
+    if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
+        raise _refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
+    return group
 
 
 def _refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:

@@ -39,6 +39,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
+from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.recovery_table import Ending
 
@@ -329,6 +330,8 @@ def _raise_descriptor_limit() -> None:
 
 def main(arguments: list[str]) -> int:
     content, ready = json.loads(arguments[0]), int(arguments[1])
+    # What this tree makes is its user's alone; ground.py opens it where a group is let in.
+    os.umask(PRIVATE_UMASK)
     # A pipe that nobody reads any more is an error of write here, not the end.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     supervisor: Supervisor | None = None

@@ -25,7 +25,7 @@ from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, start_tree
 from orbitmq.client.status import Status
 from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
-from orbitmq.shm.runtime import broker_name, runtime_folder
+from orbitmq.shm.runtime import broker_name, make_runtime_folder
 
 LOOK_S = 1.0  # between two status lines
 
@@ -122,8 +122,8 @@ def _describe(status: Status, started: Started) -> None:
 
 
 def _run_detached(store: Path, options: dict[str, Any]) -> None:
-    log = runtime_folder() / f"{options['name']}.log"
-    with log.open("a") as file:
+    log = make_runtime_folder(None) / f"{options['name']}.log"
+    with open(log, "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         started = start_tree(str(store), options, errors_to=file, progress=_show_progress)
     with orbitmq.connect(started.name) as broker:
         _describe(broker.status(), started)

@@ -17,7 +17,7 @@ from typing import Any
 
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.session import SessionHandle
-from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, OrbitError, TimedOut
+from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoPermission, OrbitError, TimedOut
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
@@ -131,6 +131,12 @@ class Connection:
                     if isinstance(error, TimedOut):
                         raise
                     self._drop_socket()
+                    if isinstance(error, PermissionError):
+                        raise NoPermission(
+                            f"cannot connect to the broker {self._name!r}, its control socket is not for uid {os.geteuid()}",
+                            hint=runtime.ASK_OPERATOR,
+                            broker=self._name,
+                        ) from None
                     if not attachment.alive():
                         raise BrokerStopped(
                             f"the broker {self._name!r} stopped before it answered", broker=self._name, operation=operation

@@ -12,7 +12,7 @@
     │   ├── PropertyError                an empty name or value, or a separator byte in one
     │   ├── OffsetOutOfRange             carries the valid range
     │   └── SettingError                 a setting of the broker or a client that cannot be
-    ├── NoPermission                     the topic may not be written or read
+    ├── NoPermission                     not for this user; or the topic may not be written or read
     ├── Full                             no room now: the window, the ring, or a table; trying again later helps
     ├── TimedOut (also TimeoutError)     the wait the caller bounded is over; the send may still end well
     ├── Closed                           closed by us: this producer, consumer or client
@@ -114,7 +114,7 @@ class SettingError(UsageError):
 
 
 class NoPermission(OrbitError):
-    """The topic may not be written, or not be read."""
+    """The broker, or what was asked of it, is not for this user; or the topic may not be written, or not be read."""
 
 
 class Full(OrbitError):

@@ -4,8 +4,8 @@
     <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed
     first
 
-The folder is $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700: whoever may enter it may use the
-broker."""
+The folder is $ORBITMQ_RUNTIME_DIR, else $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700; 0750 once a broker
+in it is let to a group. The files have modes of their own, because brokers that share a folder need not be let to the same."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orbitmq.errors import SettingError
+from orbitmq.errors import NoPermission, SettingError
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, less the NUL
+ASK_OPERATOR = "ask its operator to let a group of yours in (setting group)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +58,69 @@ def broker_name(name: str | None) -> str:
 
 
 def runtime_folder() -> Path:
-    """The folder of this user, made when it is missing.
+    """The folder to look for brokers in; it need not exist.
 
-    Raises: SettingError: it cannot be made, somebody else owns it, or others may enter it.
+    Raises: SettingError: somebody else could put a broker of theirs there.
     """
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(base, "orbitmq") if base else Path("/tmp", f"orbitmq-{os.getuid()}")
+    folder, named = _folder()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
+    except FileNotFoundError:
+        return folder
     except OSError as error:
         raise SettingError(
-            f"cannot make the runtime folder {folder}: {error.strerror}",
-            hint="set XDG_RUNTIME_DIR to a folder of your own",
+            f"cannot look into the runtime folder {folder}: {error.strerror}",
+            hint=ASK_OPERATOR if named else "set XDG_RUNTIME_DIR to a folder of your own",
             folder=str(folder),
         ) from None
-    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
+    # Whoever names a folder knows whose it is; the usual one is of this user, or a trap.
+    if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o027 or not (named or status.st_uid == os.getuid()):
+        whose = "" if named else f" that belongs to uid {os.getuid()}"
         raise SettingError(
-            f"cannot trust the runtime folder {folder}, it is not a folder of mode 0700 that belongs to uid {os.getuid()}",
-            hint="remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+            f"cannot trust the runtime folder {folder}, it is not a folder of mode 0700 or 0750{whose}",
+            hint=f"remove it, or set {'ORBITMQ' if named else 'XDG'}_RUNTIME_DIR to a folder of your own",
             folder=str(folder),
         )
     return folder
+
+
+def make_runtime_folder(group: int | None) -> Path:
+    """The folder for a broker of this user, made when it is missing; the members of the group may look into it.
+
+    Raises: SettingError: it cannot be made, is somebody else's, or is let to another group.
+    """
+    folder, _ = _folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, f"it cannot be made: {error.strerror}") from None
+    status = runtime_folder().lstat()
+    if status.st_uid != os.getuid():
+        raise _unusable(folder, f"it belongs to uid {status.st_uid}")
+    if group is not None:
+        is_let = bool(status.st_mode & 0o070)
+        if is_let and status.st_gid != group:
+            raise _unusable(folder, f"it is let to the group {status.st_gid} already")
+        os.chown(folder, -1, group)
+        folder.chmod(0o750)
+    return folder
+
+
+def _folder() -> tuple[Path, bool]:
+    """Where it is, and whether somebody said so."""
+    named = os.environ.get("ORBITMQ_RUNTIME_DIR")
+    if named:
+        return Path(named), True
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base, "orbitmq") if base else Path("/tmp", f"orbitmq-{os.getuid()}"), False
+
+
+def _unusable(folder: Path, why: str) -> SettingError:
+    return SettingError(
+        f"cannot run a broker in the runtime folder {folder}, {why}",
+        hint="set ORBITMQ_RUNTIME_DIR to a folder of its own, for the broker and its clients",
+        folder=str(folder),
+    )
 
 
 def socket_path(name: str) -> Path:
@@ -100,19 +142,28 @@ def description_path(name: str) -> Path:
     return runtime_folder() / f"{name}.json"
 
 
-def write_description(description: Description) -> None:
+def write_description(description: Description, group: int | None) -> None:
+    """For this user, and the group where there is one."""
     path = description_path(description.name)
     fresh = path.with_suffix(f".{description.pid}.tmp")
     fresh.write_text(json.dumps(asdict(description)))
+    if group is not None:
+        os.chown(fresh, -1, group)
+    fresh.chmod(0o600 if group is None else 0o640)
     fresh.replace(path)
 
 
 def read_description(name: str) -> Description | None:
-    """What a running or dead broker of this name has left; None when there is nothing to read. Raises: SettingError."""
+    """What a running or dead broker of this name has left; None when there is nothing to read. Raises: SettingError;
+    NoPermission: it is another user's."""
     path = description_path(name)
     try:
         values = json.loads(path.read_text())
         return Description(**values)
+    except PermissionError:
+        raise NoPermission(
+            f"cannot use the broker {name!r}, uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
+        ) from None
     except (FileNotFoundError, ValueError, TypeError):
         return None
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import posix_ipc
 
-from orbitmq.errors import BrokerNotRunning, ProtocolError, StoreFull
+from orbitmq.errors import BrokerNotRunning, NoPermission, ProtocolError, StoreFull
 from orbitmq.native._core import ffi, lib
 
 MOUNT = Path("/dev/shm")
@@ -97,8 +97,10 @@ class Segment:
         remove_segment(self.name)
 
 
-def create_segment(name: str, size: int) -> Segment:
+def create_segment(name: str, size: int, group: int | None = None) -> Segment:
     """A fresh, zeroed segment of `size` bytes, every page of it reserved: touching it can never be SIGBUS.
+
+    group: id of the unix group that may map it read-only; without, nobody else may at all.
 
     Whoever fills it writes its header (segment_init, or an init function that does) before the name becomes known.
 
@@ -114,6 +116,9 @@ def create_segment(name: str, size: int) -> Segment:
         descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.posix_fallocate(descriptor, 0, size)
+            if group is not None:
+                os.fchown(descriptor, -1, group)
+                os.fchmod(descriptor, 0o640)
             memory = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
@@ -132,6 +137,7 @@ def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> S
 
     Raises:
         BrokerNotRunning: no segment has this name.
+        NoPermission: it is another user's, and not let to a group of ours.
         ProtocolError: it is not what was looked for; `.fault` says why.
     """
     try:
@@ -140,6 +146,8 @@ def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> S
         raise BrokerNotRunning(
             f"cannot attach to the segment {name}, there is none of this name", segment=name
         ) from None
+    except posix_ipc.PermissionsError:
+        raise NoPermission(f"cannot attach to the segment {name}, this user may not read it", segment=name) from None
     try:
         size = os.fstat(shared.fd).st_size
         if size < lib.SEGMENT_LINE:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orbitmq.errors import BrokerError, BrokerNotRunning, SettingError, TimedOut
+from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, SettingError, TimedOut
 from orbitmq.shm import runtime
 from orbitmq.store import config, positions
 from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
@@ -73,8 +73,8 @@ def of_store(path: str | Path) -> Snapshot:
     if broker is not None:
         try:
             return of_broker(broker)
-        except BrokerError:
-            pass  # it stopped between the two looks, so the files say it all
+        except (BrokerError, NoPermission):
+            pass  # it stopped between the two looks, or is not for this user: the files say it all
     sizes = _sizes(layout)
     return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes))
 
@@ -118,7 +118,7 @@ def _running(layout: StoreLayout) -> str | None:
     try:
         name = str(json.loads(layout.holder.read_bytes())["name"])
         description = runtime.read_description(runtime.broker_name(name))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (NoPermission, OSError, ValueError, KeyError, TypeError):
         return None
     if description is None or not runtime.lives(description):
         return None

@@ -19,7 +19,7 @@ def sync_folder(folder: Path) -> None:
 
 def write_synced(path: Path, content: bytes) -> None:
     """Writes the file's content and makes it durable; its name becomes durable with sync_folder."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         written = 0
         while written < len(content):

@@ -9,6 +9,7 @@
                    positions         what is known to be on disk
                    reput             how far the log is indexed
                    holder            who holds the lock
+                   group             which unix group may read the store (access.py)
                    allocating/       log files on their way into commitlog/
                    cut/              what recovery took out of the log
 

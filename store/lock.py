@@ -46,7 +46,7 @@ class StoreLock:
         refuse_network(layout.root)
         layout.make_folders()
         try:
-            descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise StoreUnsupported(
                 f"cannot open {layout.lock}: {error.strerror}",

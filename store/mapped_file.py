@@ -33,7 +33,7 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
         return path
     temporary = layout.allocating / path.name
     try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
             crash_point("mapped_file_made")
             os.posix_fallocate(descriptor, 0, size)

@@ -16,6 +16,7 @@ def runtime_folder() -> Iterator[None]:
     # Not below pytest's own folder: the path of a Unix socket must be short.
     with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
+        patch.delenv("ORBITMQ_RUNTIME_DIR", raising=False)
         yield
 
 

@@ -3,6 +3,7 @@ every message is accounted for."""
 
 from __future__ import annotations
 
+import grp
 import os
 import random
 import select
@@ -113,6 +114,7 @@ class Load:
         self.rng = random.Random(seed)
         self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
         self.lives = 0
+        self.starts = 0
         self.plan = CrashPlan(folder / "plan")
         self.errors = (folder / "errors").open("w")
         self.broker: subprocess.Popen[bytes] | None = None
@@ -133,7 +135,10 @@ class Load:
         before = {name: os.environ.get(name) for name in crash_build.environment(self.plan.path)}
         os.environ.update(crash_build.environment(self.plan.path))
         try:
-            options = {"name": self.name, "owner": os.getpid(), **SMALL}
+            # Let to a group, and to none, in turns: each start has modes to change.
+            self.starts += 1
+            group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else None
+            options = {"name": self.name, "owner": os.getpid(), "group": group, **SMALL}
             self.broker = start_tree(str(self.folder / "store"), options, errors_to=self.errors).process
         except BrokerBroken:
             return False

@@ -26,7 +26,7 @@ FAMILIES = {
     "consumers": {"consumer", "notifier", "waiter"},
     "coordinator": {"config", "coordinator", "descriptor_store", "group_registry", "offsets", "sessions", "topic_registry"},
     "producers": {"connection", "sender"},
-    "tree": {"ground", "supervisor"},
+    "tree": {"access", "ground", "supervisor"},
     "recovery": {"abort", "atomic_file", "log_cut", "recovery"},
 }
 
