@@ -9,7 +9,7 @@ Only these modes are changed into each other. A store that RocketMQ made has oth
     <root>/orbitmq/group    the number of the group that the store is let to; no such file: nobody
 
 It is written before the first mode is changed and removed after the last one, so that a start after a crash in between does the
-rest; that everything is open is known by the folder orbitmq/ itself, the last to be opened.
+rest; that everything is open is known by the folder orbitmq/ itself, the last to be opened and the first to be shut.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def let(layout: StoreLayout, group: int | None) -> None:
     """
     before = _recorded(layout)
     if before is not None and before != group:
+        _shut(layout.own, before)
         for path in _walk(layout.root, top_first=True):
             _shut(path, before)
         crash_point("access_shut")

@@ -121,8 +121,8 @@ def test_modes_that_somebody_chose_stay(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for folder in (layout.commitlog, layout.consumequeue):
         folder.mkdir()
-        (folder / "0").touch()
-    (layout.consumequeue / "0").chmod(0o664)
+        (folder / "x").touch()
+    (layout.consumequeue / "x").chmod(0o664)
     layout.checkpoint.touch()
     chosen = {path: path.stat().st_mode for path in (tmp_path, *tmp_path.rglob("*"))}
     os.umask(access.PRIVATE_UMASK)
