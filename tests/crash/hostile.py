@@ -29,6 +29,7 @@ import orbitmq
 from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
+from tests.actors.trees import until
 from tests.crash.raw_session import RawSession, message
 from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
 
@@ -165,6 +166,14 @@ def lie_in_frames(me: Attacker) -> None:
     if me.rng.random() < 0.3:
         head = FRAME.pack(me.number(32), me.number(32), me.number(32), me.number(32), me.number())
     me.put(head + me.rng.choice((b"", inner, inner * 3, message(b"x") + inner)))
+
+
+def promise_more(me: Attacker) -> None:
+    """A message that claims bytes which lie behind its record: the session is given up for it, and they are not stored."""
+    fresh = RawSession(me.client, window=16, sq_capacity=4096)
+    fresh.put(fresh.frame(TOPIC, MESSAGE.pack(me.rng.choice((1, 100, 900)), 0, 0, 0, 0, 0)))
+    until(lambda: fresh.state != READY, "a session to be given up")
+    fresh.close()
 
 
 def flood(me: Attacker) -> None:
@@ -390,9 +399,9 @@ def want_too_much(me: Attacker) -> None:
 
 
 DEEDS: tuple[Callable[[Attacker], None], ...] = (
-    scribble, lie_about_positions, lie_about_lengths, lie_in_frames, flood, run_in_circles, change_while_read, forge_verdicts,
-    ask_for_everything, hold_the_lock, resize, punch_holes, take_a_lease, scribble_wake_words, talk_nonsense, ask_wrongly,
-    ask_without_listening, send_descriptors, want_too_much,
+    scribble, lie_about_positions, lie_about_lengths, lie_in_frames, promise_more, flood, run_in_circles,
+    change_while_read, forge_verdicts, ask_for_everything, hold_the_lock, resize, punch_holes, take_a_lease,
+    scribble_wake_words, talk_nonsense, ask_wrongly, ask_without_listening, send_descriptors, want_too_much,
 )  # fmt: skip
 
 
