@@ -40,6 +40,7 @@ class Ground:
     lock: StoreLock
     listener: socket.socket
     generation: int
+    names: tuple[Path, ...]  # by which others find the tree
     _segments: Segments | None = None
     _tree: Tree | None = None
 
@@ -66,11 +67,12 @@ class Ground:
             generation = secrets.randbits(31) | 1
             atomic_file.replace(_tree_file(settings), json.dumps({"generation": generation}).encode())
             listener = _take_name(settings)
+            names = (runtime.description_path(settings.name), runtime.socket_path(settings.name))
         except BaseException:
             lock.release()
             raise
         crash_point("ground_listening")
-        return cls(settings, lock, listener, generation)
+        return cls(settings, lock, listener, generation, names)
 
     def build(self, report: RecoveryReport) -> None:
         """Makes the segments and fills them from what recovery found. Raises: StoreFull: /dev/shm has no room."""
@@ -117,8 +119,8 @@ class Ground:
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by, and lets the store go."""
-        for path in (runtime.description_path(self.settings.name), runtime.socket_path(self.settings.name)):
-            with suppress(FileNotFoundError):
+        for path in self.names:
+            with suppress(OSError):
                 path.unlink()
             crash_point("ground_unlinked")
         self.listener.close()

@@ -136,6 +136,9 @@ def test_the_door_looks_for_itself(folder: Path) -> None:
         (folder / "run").chmod(0o755)
         told = outcome(lambda: use(broker.name), STRANGER)
         assert told.startswith("SettingError: cannot trust the runtime folder"), told
+        generation = broker.connection.attachment.generation
+    assert not segments(generation)
+    assert list((folder / "run").iterdir()) == []
 
 
 @pytest.mark.parametrize(("gid", "groups"), [(STRANGER, (GROUP,)), (GROUP, ())], ids=["also", "first"])
