@@ -49,7 +49,7 @@ class Flush(CoreActor):
         if self._positions is not None:
             seen = self.tree.positions()
             try:
-                self._sync.run()
+                self._sync.run_last()
             except OSError as error:
                 # Not a clean stop then: the next start recovers.
                 self._record(self._positions)

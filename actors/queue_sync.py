@@ -1,5 +1,8 @@
 """Makes ConsumeQueues and IndexFiles durable, and the checkpoint after them: store timestamps below which everything
-is on disk. It only shortens the next recovery; the log is the truth."""
+is on disk. It only shortens the next recovery; the log is the truth.
+
+A file is on disk when its bytes are and its name is: the folders of files that were made since the last time are synced too,
+and those above them."""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from orbitmq.actors.tree import Tree
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.store import index_headers
+from orbitmq.store import atomic_file, index_headers
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import UNIT_SIZE
 
@@ -23,6 +26,7 @@ class QueueSync:
         self._file_size = UNIT_SIZE * tree.settings.files.queue_file_units
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
         self._synced_reput = -1
+        self._index_names: list[str] = []  # of the files whose names are on disk
 
     def run(self) -> bool:
         """Syncs once; False when reput has not moved since. Raises: OSError: nothing is claimed."""
@@ -34,10 +38,19 @@ class QueueSync:
         maxima = dict(self._synced)
         before = Checkpoint.load(self._layout)
         index = index_headers.load(self._layout)
-        for path in self._changed_queues(maxima) + [header.path for header in index if header.end_ms >= before.index_ms]:
+        names = [header.path.name for header in index]
+        files, folders = self._changed_queues(maxima)
+        files += [header.path for header in index if header.end_ms >= before.index_ms]
+        if names != self._index_names:
+            folders.add(self._layout.index)
+        for path in files:
             _sync(path)
             crash_point("queue_sync_file")
-        self._synced = maxima  # only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile
+        for folder in sorted(folders):
+            _sync_folder(folder)
+            crash_point("queue_sync_folder")
+        # Only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile.
+        self._synced, self._index_names = maxima, names
         # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
         # indexes again from this time on.
         index_ms = index[-2].end_ms if len(index) > 1 else 0
@@ -48,9 +61,17 @@ class QueueSync:
         self._synced_reput = reput
         return True
 
-    def _changed_queues(self, maxima: dict[int, int]) -> list[Path]:
-        """ConsumeQueue files with units beyond `maxima`, which is brought up to now."""
+    def run_last(self) -> None:
+        """Syncs what is left at a clean stop, reput's commit too: the next start believes it, and the index as it says. While
+        reput works it is left alone, because a power cut then makes it void. Raises: OSError."""
+        self.run()
+        _sync(self._layout.reput)
+        _sync_folder(self._layout.own)
+
+    def _changed_queues(self, maxima: dict[int, int]) -> tuple[list[Path], set[Path]]:
+        """ConsumeQueue files with units beyond `maxima`, which is brought up to now, and the folders that have new names."""
         changed: list[Path] = []
+        folders: set[Path] = set()
         for topic in self._topics:
             for queue in range(topic.queues):
                 slot = topic.first_slot + queue
@@ -63,7 +84,17 @@ class QueueSync:
                 first = before * UNIT_SIZE // self._file_size * self._file_size
                 last = (maximum - 1) * UNIT_SIZE // self._file_size * self._file_size
                 changed += [folder / f"{start:020d}" for start in range(first, last + 1, self._file_size)]
-        return changed
+                if slot not in self._synced:
+                    folders |= {folder, folder.parent, self._layout.consumequeue}
+                elif before * UNIT_SIZE % self._file_size == 0 or first != last:
+                    folders.add(folder)
+        return changed, folders
+
+
+def _sync_folder(folder: Path) -> None:
+    # Likewise a folder that somebody has removed.
+    with suppress(FileNotFoundError):
+        atomic_file.sync_folder(folder)
 
 
 def _sync(path: Path) -> None:

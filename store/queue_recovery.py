@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
+
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import sparse
+from orbitmq.store import atomic_file, sparse
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Extent, queues
 from orbitmq.store.layout import StoreLayout
 
@@ -35,6 +38,30 @@ def cut(
         queue = ConsumeQueue(layout.root, *key, file_units)
         if extent.physical_end > log_end or (holes and _has_more(queue, extent)):
             changed[key] = queue.truncate(log_end, log_begin)
+    return changed
+
+
+def drop_headless(
+    layout: StoreLayout, file_units: int, measured: dict[QueueKey, Extent], logged: Set[QueueKey], reput: int
+) -> dict[QueueKey, Extent]:
+    """Removes, durably, the files of queues that have only units which are made again anyway; returns their new extents.
+
+    A power cut may take a queue's first file and leave the next. The queue would seem to begin there, and never go back. What
+    lies before `reput` was synced, so a queue that has anything there begins where it seems to. logged: the queues that have
+    records in the part of the log that was scanned, which holds all behind `reput`.
+    """
+    changed = {}
+    for key, extent in measured.items():
+        queue = ConsumeQueue(layout.root, *key, file_units)
+        firsts = queue.files()
+        if not firsts or firsts[0] == 0 or key not in logged:
+            continue
+        if extent.min_offset < extent.max_offset and queue.unit(extent.min_offset).physical_offset < reput:
+            continue
+        for first in reversed(firsts):
+            queue.path(first).unlink()
+        atomic_file.sync_folder(queue.folder)
+        changed[key] = replace(extent, min_offset=0, max_offset=0, physical_end=0)
     return changed
 
 

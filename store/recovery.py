@@ -5,9 +5,10 @@ The order matters, because recovery may itself be killed at any point and then s
     1  the log is scanned                   nothing is changed
     2  `abort` is made                      from here on the store does not look cleanly stopped
     3  what lies behind its end is cut      kept first, then zeroed and synced
-    4  queues and index lose what points past the end
-    5  the log is synced, and its end recorded as flushed
-    6  group offsets past the end of their queues are lowered
+    4  the checkpoint claims no more than there is
+    5  queues and index lose what points past the end
+    6  the log is synced, and its end recorded as flushed
+    7  group offsets past the end of their queues are lowered
 
 Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
 flushed position, the other steps are left out and the store opens for reading only. docs/recovery.md has the whole
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreError
@@ -35,7 +36,7 @@ from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.positions import Positions, Recorded
 from orbitmq.store.record import Fault, Record, parse
 from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, RecoveryReport
-from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, ending
+from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, Plan, ending
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
 
@@ -117,13 +118,10 @@ class _Recovery:
         if how is Ending.EMPTY:
             return self._open_empty()
         plan = PLANS[how]
-        # Index files that are not believed count as gone already where anchors are computed.
-        doubtful = [] if plan.trust_index else self._doubtful_index()
-        whole_index = [header for header in self.index if header not in doubtful]
-        reput = self._oldest(plan.reput, whole_index)
-        # Keys may have to be indexed again from far back; that needs no scan, the queues' ends do not depend on it.
-        queued = tuple(anchor for anchor in plan.reput if anchor is not Anchor.INDEX)
-        scan = self._scan(self._oldest(plan.scan + queued, whole_index))
+        whole_index, reput, scan = self._read(plan)
+        if self._refutes_checkpoint(scan):
+            self.checkpoint = Checkpoint()
+            whole_index, reput, scan = self._read(plan)
         floor = self.recorded.flushed if self.recorded else 0
         if scan.end < floor:
             return self._open_damaged(how, scan, reput)
@@ -141,16 +139,34 @@ class _Recovery:
             kept = [header for header in whole_index if header not in beyond and (lost is None or header.path.name < lost)]
             whole_index = [] if beyond_reput else kept
             reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
+        self._lower_checkpoint(whole_index)
+        crash_point("recovery_checkpoint_lowered")
         removed = [header for header in self.index if header not in whole_index]
         keep_commit = how in (Ending.STOPPED, Ending.KILLED) and not removed and lost is None
         self._remove_index(removed, keep_commit=keep_commit)
         crash_point("recovery_index_removed")
-        self._cut_queues(scan.end, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
+        self._cut_queues(scan, reput, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
         crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)
         self._record(scan.end, floor, store_ms)
         crash_point("recovery_recorded")
         return self._report(how, scan, min(reput, scan.end), store_ms, removed)
+
+    def _read(self, plan: Plan) -> tuple[list[IndexHeader], int, LogScan]:
+        """The index files that can be believed, where indexing begins, and the scanned log."""
+        # Index files that are not believed count as gone already where anchors are computed.
+        doubtful = [] if plan.trust_index else self._doubtful_index()
+        whole_index = [header for header in self.index if header not in doubtful]
+        # Keys may have to be indexed again from far back; that needs no scan, the queues' ends do not depend on it.
+        queued = tuple(anchor for anchor in plan.reput if anchor is not Anchor.INDEX)
+        scan = self._scan(self._oldest(plan.scan + queued, whole_index))
+        return whole_index, self._oldest(plan.reput, whole_index), scan
+
+    def _refutes_checkpoint(self, scan: LogScan) -> bool:
+        """True when the checkpoint claims that records were on disk which are later than any that there is: it is damaged, or
+        another log's. No record below the recorded flushed position is later than the time recorded with it."""
+        newest = max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
+        return 0 < newest < self.checkpoint.physic_ms
 
     def _look(self) -> Ending:
         """Reads every sign, and changes nothing."""
@@ -189,7 +205,7 @@ class _Recovery:
 
     def _checkpoint_file(self) -> int:
         """Start of the newest file whose first record was stored before everything that may not be on disk."""
-        for start in reversed(self.starts):
+        for start in reversed(self.starts) if self.checkpoint.threshold_ms else ():
             first = self._record_at(start)
             if first is not None and 0 < first.store_ms <= self.checkpoint.threshold_ms:
                 return start
@@ -211,15 +227,33 @@ class _Recovery:
 
     def _doubtful_index(self) -> list[IndexHeader]:
         """Index files that may be torn. The newest always may, whatever its header says, unless it is full: slots that were
-        written after the last sync can name entries that the header does not count."""
-        whole = self.settings.index_entries
-        return [
-            header
-            for header in self.index
-            if header.empty
-            or header.end_ms > self.checkpoint.index_ms
-            or (header is self.index[-1] and header.next_entry < whole)
-        ]
+        written after the last sync can name entries that the header does not count.
+
+        With one that may be torn go all later ones: keys are indexed again from behind those that stay. Of several that end in
+        the same millisecond the checkpoint means the first."""
+        last_ms = -1
+        for number, header in enumerate(self.index):
+            newest = header is self.index[-1] and header.next_entry < self.settings.index_entries
+            vouched = header.end_ms <= self.checkpoint.index_ms and not last_ms == header.end_ms == self.checkpoint.index_ms
+            if header.empty or newest or not vouched:
+                return self.index[number:]
+            last_ms = header.end_ms
+        return []
+
+    def _lower_checkpoint(self, whole_index: list[IndexHeader]) -> None:
+        """Takes back claims about queues and index files that are not there, durably. They are made anew, and until they are
+        synced a power cut must not find them vouched for."""
+        index_ms = max((header.end_ms for header in whole_index), default=0)
+        lowered = replace(
+            self.checkpoint,
+            # Queues may have been synced ahead of the log that is lost; only the lower of the two counts anyway.
+            logics_ms=min(self.checkpoint.logics_ms, self.checkpoint.physic_ms),
+            index_ms=min(self.checkpoint.index_ms, index_ms),
+        )
+        if self._anchor(Anchor.QUEUES, []) < self._checkpoint_file():
+            lowered = replace(lowered, logics_ms=0)
+        if not self.read_only and lowered != Checkpoint.load(self.layout):
+            lowered.store(self.layout)
 
     def _lost_index(self) -> str | None:
         """Name of the index file that reput wrote last, when it is not there. Retention never takes the newest one."""
@@ -266,14 +300,17 @@ class _Recovery:
             self.layout.reput.unlink()
             atomic_file.sync_folder(self.layout.own)
 
-    def _cut_queues(self, end: int, *, holes: bool) -> None:
-        if not self.read_only:
-            units = self.settings.queue_file_units
-            self.queues |= queue_recovery.cut(self.layout, units, self.queues, self.begin, end, holes=holes)
+    def _cut_queues(self, scan: LogScan, reput: int, *, holes: bool) -> None:
+        if self.read_only:
+            return
+        units = self.settings.queue_file_units
+        if holes:
+            logged = scan.next_offsets.keys()
+            self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput)
+        self.queues |= queue_recovery.cut(self.layout, units, self.queues, self.begin, scan.end, holes=holes)
 
     def _last_store_ms(self, scan: LogScan) -> int:
-        recorded = self.recorded.store_ms if self.recorded else 0
-        return max(scan.last_ms, recorded, self.checkpoint.physic_ms)
+        return max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
 
     def _record(self, end: int, floor: int, store_ms: int) -> None:
         """Makes the log durable up to its end, and says so."""

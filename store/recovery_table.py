@@ -88,10 +88,10 @@ PLANS: dict[Ending, Plan] = {
     # Everything written is in the page cache; only the record at the end may be half a record.
     Ending.KILLED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.QUEUES), True),
     # Queues are on disk up to the checkpoint; what was written later may have holes.
-    Ending.POWER_CUT: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.INDEX), False),
+    Ending.POWER_CUT: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
     # RocketMQ's own rules, for what RocketMQ has written.
     Ending.OTHER_STOPPED: Plan((Anchor.THIRD_LAST,), (Anchor.QUEUES,), True),
-    Ending.OTHER_DIED: Plan((Anchor.CHECKPOINT,), (Anchor.CHECKPOINT, Anchor.INDEX), False),
+    Ending.OTHER_DIED: Plan((Anchor.CHECKPOINT,), (Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
 }
 
 

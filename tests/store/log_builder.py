@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from orbitmq.store import mapped_file
 from orbitmq.store.layout import StoreLayout
@@ -27,19 +28,20 @@ class Written:
 
 @dataclass(slots=True)
 class LogBuilder:
-    """Appends to the log of `layout`; one store millisecond a record."""
+    """Appends to the log of `layout`; `step_ms` of store time between two records."""
 
     layout: StoreLayout
     end: int = 0
     file_size: int = FILE_SIZE
+    step_ms: int = 1
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
     written: list[Written] = field(default_factory=list)
 
-    def append(self, topic: str = "T", queue: int = 0, body: bytes = b"body", sys_flag: int = 0) -> Written:
-        """Puts one record at the end, in the next file if it does not fit this one."""
-        store_ms = FIRST_MS + len(self.written)
+    def append(self, topic: str = "T", queue: int = 0, body: bytes = b"body", sys_flag: int = 0, **fields: Any) -> Written:
+        """Puts one record at the end, in the next file if it does not fit this one. fields: of store.record.encode."""
+        store_ms = FIRST_MS + len(self.written) * self.step_ms
         queue_offset = self.next_offsets[topic, queue]
-        size = len(encode(topic, body))
+        size = len(encode(topic, body, **fields))
         left = self.file_size - self.end % self.file_size
         if size + 8 > left:
             self._write(self.end, left.to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big"))
@@ -52,6 +54,7 @@ class LogBuilder:
             physical_offset=self.end,
             store_ms=store_ms,
             sys_flag=sys_flag,
+            **fields,
         )
         self._write(self.end, content)
         record = Written(topic, queue, queue_offset, self.end, size, store_ms)

@@ -1,17 +1,16 @@
 """Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees
 with it.
 
-Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then each
-decision is looked at alone. Recovery is interrupted at each of its changes and started again.
+Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then what becomes
+of the log is looked at alone. Recovery is interrupted at each of its changes and started again. Queues and index are
+in test_recovery_queues.py and test_recovery_index.py, and everything that can be found together in test_recovery_table.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import struct
 import tempfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,44 +18,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_builder import FILE_SIZE, LogBuilder
-from queue_builder import UNITS, index_queues, write_index, write_units
+from queue_builder import UNITS, index_queues, write_index
+from recovery_rig import SETTINGS, run, set_reput, snapshot
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.store import abort, config, mapped_file, positions
 from orbitmq.store.checkpoint import Checkpoint
-from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import encode
-from orbitmq.store.recovery import recover
 from orbitmq.store.recovery_report import RecoveryReport
 from orbitmq.store.recovery_table import ENDINGS, PLANS, Ending, Mark, Signs, ending
-from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
 
-SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=UNITS, index_slots=10, index_entries=20)
 ALL_SIGNS: list[Signs] = list(itertools.product((False, True), Mark, (False, True)))
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> LogBuilder:
-    layout = StoreLayout.at(tmp_path / "store")
-    layout.open(SETTINGS)
-    return LogBuilder(layout)
-
-
-def set_reput(log: LogBuilder, position: int | None, index_file: str = "0") -> None:
-    """reput's commit file with one commit, or none."""
-    if position is None:
-        log.layout.reput.unlink(missing_ok=True)
-        return
-    slot = struct.pack(">QQQQ40x", 1, position, position, int(index_file))
-    content = b"OMQREPUT".ljust(192, b"\0") + slot + struct.pack(">I", zlib.crc32(slot))
-    log.layout.reput.write_bytes(content.ljust(4096, b"\0"))
-
-
-def run(layout: StoreLayout, *, read_only: bool = False) -> RecoveryReport:
-    return recover(layout, SETTINGS, lambda line: None, read_only=read_only)
 
 
 def set_signs(log: LogBuilder, signs: Signs, flushed: int, wrote: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +48,6 @@ def set_signs(log: LogBuilder, signs: Signs, flushed: int, wrote: int, monkeypat
             record.record(flushed, 1)
         record.close()
         monkeypatch.setattr(positions, "boot_id", lambda: boot)
-
-
-def snapshot(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def no_tail(log: LogBuilder) -> None:
@@ -215,18 +185,6 @@ def test_an_empty_store(log: LogBuilder) -> None:
     assert abort.exists(log.layout)
 
 
-def test_queues_without_a_log_are_set_aside(log: LogBuilder) -> None:
-    log.fill(2000)
-    index_queues(log)
-    write_index(log.layout, "20240101000000000", log.written[0], log.written[-1])
-    log.layout.log_file(0).unlink()
-    config.store_offsets(log.layout, {("T", "g"): {0: 5}})
-    report = run(log.layout)
-    assert len(report.cuts) == 2 and all(cut.path and any(Path(cut.path).iterdir()) for cut in report.cuts)
-    assert not list(log.layout.consumequeue.iterdir()) and not list(log.layout.index.iterdir())
-    assert config.load_offsets(log.layout) == {("T", "g"): {0: 0}}
-
-
 def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
     """No orbitmq/ folder: the third file from the end is where reading starts, the queues say where indexing goes
     on.
@@ -242,6 +200,7 @@ def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
 
 
 def test_a_store_in_which_rocketmq_died(log: LogBuilder) -> None:
+    log.step_ms = 1000
     log.fill(5 * FILE_SIZE)
     index_queues(log)
     abort.create(log.layout)
@@ -252,156 +211,6 @@ def test_a_store_in_which_rocketmq_died(log: LogBuilder) -> None:
     assert report.ending is Ending.OTHER_DIED
     assert report.scanned_from == 3 * FILE_SIZE
     assert (report.end, report.reput) == (log.end, 0)
-
-
-@pytest.mark.parametrize("index_ms", ["first", "second"])
-def test_index_files_that_the_checkpoint_vouches_for_stay(log: LogBuilder, index_ms: str) -> None:
-    """After a power cut the others go, and indexing starts behind the last record of those that stay. The newest goes
-    even when the checkpoint covers what its header says."""
-    log.fill(5 * FILE_SIZE)
-    index_queues(log)
-    abort.create(log.layout)
-    third = len(log.written) // 3
-    first, second = log.written[:third], log.written[third : 2 * third]
-    write_index(log.layout, "20240101000000000", first[0], first[-1])
-    write_index(log.layout, "20240101000000001", second[0], second[-1])
-    if index_ms == "first":
-        (log.layout.index / "20240101000000002").write_bytes(bytes(1000))
-    last_ms = log.written[-1].store_ms
-    covered = first if index_ms == "first" else second
-    Checkpoint(last_ms + 9000, last_ms + 9000, covered[-1].store_ms).store(log.layout)
-    log.layout.reput.write_bytes(b"stale")
-    report = run(log.layout)
-    gone = ("20240101000000001", "20240101000000002")
-    assert report.removed_index_files == (gone if index_ms == "first" else gone[:1])
-    assert report.reput == second[0].offset
-    assert report.scanned_from >= 4 * FILE_SIZE
-    assert not log.layout.reput.exists()
-
-
-def test_an_index_that_reaches_past_the_end_goes(log: LogBuilder) -> None:
-    log.fill(FILE_SIZE)
-    write_index(log.layout, "20240101000000000", log.written[0], log.written[9])
-    write_index(log.layout, "20240101000000001", log.written[10], log.written[-1])
-    index_queues(log)
-    bad = log.written[-3]
-    log.spoil(bad.offset + 90, b"\x01")
-    report = run(log.layout)
-    assert report.end == bad.offset
-    assert report.removed_index_files == ("20240101000000001",)
-    assert report.reput == log.written[10].offset
-
-
-@pytest.mark.parametrize("newer", ["whole", "torn", "void"])
-def test_the_newest_whole_commit_of_reput_counts(log: LogBuilder, newer: str) -> None:
-    log.append()
-    first, second = (struct.pack(">QQQQ40x", version, version * 100, 0, 0) for version in (4, 5))
-    crc = zlib.crc32(second) ^ (newer == "torn")
-    second = (bytes(8) + second[8:]) if newer == "void" else second
-    slots = first + struct.pack(">I", zlib.crc32(first)), second + struct.pack(">I", crc)
-    content = b"OMQREPUT".ljust(64, b"\0") + slots[0].ljust(128, b"\0") + slots[1]
-    log.layout.reput.write_bytes(content.ljust(4096, b"\0"))
-    expected = 500 if newer == "whole" else 400
-    assert ReputCommit.load(log.layout) == ReputCommit(expected, expected)
-    for broken in (b"", content, bytes(4096)):
-        log.layout.reput.write_bytes(broken)
-        assert ReputCommit.load(log.layout) is None
-
-
-def test_an_index_ahead_of_a_cut_is_built_anew(log: LogBuilder) -> None:
-    """reput had committed what is now cut: nothing tells which entries to take back, so all of them go."""
-    log.fill(FILE_SIZE)
-    index_queues(log)
-    abort.create(log.layout)
-    Positions(log.layout).record(log.written[0].offset, 1)
-    write_index(log.layout, "20240101000000000", log.written[0], log.written[3])
-    set_reput(log, log.end)
-    log.spoil(log.written[20].offset + 90, b"\x01")
-    report = run(log.layout)
-    assert (report.end, report.reput, report.ending) == (log.written[20].offset, 0, Ending.KILLED)
-    assert report.removed_index_files and not log.layout.reput.exists()
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_queues_that_were_removed_are_made_anew(log: LogBuilder, clean: bool) -> None:
-    """As with RocketMQ, removing consumequeue/ has it made anew; offsets that were used are not used again."""
-    log.fill(3 * FILE_SIZE)
-    record = Positions(log.layout)
-    if clean:
-        record.record_stop(log.end, 1)
-    else:
-        record.record(log.end, 1)
-        abort.create(log.layout)
-    set_reput(log, log.end)
-    report = run(log.layout)
-    assert report.ending is (Ending.STOPPED if clean else Ending.KILLED)
-    assert (report.reput, report.scanned_from, report.end) == (0, 0, log.end)
-    assert {(state.topic, state.queue): state.next_offset for state in report.queues} == dict(log.next_offsets)
-
-
-@pytest.mark.parametrize("foreign", [True, False])
-def test_an_index_file_that_was_removed_is_made_anew(log: LogBuilder, foreign: bool) -> None:
-    """The file of reput's commit is gone: a RocketMQ broker recovered the store and made another, or somebody removed it.
-    What is older stays, what is later may have gaps and goes."""
-    log.fill(3 * FILE_SIZE)
-    index_queues(log)
-    Positions(log.layout).record_stop(log.end, 1)
-    set_reput(log, log.end, "20240101000000001")
-    write_index(log.layout, "20240101000000000", log.written[0], log.written[9])
-    if foreign:
-        write_index(log.layout, "20240101000000002", log.written[30], log.written[-1])
-    report = run(log.layout)
-    assert (report.ending, report.end, report.reput) == (Ending.STOPPED, log.end, log.written[10].offset)
-    assert report.removed_index_files == (("20240101000000002",) if foreign else ())
-    assert not log.layout.reput.exists()
-    assert report.scanned_from == log.end, "keys are found again by reput, not by reading the log twice"
-
-
-def test_queues_and_groups_follow_the_cut(log: LogBuilder) -> None:
-    """Units, whole files of units, and group offsets beyond the end go; offsets of unknown queues stay."""
-    log.fill(FILE_SIZE // 2, queues=2)
-    index_queues(log)
-    bad = log.written[-2 * UNITS - 5]
-    log.spoil(bad.offset + 90, b"\x01")
-    config.store_offsets(log.layout, {("T", "g"): {0: 10**6, 1: 1, 7: 99}, ("other", "g"): {0: 5}})
-    config.store_topics(log.layout, {"U": TopicConfig("U")}, DataVersion())
-    report = run(log.layout)
-    kept = [record for record in log.written if record.offset < bad.offset]
-    for state in report.queues:
-        newest = [record for record in kept if record.queue == state.queue][-1]
-        assert (state.max_offset, state.next_offset) == (newest.queue_offset + 1,) * 2
-        assert state.physical_end == newest.offset + newest.size
-        assert (state.min_offset, state.topic) == (0, "T")
-        files = sorted(log.layout.queue_folder("T", state.queue).iterdir())
-        units = b"".join(path.read_bytes() for path in files)
-        assert not units[state.max_offset * 20 :].strip(b"\0") and len(files) == -(-state.max_offset // UNITS)
-    zero_end = report.queues[0].next_offset
-    assert config.load_offsets(log.layout) == {("T", "g"): {0: zero_end, 1: 1, 7: 99}, ("other", "g"): {0: 5}}
-    assert [(one.queue, one.before, one.after) for one in report.lowered] == [(0, 10**6, zero_end)]
-    assert report.missing_topics == (("T", 2),)
-
-
-def test_units_behind_a_hole_go_after_a_power_cut(log: LogBuilder) -> None:
-    """Unit 5 did not reach the disk, unit 6 did and points past the end: once unit 5 is written again it must not
-    count.
-    """
-    log.fill(6 * 1000)
-    abort.create(log.layout)
-    folder = log.layout.queue_folder("T", 0)
-    write_units(folder, {number: (number * 10, 10, 0) for number in range(5)} | {6: (10**9, 10, 0)})
-    run(log.layout)
-    assert not (folder / f"{0:020d}").read_bytes()[5 * 20 :].strip(b"\0")
-
-
-def test_old_messages_that_were_removed(log: LogBuilder) -> None:
-    """The log begins later than its queues: their min is the first unit that the log still holds."""
-    log.fill(3 * FILE_SIZE, queues=1)
-    index_queues(log)
-    log.layout.log_file(0).unlink()
-    report = run(log.layout)
-    first = next(record for record in log.written if record.offset >= FILE_SIZE)
-    assert report.begin == FILE_SIZE
-    assert report.queues[0].min_offset == first.queue_offset
 
 
 def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder) -> None:

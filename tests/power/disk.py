@@ -1,0 +1,225 @@
+"""A simulated disk under a real folder: what of it is certain to survive a power cut, and what else may.
+
+The folder itself is what processes see, page cache included. Beside it the disk remembers, for every file and folder, what
+the last sync of it has made certain, and every state that was seen since. Whoever pulls the plug gets one of the many images
+that may be left, drawn at random:
+
+    file      each page of 4 KiB in any state since its last sync; a page may be torn into sectors of 512 bytes, each in any
+              of those states; the length likewise. A file that was never synced may be empty.
+    folder    each name as it was at the folder's last sync, or as it has been since: made or not, removed or still there.
+              Syncing a file says nothing of its name.
+
+That is harsher than most file systems are, which keep an order among some of these. States are taken at every sync, just before
+it counts, and at the end of every step of the test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+PAGE, SECTOR = 4096, 512
+STATES_MAX = 6  # that are kept of a page, beside the one that is certain
+
+_T = TypeVar("_T")
+_Hook = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+
+
+@dataclass(slots=True)
+class File:
+    """states[page], sizes: the first is certain, the last is what processes see."""
+
+    descriptor: int  # open, so that its inode's number is given to nobody else
+    content: bytes = b""
+    sizes: list[int] = field(default_factory=lambda: [0])
+    states: list[list[bytes]] = field(default_factory=list)
+
+    def look(self) -> None:
+        content = os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0)
+        if content == self.content:
+            return
+        if len(content) != self.sizes[-1]:
+            self.sizes.append(len(content))
+        for page in range(-(-len(content) // PAGE)):
+            if page == len(self.states):
+                self.states.append([bytes(PAGE)])
+            now = content[page * PAGE : (page + 1) * PAGE].ljust(PAGE, b"\0")
+            states = self.states[page]
+            if now != states[-1]:
+                if len(states) > STATES_MAX:
+                    del states[1]
+                states.append(now)
+        self.content = content
+
+    def sync(self, begin: int = 0, end: int = 1 << 62) -> None:
+        self.sizes = self.sizes[-1:]
+        for page in range(begin // PAGE, min(len(self.states), -(-end // PAGE))):
+            self.states[page] = self.states[page][-1:]
+
+    def left(self, rng: random.Random, loss: float) -> bytes:
+        """What a power cut leaves."""
+        size = _pick(rng, self.sizes, loss)
+        pages = bytearray()
+        for states in self.states[: -(-size // PAGE)]:
+            if len(states) > 1 and rng.random() < 0.3:
+                for at in range(0, PAGE, SECTOR):
+                    pages += _pick(rng, states, loss)[at : at + SECTOR]
+            else:
+                pages += _pick(rng, states, loss)
+        return bytes(pages[:size])
+
+
+@dataclass(slots=True)
+class Folder:
+    """names[name]: inodes that it has led to since the last sync, 0 for none; the first is certain, the last is now."""
+
+    descriptor: int
+    names: dict[str, list[int]] = field(default_factory=dict)
+
+    def look(self, now: dict[str, int]) -> None:
+        for name in self.names.keys() | now.keys():
+            states = self.names.setdefault(name, [0])
+            inode = now.get(name, 0)
+            if states[-1] != inode:
+                states.append(inode)
+
+    def sync(self) -> None:
+        self.names = {name: states[-1:] for name, states in self.names.items() if states[-1]}
+
+
+def _pick(rng: random.Random, states: list[_T], loss: float) -> _T:
+    if len(states) == 1 or rng.random() < loss:
+        return states[0]
+    return states[-1] if rng.random() < 0.5 else rng.choice(states)
+
+
+class Disk:
+    """The disk under `root`. Everything there counts as synced at first.
+
+    before_sync: called when something is about to be synced, and has not been yet. lies: of a path, True when its syncs do
+    nothing: a defect, for tests of the test.
+    """
+
+    def __init__(self, root: Path, lies: Callable[[Path], bool] = lambda path: False) -> None:
+        self.root = root
+        self.before_sync: Callable[[], None] = lambda: None
+        self._lies = lies
+        self._nodes: dict[int, File | Folder] = {}
+        self._root = root.stat().st_ino
+        self.look()
+        for node in self._nodes.values():
+            node.sync()
+
+    def close(self) -> None:
+        for node in self._nodes.values():
+            os.close(node.descriptor)
+        self._nodes.clear()
+
+    def look(self) -> None:
+        """Takes down what has changed."""
+        self._look_at(self.root)
+
+    def synced(self, descriptor: int, address: int | None, size: int) -> None:
+        """A file or folder was synced, or a range of memory that is mapped from a file."""
+        self.look()
+        self.before_sync()
+        if address is None:
+            node, path = self._nodes.get(os.fstat(descriptor).st_ino), Path(f"/proc/self/fd/{descriptor}").readlink()
+            if node is not None and not self._lies(path):
+                node.sync()
+            return
+        inode, offset, path = _mapped(address)
+        file = self._nodes.get(inode)
+        if isinstance(file, File) and not self._lies(path):
+            file.sync(offset, offset + size)
+
+    def cut(self, rng: random.Random, target: Path) -> None:
+        """Writes what a power cut now might leave into the folder `target`, which is made."""
+        self.look()
+        # Everything unsynced is lost, or nothing, or some of it.
+        loss = rng.choice((0.0, 0.1, 0.5, 0.5, 0.9, 1.0))
+        self._write(self._root, rng, loss, target, {})
+
+    def _write(self, inode: int, rng: random.Random, loss: float, target: Path, left: dict[int, bytes]) -> None:
+        node = self._nodes[inode]
+        if isinstance(node, File):
+            if inode not in left:
+                left[inode] = node.left(rng, loss)
+            target.write_bytes(left[inode])
+            return
+        target.mkdir()
+        for name, states in sorted(node.names.items()):
+            child = _pick(rng, states, loss)
+            if child:
+                self._write(child, rng, loss, target / name, left)
+
+    def _look_at(self, folder: Path) -> None:
+        now: dict[str, int] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                inode = now[entry.name] = entry.inode()
+                if entry.is_dir():
+                    self._look_at(Path(entry.path))
+                else:
+                    if inode not in self._nodes:
+                        self._nodes[inode] = File(os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC))
+                    node = self._nodes[inode]
+                    assert isinstance(node, File)
+                    node.look()
+        inode = folder.stat().st_ino
+        if inode not in self._nodes:
+            self._nodes[inode] = Folder(os.open(folder, os.O_RDONLY | os.O_CLOEXEC))
+        node = self._nodes[inode]
+        assert isinstance(node, Folder)
+        node.look(now)
+
+
+def _mapped(address: int) -> tuple[int, int, Path]:
+    """Inode, offset and path of the file that is mapped at an address."""
+    for begin, end, offset, inode, path in _mappings():
+        if begin <= address < end:
+            return inode, offset + address - begin, path
+    raise AssertionError(f"nothing is mapped at {address:#x}")
+
+
+def _mappings() -> Iterator[tuple[int, int, int, int, Path]]:
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        parts = line.split(maxsplit=5)
+        begin, end = (int(number, 16) for number in parts[0].split("-"))
+        yield begin, end, int(parts[2], 16), int(parts[4]), Path(parts[5] if len(parts) > 5 else "")
+
+
+class Shim:
+    """The preloaded shim.c: hands every sync to the disk in use, and holds the clock."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None)
+        self._hook = _Hook(self._synced)
+        self._library.shim_set_hook(self._hook)
+        self.disk: Disk | None = None
+        self._error: BaseException | None = None
+        self.syncs = 0
+
+    def set_clock(self, ms: int) -> None:
+        self._library.shim_set_clock(ctypes.c_int64(ms * 1_000_000))
+
+    def check(self) -> None:
+        """Raises what was raised within a sync: it could not pass through C."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _synced(self, descriptor: int, address: int | None, size: int) -> None:
+        disk = self.disk
+        if disk is None or self._error is not None:
+            return
+        self.syncs += 1
+        try:
+            disk.synced(descriptor, address, size)
+        except BaseException as error:
+            self._error = error

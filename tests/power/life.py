@@ -1,0 +1,161 @@
+"""One life of a broker's stages in this process, over a store: recovery, then handler, writer, reput, flush service and
+allocator, each moved a step at a time. The stages are the real ones; what is missing are the processes and the clients."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from pipeline import Session, Verdict, message
+
+from orbitmq.actors import flush as flush_module
+from orbitmq.actors import ground as ground_module
+from orbitmq.actors.allocator import Allocator
+from orbitmq.actors.flush import Flush
+from orbitmq.actors.ground import Ground
+from orbitmq.actors.reput import Reput
+from orbitmq.actors.segments import Segments
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.writer import Writer
+from orbitmq.native._core import ffi, lib
+from orbitmq.store.index_file import IndexFile
+from orbitmq.store.index_headers import index_files
+from orbitmq.store.mapped_file import allocate
+from orbitmq.store.recovery import recover
+from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.settings import StoreSettings
+
+WINDOW = 64
+QUEUES = 2
+GENERATION = 7
+
+
+class Memory(Segments):
+    """Segments without a name: memory of this process."""
+
+    def __init__(self, *given: Any) -> None:
+        self._held: list[Any] = []
+        super().__init__(*given)
+
+    def _make(self, part: str, size: int) -> Any:
+        self._held.append(ffi.from_buffer(mmap.mmap(-1, size)))
+        return self._held[-1]
+
+
+@contextmanager
+def finder(folder: Path, files: StoreSettings) -> Iterator[Callable[[int], list[int]]]:
+    """Looks up a hash in all files of an index, each opened once: places, newest first."""
+    with ExitStack() as stack:
+        paths = reversed(index_files(folder))
+        held = [stack.enter_context(IndexFile(path, files.index_slots, files.index_entries)) for path in paths]
+        yield lambda hash_: [place for file in held for place in file.find(hash_)]
+
+
+def open_store(settings: TreeSettings) -> RecoveryReport:
+    """What a start does before any actor lives (actors/ground.py, actors/recovery.py)."""
+    settings.layout.open(settings.files)
+    report = recover(settings.layout, settings.files, lambda line: None)
+    size = settings.files.log_file_size
+    if not report.read_only:
+        allocate(settings.layout, report.end - report.end % size, size)
+    return report
+
+
+class Life:
+    """From recovery to death or stop. close() gives back what the process holds, and changes nothing in the store."""
+
+    def __init__(self, settings: TreeSettings, report: RecoveryReport, topics: tuple[str, ...]) -> None:
+        self.settings = settings
+        # The duties run when the test says so, not in a thread.
+        flush_module.DUTY_S = 1e8
+        ground_module.Segments = Memory  # type: ignore[misc]
+        lock: Any = SimpleNamespace(descriptor=-1)
+        self.ground = Ground(settings, lock, lock, GENERATION)
+        self.ground.build(report)
+        self.tree = self.ground.tree
+        registry = TopicRegistry(settings.layout, self.tree.topics)
+        registry.load()
+        self.topics = {topic: registry.create(topic, QUEUES) for topic in topics}
+        self.registry = registry
+        self.reput = Reput(self.tree)
+        self._open: list[Any] = [self.reput]
+        self._handler: Any = None
+
+    def take_writes(self) -> None:
+        """Begins to take messages; what recovery left to be indexed is indexed before, as the writer waits for it."""
+        self.index()
+        self.flush = Flush(self.tree)
+        self.allocator = Allocator(self.tree)
+        self.writer = Writer(self.tree)
+        self.writer.run(10_000)
+        self._open += [self.flush, self.allocator, self.writer]
+        self._handler_tree = self.tree.attach(lib.ACTOR_HANDLER)
+        self._handler = lib.handler_open(self._handler_tree, 0)
+        first = next(iter(self.topics.values()))
+        hashes = {topic: lib.topic_hash(topic.encode(), len(topic)) for topic in self.topics}
+        self._hashes = hashes
+        inside: Any = SimpleNamespace(
+            control=self.tree.control, wake=self.tree.wake, topic=first.index, topic_hash=hashes[first.name]
+        )
+        self._session = Session(inside, 0, WINDOW, 1 << 18, 1)
+        self._answered = 0
+
+    def send(self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool) -> list[Verdict]:
+        """Sends (body, properties, queue) each, and waits for the verdicts; `flushed` asks for the disk too."""
+        assert len(messages) <= WINDOW
+        parts = [message(body, properties, queue) for body, properties, queue in messages]
+        self._session.send(*parts, topic=self.topics[topic].index, topic_hash=self._hashes[topic], flags=int(flushed))
+        while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + len(parts):
+            self.make_file()
+        first = self._answered + 1
+        self._answered = self._session.completed
+        return [self._session.verdict(sequence) for sequence in range(first, self._answered + 1)]
+
+    def make_file(self) -> None:
+        """The allocator's look: makes the next file if the one behind the writer's is not there."""
+        seen, size = self.tree.positions(), self.settings.files.log_file_size
+        if seen.allocated < seen.wrote - seen.wrote % size + 2 * size:
+            self.allocator.need()
+
+    def index(self, limit: int = 1 << 30) -> None:
+        """reput, up to `limit` bytes, or to the end."""
+        while self.reput.handle and lib.reput_step(self.reput.handle, min(limit, 1 << 20)) and limit == 1 << 30:
+            pass
+
+    @property
+    def flushed(self) -> int:
+        return int(self.tree.positions().flushed)
+
+    def record(self) -> None:
+        """The flush service writes down how far it came."""
+        positions = self.flush._positions
+        assert positions is not None
+        self.flush._record(positions)
+
+    def sync_queues(self) -> None:
+        """The flush service's slow duties."""
+        self.flush._sync.run()
+
+    def stop(self) -> bool:
+        """A clean stop; who has work left does it, then the store is left as the next start expects it."""
+        self.writer.drain()
+        self.index()
+        self.flush.drain()
+        return self.ground.close_cleanly()
+
+    def close(self) -> None:
+        if self._handler is not None:
+            lib.handler_close(self._handler)
+            lib.tree_detach(self._handler_tree)
+            self.flush._ended.set()
+            os.close(self._session.descriptor)
+        for actor in self._open:
+            actor.close()
+        self._open.clear()
+        os.close(self.tree.wake_memfd)

@@ -1,0 +1,348 @@
+"""Goal: whatever a power cut takes, the store opens, holds every message whose receipt said "flushed", a whole prefix of the
+rest in the order of their appends, and nothing else; queues are dense, keys are found, and verify finds no fault.
+
+Method: the real stages, one step at a time, on a simulated disk (disk.py), against a plain list of what was sent. The plug is
+pulled at random: at any step, and just before any sync takes effect, in a running broker, while one starts, while one
+recovers from the last cut, while one stops. Images that a cut may leave are opened and looked at; with some the broker lives
+on. The clock is the test's, so that seconds pass between steps and timestamps collide.
+
+How to run it for longer than the suite does: docs/recovery.md, "Power cuts".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from disk import Disk, Shim
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from life import QUEUES, Life, open_store
+from plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
+
+from orbitmq.native._core import lib
+from orbitmq.store import positions
+
+START_MS = 1_700_000_000_000
+# Of the syncs of a life, this share is looked at: an image of the moment before is opened.
+LOOK_SHARE = 0.3
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a run has done."""
+
+    cuts: int = 0
+    recoveries_cut: int = 0
+    lives: int = 0
+    messages: int = 0
+
+
+SHIM = Shim()
+COUNTS = Counts()
+LIES: list[str] = []
+
+
+class PowerCuts(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.home = Path(tempfile.mkdtemp(prefix="orbitmq-power-"))
+        self.model = Model()
+        self.boots = 0
+        self.images = 0
+        self.life: Life | None = None
+        self.disk: Disk | None = None
+        self.floor = 0  # what was said to be on disk, of this life and of those before
+
+    @initialize(number=st.integers(0, 1 << 32))
+    def begin(self, number: int) -> None:
+        self.random = random.Random(number)
+        self.now_ms = START_MS
+        self._tick(0)
+        root = self._fresh_image()
+        root.mkdir()
+        self._live_on(root, new_boot=True)
+
+    # ---- what a broker does
+
+    @rule(
+        count=st.integers(1, 30),
+        size=st.sampled_from([0, 20, 100, 400, 1500, 6000]),
+        topic=st.sampled_from(TOPICS),
+        spread=st.booleans(),
+        keys=st.integers(0, 2),
+        flushed=st.sampled_from([False, False, False, True]),
+    )
+    def send(self, count: int, size: int, topic: str, spread: bool, keys: int, flushed: bool) -> None:
+        assert self.life is not None
+        batch = []
+        for _ in range(count):
+            number = len(self.model.sent)
+            queue = number % QUEUES if spread else 0
+            names = (f"k{number}", f"g{number % 5}")[:keys]
+            body = b"%d." % number + bytes([number % 251]) * self.random.randrange(size + 1)
+            text = "".join(f"{name}\x01{value}\x02" for name, value in (("KEYS", " ".join(names)), ("TAGS", "t")) if value)
+            batch.append((body, text.encode(), queue))
+            self.model.append(topic, queue, body, names)
+        COUNTS.messages += count
+        verdicts = self.life.send(topic, batch, flushed=flushed)
+        for one, verdict in zip(self.model.sent[-count:], verdicts, strict=True):
+            assert (verdict.code, verdict.queue_offset) == (1, one.queue_offset)
+        if flushed:
+            self.life.flush.step()
+        self._stepped()
+
+    @rule(limit=st.sampled_from([500, 3000, 20_000, 1 << 30]))
+    def index(self, limit: int) -> None:
+        assert self.life is not None
+        self.life.index(limit)
+        self._stepped()
+
+    @rule(recorded=st.booleans())
+    def flush(self, recorded: bool) -> None:
+        assert self.life is not None
+        self.life.flush.step()
+        if recorded:
+            self.life.record()
+        self._stepped()
+
+    @rule()
+    def sync_queues(self) -> None:
+        assert self.life is not None
+        self.life.sync_queues()
+        self._stepped()
+
+    @rule(steps=st.integers(3, 12))
+    def work(self, steps: int) -> None:
+        """A while of everything at once."""
+        draw = self.random
+        for _ in range(steps):
+            deed = draw.randrange(10)
+            if deed < 4:
+                size = draw.choice((20, 100, 400, 1500))
+                self.send(draw.randrange(1, 31), size, draw.choice(TOPICS), draw.random() < 0.5, draw.randrange(3), deed == 0)
+            elif deed < 6:
+                self.index(draw.choice((3000, 20_000, 1 << 30)))
+            elif deed < 8:
+                self.flush(draw.random() < 0.5)
+            elif deed < 9:
+                self.sync_queues()
+            else:
+                self.tick(draw.choice((200, 1000, 4000)))
+
+    @rule(ms=st.sampled_from([1, 1, 200, 1000, 4000, 9000, -20_000]))
+    def tick(self, ms: int) -> None:
+        self._tick(ms)
+
+    # ---- what ends it
+
+    @rule()
+    def cut_and_look(self) -> None:
+        for _ in range(5):
+            self._look_at_image()
+
+    @rule(times=st.integers(0, 2), ms=st.sampled_from([0, 5000, -20_000]))
+    def cut_and_go_on(self, times: int, ms: int) -> None:
+        """The power fails, and again while the store recovers, so many times."""
+        root = self._cut()
+        self._die()
+        self._tick(ms)
+        for _ in range(times):
+            root = self._cut_recovery(root)
+        self._live_on(root, new_boot=True)
+
+    @rule()
+    def kill_and_go_on(self) -> None:
+        """Every process dies; the machine keeps its memory, so nothing may be lost. What was not synced is so still."""
+        assert self.life is not None and self.disk is not None
+        sent = len(self.model.sent)
+        self._die(keep_disk=True)
+        self._live_on(self.disk.root, new_boot=False)
+        assert len(self.model.sent) == sent
+
+    @rule(cut=st.booleans(), by_hand=st.sampled_from(["", "", "", "consumequeue", "index"]))
+    def stop_and_start(self, cut: bool, by_hand: str) -> None:
+        """A clean stop; then perhaps somebody removes what is made anew, or the power fails, or both."""
+        assert self.life is not None and self.disk is not None
+        clean = self.life.stop()
+        assert clean
+        self._stepped()
+        sent, root = len(self.model.sent), self.disk.root
+        self._die(keep_disk=True)
+        if by_hand:
+            shutil.rmtree(root / by_hand)
+            self._sync_folder(root)
+        if cut:
+            root = self._cut()
+            self.disk.close()
+            SHIM.disk = self.disk = None
+        self._live_on(root, new_boot=cut)
+        assert len(self.model.sent) == sent
+
+    def teardown(self) -> None:
+        SHIM.disk = None
+        if self.life is not None:
+            self.life.close()
+        if self.disk is not None:
+            self.disk.close()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    # ---- how
+
+    def _tick(self, ms: int) -> None:
+        self.now_ms += ms
+        SHIM.set_clock(self.now_ms)
+
+    def _stepped(self) -> None:
+        """The end of a step: what it left is a state that a cut may find."""
+        SHIM.check()
+        assert self.life is not None and self.disk is not None
+        self.disk.look()
+        self._tick(self.random.choice((0, 0, 1, 3)))
+
+    def _fresh_image(self) -> Path:
+        self.images += 1
+        return self.home / f"image-{self.images}"
+
+    def _cut(self) -> Path:
+        assert self.disk is not None
+        COUNTS.cuts += 1
+        if self.life is not None:
+            self.floor = max(self.floor, self.life.flushed)
+        root = self._fresh_image()
+        self.disk.cut(self.random, root)
+        return root
+
+    def _die(self, keep_disk: bool = False) -> None:
+        assert self.life is not None and self.disk is not None
+        self.floor = max(self.floor, self.life.flushed)
+        self.life.close()
+        self.life = None
+        if not keep_disk:
+            SHIM.disk = None
+            self.disk.close()
+            shutil.rmtree(self.disk.root)
+            self.disk = None
+
+    def _before_sync(self) -> None:
+        if self.random.random() < LOOK_SHARE:
+            self._look_at_image()
+
+    def _live_on(self, root: Path, *, new_boot: bool) -> None:
+        """Recovers the store, looks whether it holds what it must, and starts a broker on it."""
+        COUNTS.lives += 1
+        self.boots += new_boot
+        positions.boot_id = lambda: self.boots.to_bytes(16, "big")
+        if self.disk is None:
+            self.disk = Disk(root, lambda path: any(fnmatch(os.path.relpath(path, root), lie) for lie in LIES))
+        SHIM.disk = self.disk
+        self.disk.before_sync = self._before_sync
+        settings = settings_of(root)
+        report = open_store(settings)
+        SHIM.check()
+        records = expect_log(settings.layout, report, self.model, self.floor)
+        self.model.keep(len(records))
+        self.floor = report.end
+        life = Life(settings, report, TOPICS)
+        life.take_writes()
+        SHIM.check()
+        expect_indexed(life, records, self.model.sent)
+        self.life = life
+
+    def _look_at_image(self) -> None:
+        """Opens what a cut now might leave, beside the life that goes on."""
+        shim_disk, SHIM.disk = SHIM.disk, None
+        held = positions.boot_id
+        try:
+            root = self._cut()
+            if self.random.random() < 0.15:
+                root = self._cut_recovery(root)
+            positions.boot_id = lambda: b"another boot....".ljust(16)
+            look_at(root, self.model, self.floor)
+            shutil.rmtree(root)
+        finally:
+            positions.boot_id = held
+            SHIM.disk = shim_disk
+
+    def _cut_recovery(self, root: Path) -> Path:
+        """The power fails again while the store at `root` recovers, or right after; what is left then."""
+        COUNTS.recoveries_cut += 1
+        COUNTS.cuts += 1
+        disk = Disk(root)
+        target = self._fresh_image()
+        held, held_disk = positions.boot_id, SHIM.disk
+        positions.boot_id = lambda: b"a boot between..".ljust(16)
+        left = self.random.randrange(14)
+
+        def pull() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0 and not target.exists():
+                disk.cut(self.random, target)
+
+        disk.before_sync = pull
+        SHIM.disk = disk
+        try:
+            open_store(settings_of(root))
+            SHIM.check()
+            if not target.exists():
+                disk.cut(self.random, target)
+        finally:
+            SHIM.disk = held_disk
+            positions.boot_id = held
+            disk.close()
+            shutil.rmtree(root)
+        return target
+
+    def _sync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+
+def run(lives: int, steps: int, number: int, lies: list[str], *, shrink: bool) -> None:
+    """lives: how many times a store begins from nothing. Raises: AssertionError, or what the store raised."""
+    LIES[:] = lies
+    chosen = settings(
+        max_examples=lives,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.normal,
+        print_blob=False,
+    )
+    run_state_machine_as_test(seed(number)(PowerCuts), settings=chosen)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--lives", type=int, default=100, help="stores that begin from nothing")
+    options.add_argument("--steps", type=int, default=20, help="of each")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--shrink", action="store_true", help="look for a shorter way to what was found")
+    options.add_argument("--lie", action="append", default=[], help="pattern of paths whose syncs do nothing: must be found")
+    chosen = options.parse_args()
+    assert lib.crash_points_built() is False
+    began = time.monotonic()
+    try:
+        run(chosen.lives, chosen.steps, chosen.seed, chosen.lie, shrink=chosen.shrink)
+    finally:
+        print(f"seed {chosen.seed}: {COUNTS}, {SHIM.syncs} syncs, {time.monotonic() - began:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The plain list of what was sent, and how a store is held against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from life import QUEUES, Life, finder, open_store
+
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.index_file import key_hash
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.mapped_file import list_starts
+from orbitmq.store.record import Fault, Record, check
+from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.settings import StoreSettings
+from orbitmq.store.verify import verify
+
+FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
+TOPICS = ("alarms", "flows")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message, with the queue offset that its receipt must name."""
+
+    topic: str
+    queue: int
+    queue_offset: int
+    body: bytes
+    keys: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Model:
+    """The plain list."""
+
+    sent: list[Sent] = field(default_factory=list)
+    next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...]) -> None:
+        self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys))
+        self.next_offsets[topic, queue] += 1
+
+    def keep(self, count: int) -> None:
+        """The rest is gone."""
+        del self.sent[count:]
+        self.next_offsets = Counter((one.topic, one.queue) for one in self.sent)
+
+
+def settings_of(root: Path) -> TreeSettings:
+    return TreeSettings(
+        StoreLayout.at(root), FILES, handlers=1, lane_capacity=128 << 10, topic_capacity=16, queue_capacity=64
+    )
+
+
+def look_at(root: Path, model: Model, floor: int) -> None:
+    """Opens the store at `root` and holds it against the list."""
+    settings = settings_of(root)
+    report = open_store(settings)
+    records = expect_log(settings.layout, report, model, floor)
+    life = Life(settings, report, TOPICS)
+    try:
+        life.index()
+        expect_indexed(life, records, model.sent)
+    finally:
+        life.close()
+    findings: list[object] = []
+    verdict = verify(settings.layout, FILES, findings.append)
+    assert not verdict.faults and not findings, findings
+
+
+def _records(layout: StoreLayout, end: int) -> list[Record]:
+    """Every record of the log; behind it only zeros."""
+    found: list[Record] = []
+    for start in list_starts(layout, FILES.log_file_size):
+        content = layout.log_file(start).read_bytes()
+        at = 0
+        while start + at < end and at < len(content):
+            record = check(content, at, physical_offset=start + at)
+            if record is Fault.IS_BLANK:
+                at = len(content)
+                break
+            assert isinstance(record, Record), f"at {start + at}: {record!r}"
+            found.append(record)
+            at += record.size
+        assert not content[at:].strip(b"\0"), f"something lies behind {start + at}"
+    return found
+
+
+def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor: int) -> list[Record]:
+    """The recovered log is the list, or a beginning of it that holds all that was on disk; its records."""
+    assert not report.read_only and report.damage is None, report.lines()
+    assert report.end >= floor, f"the log ends at {report.end}, {floor} was on disk: {report.lines()}"
+    records = _records(layout, report.end)
+    assert len(records) <= len(model.sent), f"{len(records)} records, {len(model.sent)} were sent"
+    for record, one in zip(records, model.sent, strict=False):
+        found = record.topic, record.queue_id, record.queue_offset, bytes(record.body)
+        assert found == (one.topic, one.queue, one.queue_offset, one.body), found
+    return records
+
+
+def expect_indexed(life: Life, records: list[Record], sent: list[Sent]) -> None:
+    """Queues and index hold exactly what the log holds, and are published so."""
+    layout = life.settings.layout
+    assert int(life.tree.positions().reput) == int(life.tree.positions().wrote)
+    by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {(topic, queue): [] for topic in TOPICS for queue in range(QUEUES)}
+    by_hash: dict[int, list[int]] = {}
+    for record, one in zip(records, sent, strict=False):
+        by_queue[record.topic, record.queue_id].append((record.physical_offset, record.size))
+        for key in one.keys:
+            by_hash.setdefault(key_hash(one.topic, key), []).append(record.physical_offset)
+    for (topic, number), places in by_queue.items():
+        bounds = life.registry.bounds(life.topics[topic].first_slot + number)
+        assert (bounds.minimum, bounds.maximum) == (0, len(places)), f"{topic}/{number}: {bounds}, {len(places)} messages"
+        units = ConsumeQueue(layout.root, topic, number, FILES.queue_file_units).units(0, len(places))
+        assert [(unit.physical_offset, unit.size) for unit in units] == places
+    with finder(layout.index, FILES) as find:
+        for hash_, places in by_hash.items():
+            assert find(hash_) == places[::-1], f"hash {hash_}: {find(hash_)}, not {places[::-1]}"

@@ -1,0 +1,18 @@
+"""A store of which a test composes the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_builder import LogBuilder
+from recovery_rig import SETTINGS
+
+from orbitmq.store.layout import StoreLayout
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogBuilder:
+    layout = StoreLayout.at(tmp_path / "store")
+    layout.open(SETTINGS)
+    return LogBuilder(layout)

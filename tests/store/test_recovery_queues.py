@@ -1,0 +1,132 @@
+"""Goal: after any end of the last life, queues hold what the log holds, or are made again from it; nothing leads past its end.
+
+Method: composed logs with queues that lack units, files or everything, or have too many.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_builder import FILE_SIZE, LogBuilder
+from queue_builder import UNITS, index_queues, write_index, write_units
+from recovery_rig import run, set_reput
+
+from orbitmq.store import abort, config
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.config import DataVersion, TopicConfig
+from orbitmq.store.positions import Positions
+from orbitmq.store.recovery_table import Ending
+
+
+def test_queues_without_a_log_are_set_aside(log: LogBuilder) -> None:
+    log.fill(2000)
+    index_queues(log)
+    write_index(log.layout, "20240101000000000", log.written[0], log.written[-1])
+    log.layout.log_file(0).unlink()
+    config.store_offsets(log.layout, {("T", "g"): {0: 5}})
+    report = run(log.layout)
+    assert len(report.cuts) == 2 and all(cut.path and any(Path(cut.path).iterdir()) for cut in report.cuts)
+    assert not list(log.layout.consumequeue.iterdir()) and not list(log.layout.index.iterdir())
+    assert config.load_offsets(log.layout) == {("T", "g"): {0: 0}}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_queues_that_were_removed_are_made_anew(log: LogBuilder, clean: bool) -> None:
+    """As with RocketMQ, removing consumequeue/ has it made anew; offsets that were used are not used again."""
+    log.fill(3 * FILE_SIZE)
+    record = Positions(log.layout)
+    if clean:
+        record.record_stop(log.end, 1)
+    else:
+        record.record(log.end, 1)
+        abort.create(log.layout)
+    set_reput(log, log.end)
+    report = run(log.layout)
+    assert report.ending is (Ending.STOPPED if clean else Ending.KILLED)
+    assert (report.reput, report.scanned_from, report.end) == (0, 0, log.end)
+    assert {(state.topic, state.queue): state.next_offset for state in report.queues} == dict(log.next_offsets)
+
+
+def test_queues_and_groups_follow_the_cut(log: LogBuilder) -> None:
+    """Units, whole files of units, and group offsets beyond the end go; offsets of unknown queues stay."""
+    log.fill(FILE_SIZE // 2, queues=2)
+    index_queues(log)
+    bad = log.written[-2 * UNITS - 5]
+    log.spoil(bad.offset + 90, b"\x01")
+    config.store_offsets(log.layout, {("T", "g"): {0: 10**6, 1: 1, 7: 99}, ("other", "g"): {0: 5}})
+    config.store_topics(log.layout, {"U": TopicConfig("U")}, DataVersion())
+    report = run(log.layout)
+    kept = [record for record in log.written if record.offset < bad.offset]
+    for state in report.queues:
+        newest = [record for record in kept if record.queue == state.queue][-1]
+        assert (state.max_offset, state.next_offset) == (newest.queue_offset + 1,) * 2
+        assert state.physical_end == newest.offset + newest.size
+        assert (state.min_offset, state.topic) == (0, "T")
+        files = sorted(log.layout.queue_folder("T", state.queue).iterdir())
+        units = b"".join(path.read_bytes() for path in files)
+        assert not units[state.max_offset * 20 :].strip(b"\0") and len(files) == -(-state.max_offset // UNITS)
+    zero_end = report.queues[0].next_offset
+    assert config.load_offsets(log.layout) == {("T", "g"): {0: zero_end, 1: 1, 7: 99}, ("other", "g"): {0: 5}}
+    assert [(one.queue, one.before, one.after) for one in report.lowered] == [(0, 10**6, zero_end)]
+    assert report.missing_topics == (("T", 2),)
+
+
+def test_units_behind_a_hole_go_after_a_power_cut(log: LogBuilder) -> None:
+    """Unit 5 did not reach the disk, unit 6 did and points past the end: once unit 5 is written again it must not
+    count.
+    """
+    log.fill(6 * 1000)
+    abort.create(log.layout)
+    folder = log.layout.queue_folder("T", 0)
+    write_units(folder, {number: (number * 10, 10, 0) for number in range(5)} | {6: (10**9, 10, 0)})
+    run(log.layout)
+    assert not (folder / f"{0:020d}").read_bytes()[5 * 20 :].strip(b"\0")
+
+
+def test_old_messages_that_were_removed(log: LogBuilder) -> None:
+    """The log begins later than its queues: their min is the first unit that the log still holds."""
+    log.fill(3 * FILE_SIZE, queues=1)
+    index_queues(log)
+    log.layout.log_file(0).unlink()
+    report = run(log.layout)
+    first = next(record for record in log.written if record.offset >= FILE_SIZE)
+    assert report.begin == FILE_SIZE
+    assert report.queues[0].min_offset == first.queue_offset
+
+
+def test_a_queue_that_lost_its_first_file_begins_where_it_did(log: LogBuilder) -> None:
+    """After a power cut the name of the second file may be on disk and that of the first not."""
+    log.fill(FILE_SIZE, queues=1)
+    index_queues(log)
+    abort.create(log.layout)
+    (log.layout.queue_folder("T", 0) / f"{0:020d}").unlink()
+    report = run(log.layout)
+    assert [(state.min_offset, state.max_offset, state.next_offset) for state in report.queues] == [(0, 0, len(log.written))]
+    assert report.reput == 0 and not any(log.layout.queue_folder("T", 0).iterdir())
+
+
+def test_the_checkpoint_vouches_for_no_queues_that_are_gone(log: LogBuilder) -> None:
+    """Made anew they are not on disk until they are synced again."""
+    log.step_ms = 1000
+    log.fill(3 * FILE_SIZE)
+    last_ms = log.written[-1].store_ms
+    Positions(log.layout).record_stop(log.end, last_ms)
+    set_reput(log, log.end)
+    Checkpoint(last_ms, last_ms, 0).store(log.layout)
+    assert run(log.layout).reput == 0
+    assert Checkpoint.load(log.layout) == Checkpoint(last_ms, 0, 0)
+
+
+@pytest.mark.parametrize("ahead_ms", [1, 10**15])
+def test_a_checkpoint_that_the_log_refutes_is_not_believed(log: LogBuilder, ahead_ms: int) -> None:
+    """It is damaged, or another store's; nor does its time become that of the next message."""
+    log.step_ms = 1000
+    log.fill(3 * FILE_SIZE)
+    index_queues(log)
+    abort.create(log.layout)
+    last_ms = log.written[-1].store_ms
+    Checkpoint(last_ms + ahead_ms, last_ms + ahead_ms, last_ms).store(log.layout)
+    report = run(log.layout)
+    assert (report.scanned_from, report.reput, report.last_store_ms) == (0, 0, last_ms)
+    assert Checkpoint.load(log.layout) == Checkpoint()
