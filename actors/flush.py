@@ -1,7 +1,7 @@
 """The flush service: the log's fdatasync (native/flush.h), and beside it, in a second thread, the slow duties.
 
-Those are: every few seconds sync what changed of the ConsumeQueues and the index, then write the checkpoint. They
-would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
+Those are: every few seconds remove what has expired, sync what changed of the ConsumeQueues and the index, then write the
+checkpoint. They would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import time
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.queue_sync import QueueSync
+from orbitmq.actors.retention import Retention
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.checkpoint import SIZE
 from orbitmq.store.file_system import disk_error
@@ -30,6 +32,8 @@ class Flush(CoreActor):
         self._positions = None if tree.settings.read_only else Positions(tree.settings.layout)
         self._sync = QueueSync(tree)
         self._ended = threading.Event()
+        self._retention = Retention(tree, stopping=self._ended.is_set)
+        self._complaint = ""
         self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
         if not tree.settings.read_only:
             self._duty.start()
@@ -70,11 +74,23 @@ class Flush(CoreActor):
 
     def _duties(self) -> None:
         pause = DUTY_S
+        self._expire()
         while not self._ended.wait(pause):
             began = time.monotonic()
+            self._expire()
             try:
                 self._sync.run()
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
                 print(f"orbitmq: cannot sync the store's queues: {error}", file=sys.stderr, flush=True)
             pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
+
+    def _expire(self) -> None:
+        try:
+            self._retention.run()
+        except (OSError, OrbitError) as error:
+            if str(error) != self._complaint:  # said once, not every few seconds
+                self._complaint = str(error)
+                print(f"orbitmq: cannot remove what has expired: {error}", file=sys.stderr, flush=True)
+        else:
+            self._complaint = ""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.offsets import keep_at_stop
+from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -94,6 +95,7 @@ class Ground:
         crash_point("ground_recovered")
         registry.load(report)
         registry.seed(report)
+        Retention(tree).hide()
         crash_point("ground_seeded")
 
     def describe(self) -> dict[str, Any]:
@@ -219,6 +221,8 @@ def core_settings(settings: TreeSettings) -> Any:
     core.flush_every_batch = files.flush == "batch"
     core.read_only = settings.read_only
     core.spin_us = settings.spin_us
+    core.retention_hours = settings.retention_hours
+    core.retention_bytes = settings.retention_bytes
     # RocketMQ writes the broker's address and port here; this broker lives on one machine.
     core.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
     core.supervisor_pid = os.getpid()

@@ -102,7 +102,9 @@ class Operations:
 
     def create_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
         before = self._topics.find(question["name"]) if isinstance(question["name"], str) else None
-        topic = self._topics.create(question["name"], question["queues"], question.get("perm", PERM_READ_WRITE))
+        topic = self._topics.create(
+            question["name"], question["queues"], question.get("perm", PERM_READ_WRITE), question.get("retention_hours")
+        )
         if before is not None and topic.queues > before.queues:
             self._groups.topic_grew(topic.name)
         return asdict(topic)
@@ -159,7 +161,8 @@ class Operations:
                 if topic is None or queue >= topic.queues:
                     continue
                 bounds = self._topics.bounds(topic.first_slot + queue)
-                queues.append([topic_name, queue, offset, max(0, bounds.maximum - max(offset, bounds.minimum))])
+                first = max(offset, bounds.minimum)
+                queues.append([topic_name, queue, offset, max(0, bounds.maximum - first), first - offset])
             found.append(
                 {
                     "name": name,

@@ -16,6 +16,8 @@ from orbitmq.store.settings import StoreSettings
 LANES_MAX: int = lib.LANES_MAX
 SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
+# The log's file that is written, the one that is ready behind it, and one to read.
+RETENTION_FILES_MIN = 3
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
 
@@ -42,6 +44,8 @@ class TreeSettings:
     spin_us: how long an idle actor spins before it sleeps.
     restarts, restart_period_s: an actor that dies more often stops the tree.
     start_grace_s, stop_grace_s: how long actors may take to start, and each to drain before it is killed.
+    retention_hours: how long messages are kept, where their topic has no time of its own; 0: for ever. retention_bytes: how
+        much the CommitLog's files take at most; 0: any number.
     owner: pid of the process whose death ends the tree; 0: nobody's.
     """
 
@@ -62,6 +66,8 @@ class TreeSettings:
     start_grace_s: float = 60.0
     stop_grace_s: float = 20.0
     offsets_interval_s: float = 5.0
+    retention_hours: int = 72
+    retention_bytes: int = 0
     owner: int = 0
 
 
@@ -74,6 +80,8 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),
     "restarts": (0, 1_000_000),
+    "retention_hours": (0, 1_000_000),
+    "retention_bytes": (0, 1 << 62),
     "owner": (0, 1 << 31),
 }
 _ALLOWED_SECONDS: dict[str, tuple[float, float]] = {
@@ -114,6 +122,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         value = getattr(settings, name)
         if value & (value - 1):
             raise _refused(name, value, "it is no power of two")
+    _check_retention(settings)
     # A lane holds two of the largest records: who asks for larger ones gets a larger lane.
     if "message_max" in options and "lane_capacity" not in options:
         room = 2 * (files.message_max + LANE_OVERHEAD)
@@ -136,6 +145,18 @@ def _group_id(name: Any) -> int | None:
     if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
         raise _refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
     return group
+
+
+def _check_retention(settings: TreeSettings) -> None:
+    size = settings.files.log_file_size
+    least = RETENTION_FILES_MIN * size
+    if 0 < settings.retention_bytes < least:
+        raise _refused(
+            "retention_bytes",
+            settings.retention_bytes,
+            f"{RETENTION_FILES_MIN} log files of {size:,} bytes are the least",
+            f"give {least:,}, or make the store with a smaller log_file_size",
+        )
 
 
 def _refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:

@@ -10,13 +10,16 @@ from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import check_topic_name
-from orbitmq.shm.topic_table import PERM_READ_WRITE, Topic, TopicTable
+from orbitmq.shm.topic_table import PERM_READ_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_report import RecoveryReport
 
 # A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
 SPARE_SLOTS = 16
+# How long a topic's messages may be kept, and what to say for "no time of its own".
+RETENTION_HOURS_MAX = 1_000_000
+AS_THE_BROKER = -1
 
 
 class TopicRegistry(TopicTable):
@@ -44,9 +47,10 @@ class TopicRegistry(TopicTable):
             queues = max(config.read_queues, config.write_queues, found.get(name, 1))
             topic = self.find(name)
             if topic is None:
-                self._add(name, queues, config.perm)
+                topic = self._add(name, queues, config.perm)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
+            self._keep(topic.index, config)
         missing = [topic for topic in self if topic.name not in self._configs]
         for topic in missing:
             self._describe(topic)
@@ -76,8 +80,11 @@ class TopicRegistry(TopicTable):
             raise UnknownTopic(f"no topic {name!r} exists", hint=f"create it: orbitmq topic create {name}", topic=name)
         return topic
 
-    def create(self, name: str, queues: int, perm: int = PERM_READ_WRITE) -> Topic:
-        """A new topic, or the one that is there with the same settings, or that one with more queues.
+    def create(self, name: str, queues: int, perm: int = PERM_READ_WRITE, retention_hours: int | None = None) -> Topic:
+        """A new topic, or the one that is there with the same settings, or that one with more queues or another retention.
+
+        retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
+        broker's.
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
         """
@@ -92,6 +99,15 @@ class TopicRegistry(TopicTable):
             )
         if not isinstance(perm, int) or not 0 <= perm <= 7:
             raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
+        if retention_hours is not None and not _is_retention(retention_hours):
+            raise SettingError(
+                f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours, a whole number up to "
+                f"{RETENTION_HOURS_MAX:,} can be",
+                hint=f"0 is for ever, and {AS_THE_BROKER} as long as the broker keeps others",
+                name="retention_hours",
+                value=retention_hours,
+                limit=RETENTION_HOURS_MAX,
+            )
         topic = self.find(name)
         if topic is None:
             topic = self._add(name, queues, perm)
@@ -109,17 +125,21 @@ class TopicRegistry(TopicTable):
                 queues=topic.queues,
                 perm=topic.perm,
             )
-        elif queues == topic.queues:
+        elif queues == topic.queues and (retention_hours is None or retention_hours == _given(self._configs[name])):
             if self._behind:
                 self._store()
             return topic
-        else:
+        elif queues > topic.queues:
             lib.topic_set_queues(self._table, topic.index, queues)
             crash_point("topic_registry_grown")
             topic = self._live(topic.index)
         self._describe(topic)
+        if retention_hours is not None:
+            kept = None if retention_hours == AS_THE_BROKER else retention_hours
+            self._configs[name] = replace(self._configs[name], retention_hours=kept)
         self._store()
-        return topic
+        self._keep(topic.index, self._configs[name])
+        return self._live(topic.index)
 
     def adopt(self, name: str, queues: int) -> Topic:
         """A topic that the log knows: made, or given the queues that the log shows. Raises: TopicNameError; Full."""
@@ -169,12 +189,27 @@ class TopicRegistry(TopicTable):
         config = self._configs.get(topic.name) or TopicConfig(topic.name)
         self._configs[topic.name] = replace(config, perm=topic.perm, read_queues=topic.queues, write_queues=topic.queues)
 
+    def _keep(self, index: int, config: TopicConfig) -> None:
+        """Tells the table how long a topic's messages are kept, once the file says so."""
+        hours = config.retention_hours
+        lib.topic_set_retention(self._table, index, 0 if hours is None else hours or RETENTION_FOR_EVER)
+        crash_point("topic_registry_kept")
+
     def _store(self) -> None:
         self._version = self._version.next()
         self._behind = True
         store_topics(self._layout, self._configs, self._version)
         crash_point("topic_registry_stored")
         self._behind = False
+
+
+def _is_retention(hours: object) -> bool:
+    return isinstance(hours, int) and not isinstance(hours, bool) and AS_THE_BROKER <= hours <= RETENTION_HOURS_MAX
+
+
+def _given(config: TopicConfig) -> int:
+    """A topic's retention as create() takes it."""
+    return AS_THE_BROKER if config.retention_hours is None else config.retention_hours
 
 
 def possible(name: str, queue: int) -> bool:

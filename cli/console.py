@@ -68,3 +68,10 @@ def duration(milliseconds: float) -> str:
 def clock_time(milliseconds: int) -> str:
     """Milliseconds since 1970 as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) + f".{milliseconds % 1000:03d}"
+
+
+def retention(hours: int) -> str:
+    """How long messages are kept: "for ever", "36 h", "7 days"."""
+    if hours == 0:
+        return "for ever"
+    return f"{hours // 24:,} days" if hours >= 48 and hours % 24 == 0 else f"{hours:,} h"

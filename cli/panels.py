@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orbitmq.cli.console import byte_count, duration, rate
+from orbitmq.cli.console import byte_count, clock_time, duration, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.client.status import ActorStatus, Status
 
@@ -62,9 +62,12 @@ def _head(now: Status) -> RenderableType:
         if now.flush == "batch"
         else f"flushed every {now.flush_interval_ms} ms, or on demand"
     )
+    kept = f"kept {retention(now.retention_hours)}" + (f", {byte_count(now.retention_bytes)}" if now.retention_bytes else "")
+    oldest = f"oldest message {clock_time(now.oldest_ms)}, at {now.positions.min_offset:,}" if now.oldest_ms else "empty"
     return Text.from_markup(
         f"broker [bold]{escape(now.name)}[/]  [{style}]● {now.state}[/]  pid {now.pid}  version {now.version}\n"
-        f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]"
+        f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]\n"
+        f"[dim]log[/]    {oldest}   [dim]{kept}[/]"
     )
 
 
@@ -137,7 +140,9 @@ def _positions(between: Between) -> Table:
 
 
 def _topics(between: Between, queues: bool) -> Table:
-    table = _table(("topic", "l"), ("queues", "r"), ("first", "r"), ("next", "r"), ("messages", "r"), ("/s", "r"))
+    table = _table(
+        ("topic", "l"), ("queues", "r"), ("first", "r"), ("next", "r"), ("messages", "r"), ("/s", "r"), ("kept", "l")
+    )
     for topic in between.now.status.topics:
         first = sum(queue.min_offset for queue in topic.queues)
         following = sum(queue.max_offset for queue in topic.queues)
@@ -148,15 +153,16 @@ def _topics(between: Between, queues: bool) -> Table:
             f"{following:,}",
             f"{following - first:,}",
             rate(between.of_topic(topic.name)),
+            "" if topic.retention_hours is None else retention(topic.retention_hours),
         )
         for queue in topic.queues if queues else ():
             held = queue.max_offset - queue.min_offset
-            table.add_row("", f"[dim]{queue.queue}[/]", f"{queue.min_offset:,}", f"{queue.max_offset:,}", f"{held:,}", "")
+            table.add_row("", f"[dim]{queue.queue}[/]", f"{queue.min_offset:,}", f"{queue.max_offset:,}", f"{held:,}", "", "")
     return table
 
 
 def _groups(between: Between, queues: bool) -> Table:
-    table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"))
+    table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"), ("missed", "r"))
     for group in between.now.status.groups:
         lag = group.lag_messages
         pids = ", ".join(f"{member.pid} ({len(member.queues)})" for member in group.members)
@@ -170,6 +176,7 @@ def _groups(between: Between, queues: bool) -> Table:
             ),
             f"[yellow]{lag:,}[/]" if lag else "0",
             rate(between.of_group(group.name)),
+            f"[bold red]{group.removed_messages:,}[/]" if group.removed_messages else "",
         )
         for queue in group.queues if queues else ():
             table.add_row(
@@ -178,6 +185,7 @@ def _groups(between: Between, queues: bool) -> Table:
                 f"{escape(queue.topic)}/{queue.queue}",
                 f"{queue.lag_messages:,}",
                 "",
+                f"{queue.removed_messages:,}" if queue.removed_messages else "",
             )
     return table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import orbitmq
-from orbitmq.cli.console import counted, out
+from orbitmq.cli.console import counted, out, retention
 from orbitmq.cli.options import Json, Name, Topic
 
 app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
@@ -21,17 +22,29 @@ PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
 def create(
     topic: Topic,
     queues: Annotated[
-        int, typer.Option("--queues", "-q", min=1, help="How many consumers of a group can share it, at most.")
-    ] = 8,
+        int | None,
+        typer.Option("--queues", "-q", min=1, help="How many consumers of a group can share it, at most.", show_default="8"),
+    ] = None,
+    retention_hours: Annotated[
+        int | None,
+        typer.Option(
+            min=-1,
+            help="How long its messages are kept; 0: for ever; -1: as long as the broker keeps others.",
+            show_default="as long as the broker keeps others",
+        ),
+    ] = None,
     name: Name = None,
 ) -> None:
-    """Make a topic, or give it more queues.
+    """Make a topic, or give it more queues or another retention.
 
     Messages of one queue keep their order. A topic is never made by sending to it.
     """
     with orbitmq.connect(name) as broker:
-        made = broker.create_topic(topic, queues)
-    out.print(f"topic [bold]{escape(made.name)}[/] with {counted(made.queues, 'queue')}")
+        if queues is None:
+            queues = next((each.queues for each in broker.topics() if each.name == topic), 8)
+        made = broker.create_topic(topic, queues, retention_hours=retention_hours)
+    kept = "" if made.retention_hours is None else f", kept {retention(made.retention_hours)}"
+    out.print(f"topic [bold]{escape(made.name)}[/] with {counted(made.queues, 'queue')}{kept}")
 
 
 @app.command("list")
@@ -41,7 +54,7 @@ def list_topics(name: Name = None, as_json: Json = False) -> None:
         topics = broker.topics()
     if as_json:
         for each in topics:
-            print(json.dumps({"name": each.name, "queues": each.queues, "perm": each.perm}))
+            print(json.dumps(asdict(each)))
         return
     if not topics:
         out.print("no topics; make one: [bold]orbitmq topic create NAME[/]")
@@ -50,6 +63,8 @@ def list_topics(name: Name = None, as_json: Json = False) -> None:
     table.add_column("topic", style="bold")
     table.add_column("queues", justify="right")
     table.add_column("permission")
+    table.add_column("kept")
     for each in topics:
-        table.add_row(each.name, str(each.queues), PERMISSIONS.get(each.perm & 6, str(each.perm)))
+        kept = "" if each.retention_hours is None else retention(each.retention_hours)
+        table.add_row(each.name, str(each.queues), PERMISSIONS.get(each.perm & 6, str(each.perm)), kept)
     out.print(table)

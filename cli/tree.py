@@ -48,6 +48,14 @@ def up(
     message_max: Annotated[
         int | None, typer.Option(parser=size, metavar="SIZE", help="Largest record that is accepted.", show_default="4M")
     ] = None,
+    retention_hours: Annotated[
+        int | None,
+        typer.Option(help="How long messages are kept, unless their topic says otherwise; 0: for ever.", show_default="72"),
+    ] = None,
+    retention_bytes: Annotated[
+        int | None,
+        typer.Option(parser=size, metavar="SIZE", help="Most that the log takes on disk; 0: any size.", show_default="0"),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
@@ -65,6 +73,8 @@ def up(
         "handlers": handlers,
         "log_file_size": log_file_size,
         "message_max": message_max,
+        "retention_hours": retention_hours,
+        "retention_bytes": retention_bytes,
     }
     options |= {key: value for key, value in given.items() if value is not None}
     options["name"] = broker_name(name)

@@ -25,9 +25,9 @@ class AsyncClient:
     def name(self) -> str:
         return self._client.name
 
-    async def create_topic(self, name: str, queues: int = 8) -> TopicInfo:
-        """Makes a topic, or finds it. Raises: TopicNameError, SettingError, TopicExists, Full."""
-        return await asyncio.to_thread(self._client.create_topic, name, queues)
+    async def create_topic(self, name: str, queues: int = 8, *, retention_hours: int | None = None) -> TopicInfo:
+        """Makes a topic, or finds it; see Client.create_topic."""
+        return await asyncio.to_thread(lambda: self._client.create_topic(name, queues, retention_hours=retention_hours))
 
     async def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
@@ -45,9 +45,7 @@ class AsyncClient:
         self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
     ) -> list[Message]:
         """Messages of the topic with this key, newest first; see Client.find."""
-        return await asyncio.to_thread(
-            lambda: self._client.find(topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
-        )
+        return await asyncio.to_thread(lambda: self._client.find(topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most))
 
     async def producer(
         self,
@@ -75,10 +73,11 @@ class AsyncClient:
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
         verify: bool = True,
+        removed: Literal["skip", "raise"] = "skip",
     ) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer."""
         made = await asyncio.to_thread(
-            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify)
+            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed)
         )
         return AsyncConsumer(made)
 

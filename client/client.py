@@ -10,7 +10,7 @@ from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.runtime import introduction
-from orbitmq.shm.topic_table import TopicTable
+from orbitmq.shm.topic_table import TopicTable, own_retention
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,20 +46,27 @@ class Client:
         """What producers and consumers stand on."""
         return self._connection
 
-    def create_topic(self, name: str, queues: int = 8) -> TopicInfo:
+    def create_topic(self, name: str, queues: int = 8, *, retention_hours: int | None = None) -> TopicInfo:
         """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its
         room.
+
+        retention_hours: how long its messages are kept; 0: for ever; -1: as long as the broker keeps others, which a new
+            topic has anyway; None: leave it as it is.
 
         Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no
         room.
         """
-        made = self._connection.ask("create_topic", name=name, queues=queues)
-        return TopicInfo(made["name"], made["queues"], made["perm"])
+        fields = {} if retention_hours is None else {"retention_hours": retention_hours}
+        made = self._connection.ask("create_topic", name=name, queues=queues, **fields)
+        return TopicInfo(made["name"], made["queues"], made["perm"], own_retention(made["retention_hours"]))
 
     def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
         attachment = self._connection.attachment
-        found = [TopicInfo(topic.name, topic.queues, topic.perm) for topic in TopicTable(attachment.topics)]
+        found = [
+            TopicInfo(topic.name, topic.queues, topic.perm, own_retention(topic.retention_hours))
+            for topic in TopicTable(attachment.topics)
+        ]
         return sorted(found, key=lambda topic: topic.name)
 
     def status(self) -> Status:
@@ -109,6 +116,7 @@ class Client:
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
         verify: bool = True,
+        removed: Literal["skip", "raise"] = "skip",
     ) -> Consumer:
         """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
         offsets.
@@ -118,13 +126,15 @@ class Client:
             start: where a group begins in a queue that it has not consumed of.
             batch: messages fetched at once by iteration and poll.
             verify: check each body against its CRC before it is given out; damage is then a CorruptRecord.
+            removed: what becomes of messages that retention takes before they are read: "skip" goes on behind them, counts
+                them and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
 
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
         """
         from orbitmq.client.consumer import Consumer
 
-        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify)
+        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed)
         self._made.add(made)
         return made
 
@@ -137,9 +147,7 @@ class Client:
 
         return message_by_id(self._connection.attachment, message_id)
 
-    def find(
-        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
-    ) -> list[Message]:
+    def find(self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32) -> list[Message]:
         """Messages of the topic with this key, newest first.
 
         Args:

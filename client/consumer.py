@@ -15,11 +15,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from orbitmq.client.session import SessionHandle, SessionOpener
+from orbitmq.client.offset_range import check_offset, log_removals
+from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import QUEUES_MAX, look_up, tag_list, topic_names
-from orbitmq.errors import BrokerStopped, Closed, Fenced, OffsetOutOfRange, OrbitError, SettingError, UnknownQueue, UsageError
+from orbitmq.errors import BrokerStopped, Closed, Fenced, OrbitError, SettingError, UnknownQueue, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
@@ -37,13 +38,6 @@ _Batch = TypeVar("_Batch", bound=Sized)
 _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
 
 
-class ConsumerOpener(SessionOpener, Protocol):
-    """A connection that also answers questions to the coordinator."""
-
-    def ask(self, operation: str, **fields: Any) -> Any:
-        """Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed."""
-
-
 class Consumer:
     """Made by `Client.consumer()`.
 
@@ -55,6 +49,8 @@ class Consumer:
         batch: messages fetched at once by `poll` and iteration.
         verify: check each body's CRC before it is given out. Without it a drain is some 10 % faster, and a damaged body comes
             as if it were good.
+        removed: what becomes of messages that retention takes before they are read: "skip" goes on at the first that is left,
+            counts them (`skipped`) and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
 
     Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
         could be opened.
@@ -70,11 +66,14 @@ class Consumer:
         start: Literal["earliest", "latest"] = "earliest",
         batch: int = 1000,
         verify: bool = True,
+        removed: Literal["skip", "raise"] = "skip",
     ) -> None:
         if start not in ("earliest", "latest"):
             raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
         if batch < 1:
             raise SettingError(f"could not fetch {batch} messages at once: 1 is the least", setting="batch", value=batch)
+        if removed not in ("skip", "raise"):
+            raise SettingError(f"could not {removed!r} removed messages: 'skip' or 'raise'", setting="removed", value=removed)
         self._opener = opener
         self._group = group
         self._topics = topic_names(topics)
@@ -82,6 +81,7 @@ class Consumer:
         self._start = start
         self._batch = batch
         self._verify = verify
+        self._strict = removed == "raise"
         self._lock = threading.Lock()
         self._closing = False
         self._stale = True
@@ -113,6 +113,7 @@ class Consumer:
             if message is None:
                 found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
                 message = found[0] if found else None
+            self._tell()
             return message
         finally:
             self._leave()
@@ -200,9 +201,10 @@ class Consumer:
         return self._rebalances
 
     def position(self) -> dict[QueueKey, int]:
-        """By queue the offset of the next message."""
+        """By queue the offset of the next message that there is."""
         with self._used():
-            return self._positions()
+            positions = self._positions()
+            return {key: max(positions[key], self._reader.bounds(index)[0]) for key, index in self._index.items()}
 
     def committed(self) -> dict[QueueKey, int]:
         """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
@@ -233,16 +235,7 @@ class Consumer:
                 raise UnknownQueue(
                     f"could not seek in queue {queue} of {topic!r}: it is not assigned", topic=topic, queue=queue
                 )
-            minimum, maximum = self._reader.bounds(index)
-            if not minimum <= offset <= maximum:
-                raise OffsetOutOfRange(
-                    f"could not seek to offset {offset} of {topic!r}, queue {queue}: it holds {minimum} to {maximum}",
-                    topic=topic,
-                    queue=queue,
-                    offset=offset,
-                    minimum=minimum,
-                    maximum=maximum,
-                )
+            check_offset(topic, queue, offset, self._reader.bounds(index))
             self._reader.seek(index, offset)
 
     def seek_to_time(self, ms: int) -> None:
@@ -293,9 +286,7 @@ class Consumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -354,6 +345,7 @@ class Consumer:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = take(most)
+            self._tell()
             if size(found) or not self._wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
                 return found
 
@@ -380,6 +372,11 @@ class Consumer:
             self._refresh()
         return True
 
+    def _tell(self) -> None:
+        removals = self._reader.removals()
+        if removals:
+            log_removals(self._group, self._queues, removals)
+
     def _positions(self) -> dict[QueueKey, int]:
         return dict(zip(self._queues, self._reader.positions(), strict=True))
 
@@ -401,6 +398,7 @@ class Consumer:
                 handle = self._opener.open_session(queue_capacity=min(room, QUEUES_MAX))
             self._reader = Reader(handle.control_address, handle.topics_address, handle)
             self._reader.verify = self._verify
+            self._reader.strict = self._strict
             self._reader.filter(self._tags)
             self._waiter = Waiter(handle)
             self._handle = handle
@@ -456,9 +454,7 @@ class Consumer:
 
     def _ask_group(self, operation: str, **fields: Any) -> dict[str, Any]:
         assert self._handle is not None
-        answer = self._opener.ask(
-            operation, slot=self._handle.slot, epoch=self._handle.epoch, group=self._group, **fields
-        )
+        answer = self._opener.ask(operation, slot=self._handle.slot, epoch=self._handle.epoch, group=self._group, **fields)
         assert isinstance(answer, dict)
         return answer
 

@@ -10,6 +10,7 @@ from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Message, Reader
 from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
@@ -24,6 +25,8 @@ class Attached(Protocol):
     def control(self) -> Any: ...
     @property
     def control_address(self) -> int: ...
+    @property
+    def topics(self) -> Any: ...
     @property
     def topics_address(self) -> int: ...
 
@@ -40,7 +43,9 @@ def message_by_id(attached: Attached, message_id: str) -> Message:
         why = "no message begins there"
         message = _record(_reader(attached), offset)
         if message is not None and message.id == message_id.upper():
-            return message
+            if not _hidden(attached, message):
+                return message
+            why = f"the topic {message.topic!r} does not keep messages that long"
     raise UsageError(f"could not find message {message_id}: {why}", id=message_id, offset=offset)
 
 
@@ -75,7 +80,12 @@ def messages_by_key(
         if not first <= offset < end or offset in found:
             continue
         message = _record(reader, offset)
-        if message is None or message.topic != topic or not begin_ms <= message.stored_ms <= last_ms:
+        if (
+            message is None
+            or message.topic != topic
+            or not begin_ms <= message.stored_ms <= last_ms
+            or _hidden(attached, message)
+        ):
             continue
         if key in message.keys or message.properties.get("UNIQ_KEY") == key:
             found[offset] = message
@@ -93,6 +103,17 @@ def _readable(attached: Attached) -> tuple[int, int]:
     seen = ffi.new("struct positions_seen *")
     lib.control_positions(attached.control, seen)
     return int(seen.min_offset), int(seen.reput)
+
+
+def _hidden(attached: Attached, message: Message) -> bool:
+    """Its topic's own retention is over, and its file is still there for other topics."""
+    table = TopicTable(attached.topics)
+    topic = table.find(message.topic)
+    return (
+        topic is not None
+        and message.queue < topic.queues
+        and message.offset < table.bounds(topic.first_slot + message.queue).minimum
+    )
 
 
 def _record(reader: Reader, offset: int) -> Message | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +55,10 @@ class SessionOpener(Protocol):
             Full: the session table, or /dev/shm, has no room.
             SettingError: a size that the broker does not allow.
         """
+
+
+class ConsumerOpener(SessionOpener, Protocol):
+    """A connection that also answers questions to the coordinator."""
+
+    def ask(self, operation: str, **fields: Any) -> Any:
+        """Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed."""

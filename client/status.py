@@ -10,7 +10,9 @@ from typing import Any
 from orbitmq.client.attachment import Attachment
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
-from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.shm.topic_table import Topic, TopicTable, own_retention
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.log_head import stored_ms
 
 TREE_STATES = {
     lib.TREE_STARTING: "starting",
@@ -67,8 +69,11 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
+    """retention_hours: None as the broker's, 0 for ever."""
+
     name: str
     perm: int
+    retention_hours: int | None
     queues: tuple[QueueStatus, ...]
 
 
@@ -82,12 +87,14 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupQueueStatus:
-    """committed is a queue offset, lag_messages counts the messages from there to the queue's end."""
+    """committed is a queue offset, lag_messages counts the messages that are left from there to the queue's end, and
+    removed_messages those that retention took before the group came to them."""
 
     topic: str
     queue: int
     committed: int
     lag_messages: int
+    removed_messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,10 @@ class GroupStatus:
     @property
     def lag_messages(self) -> int:
         return sum(queue.lag_messages for queue in self.queues)
+
+    @property
+    def removed_messages(self) -> int:
+        return sum(queue.removed_messages for queue in self.queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +130,8 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A tree. state: "starting", "running", "stopping", "stopped"."""
+    """A tree. state: "starting", "running", "stopping", "stopped". oldest_ms: store timestamp of the first message of the
+    log, 0: there is none. retention_hours, retention_bytes: settings, 0 for no limit."""
 
     name: str
     state: str
@@ -129,6 +141,9 @@ class Status:
     version: str
     flush: str
     flush_interval_ms: int
+    retention_hours: int
+    retention_bytes: int
+    oldest_ms: int
     positions: Positions
     actors: tuple[ActorStatus, ...]
     topics: tuple[TopicStatus, ...]
@@ -149,6 +164,9 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         version=attachment.description.version,
         flush="batch" if settings.flush_every_batch else "timed",
         flush_interval_ms=int(settings.flush_interval_ms),
+        retention_hours=int(settings.retention_hours),
+        retention_bytes=int(settings.retention_bytes),
+        oldest_ms=_oldest_ms(attachment),
         positions=read_positions(attachment),
         actors=read_actors(attachment),
         topics=read_topics(attachment),
@@ -183,9 +201,26 @@ def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
 def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
     table = TopicTable(attachment.topics)
     return tuple(
-        TopicStatus(topic.name, topic.perm, tuple(_queue(table, topic, queue) for queue in range(topic.queues)))
+        TopicStatus(
+            topic.name,
+            topic.perm,
+            own_retention(topic.retention_hours),
+            tuple(_queue(table, topic, queue) for queue in range(topic.queues)),
+        )
         for topic in sorted(table, key=lambda topic: topic.name)
     )
+
+
+def _oldest_ms(attachment: Attachment) -> int:
+    """Looks again when retention has just taken the file."""
+    layout, size = StoreLayout.at(attachment.store), int(attachment.settings().log_file_size)
+    begin = -1
+    while begin != (now := read_positions(attachment)).min_offset:
+        begin = now.min_offset
+        found = stored_ms(layout, size, begin) if begin < now.wrote else None
+        if found is not None:
+            return found
+    return 0
 
 
 def _queue(table: TopicTable, topic: Topic, queue: int) -> QueueStatus:

@@ -118,6 +118,15 @@ void control_set_allocated(struct control *control, uint64_t end, uint32_t error
     bell_ring(&control->writer_bell);
 }
 
+void control_raise_min_offset(struct control *control, uint64_t log_min)
+{
+    /* relaxed: only the flush service writes it */
+    if (log_min > atomic_load_explicit(&control->min_offset.value, memory_order_relaxed)) {
+        /* release: the queues' min offsets before it, and it before the files are unlinked. Pairs with the acquires in reader.c [M1]. */
+        atomic_store_explicit(&control->min_offset.value, log_min, memory_order_release);
+    }
+}
+
 static void sessions_changed(struct control *control)
 {
     /* release: pairs with the acquire in tree_sweep */

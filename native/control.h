@@ -75,7 +75,8 @@ struct settings {
     uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;
-    uint32_t zero;
+    uint32_t retention_hours;     /* of topics without a time of their own; 0: for ever */
+    uint64_t retention_bytes;     /* of the CommitLog's files; 0: any number */
     char store[3968];             /* absolute path of the store's root, NUL-terminated */
 };
 
@@ -157,6 +158,9 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
 
 /* The allocator's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
+
+/* The flush service's Python half: the log begins here now. The queues' min offsets were raised before; the files below may go. */
+void control_raise_min_offset(struct control *control, uint64_t log_min);
 
 /* The coordinator: session_open_entry fills a FREE entry and makes it READY; session_set_state moves it on. Both raise
  * sessions_version. */

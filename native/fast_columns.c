@@ -174,6 +174,8 @@ static bool append_all(struct reader_object *self, struct batch *batch, uint32_t
         if (result <= 0 || left == 0 || self->reader->looked >= look_until)
             break;
         count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK);
+        if (self->strict && fast_reader_removal(self))
+            break; /* what is gathered follows once that was told */
     }
     return true;
 }

@@ -8,10 +8,15 @@ int64_t fast_reader_gather(struct reader_object *self, uint32_t most)
     struct reader *reader = self->reader;
     if (self->taken == reader->count) {
         self->taken = 0;
-        if (reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
+        const bool fault = reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
+        if (fault && !(self->strict && fast_reader_removal(self))) {
             fast_reader_raise(self);
             return -1;
         }
+    }
+    if (self->strict && fast_reader_removal(self)) {
+        fast_reader_raise_removal(self);
+        return -1;
     }
     const uint32_t rest = reader->count - self->taken;
     return rest < most ? rest : most;

@@ -58,3 +58,26 @@ PyObject *fast_reader_raise(struct reader_object *self)
                       (unsigned long long)fault.queue_offset, where, queue_id, (unsigned long long)fault.physical_offset,
                       record_fault_text(fault.record));
 }
+
+PyObject *fast_reader_raise_removal(struct reader_object *self)
+{
+    struct reader *reader = self->reader;
+    uint32_t index = 0;
+    while (index < reader->cursor_count && !reader->cursors[index].removed)
+        index++;
+    assert(index < reader->cursor_count);
+    struct reader_cursor *cursor = &reader->cursors[index];
+    const struct reader_name *name = &reader->names[cursor->name];
+    const unsigned long long count = cursor->removed, minimum = cursor->removed_end;
+    uint64_t min, maximum;
+    reader_bounds(reader, index, &min, &maximum);
+    self->told += cursor->removed;
+    cursor->removed = 0;
+    return fast_raise("OffsetOutOfRange", "poll again to go on at the first that is left",
+                      Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "topic", (const char *)name->text, "queue", cursor->queue_id,
+                                    "offset", minimum - count, "minimum", minimum, "maximum", (unsigned long long)maximum,
+                                    "removed", count),
+                      "could not read offset %llu of %s, queue %u: retention removed %llu messages; it holds %llu to %llu",
+                      minimum - count, (const char *)name->text, cursor->queue_id, count, minimum,
+                      (unsigned long long)maximum);
+}

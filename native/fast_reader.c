@@ -82,6 +82,7 @@ static PyObject *reader_object_clear(PyObject *object, PyObject *unused)
         return NULL;
     reader_release(self->reader);
     self->taken = 0;
+    self->told = self->reader->skipped;
     reader_clear(self->reader);
     Py_RETURN_NONE;
 }
@@ -129,6 +130,29 @@ static PyObject *reader_object_positions(PyObject *object, PyObject *unused)
         if (!position || PyList_SetItem(list, reader->refs[i].cursor, position) < 0)
             Py_CLEAR(list);
     }
+    return list;
+}
+
+/* [(cursor, messages, offset behind the last of them)] since the last call, None when there is nothing to tell. */
+static PyObject *reader_object_removals(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct reader_object *self = fast_reader_self(object);
+    if (!fast_reader_removal(self))
+        Py_RETURN_NONE;
+    struct reader *reader = self->reader;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < reader->cursor_count; i++) {
+        struct reader_cursor *cursor = &reader->cursors[i];
+        if (!cursor->removed)
+            continue;
+        PyObject *entry = Py_BuildValue("(IKK)", i, (unsigned long long)cursor->removed, (unsigned long long)cursor->removed_end);
+        if (!entry || PyList_Append(list, entry) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(entry);
+        cursor->removed = 0;
+    }
+    self->told = reader->skipped;
     return list;
 }
 
@@ -253,7 +277,7 @@ static void reader_object_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-enum reader_number { COUNT, SKIPPED, VERIFY };
+enum reader_number { COUNT, SKIPPED, VERIFY, STRICT };
 
 static PyObject *reader_object_number(PyObject *object, void *which)
 {
@@ -262,24 +286,29 @@ static PyObject *reader_object_number(PyObject *object, void *which)
     case COUNT: return PyLong_FromUnsignedLong(self->reader->cursor_count);
     case SKIPPED: return PyLong_FromUnsignedLongLong(self->reader->skipped);
     case VERIFY: return PyBool_FromLong(self->reader->verify);
+    case STRICT: return PyBool_FromLong(self->strict);
     }
     Py_RETURN_NONE;
 }
 
-static int reader_object_set_verify(PyObject *object, PyObject *value, void *unused)
+static int reader_object_set(PyObject *object, PyObject *value, void *which)
 {
-    (void)unused;
-    const int verify = value ? PyObject_IsTrue(value) : 1;
-    if (verify < 0)
+    struct reader_object *self = fast_reader_self(object);
+    const int set = value ? PyObject_IsTrue(value) : 1;
+    if (set < 0)
         return -1;
-    fast_reader_self(object)->reader->verify = verify;
+    if ((enum reader_number)(uintptr_t)which == VERIFY)
+        self->reader->verify = set;
+    else
+        self->strict = set;
     return 0;
 }
 
 static PyGetSetDef reader_attributes[] = {
     {"count", reader_object_number, NULL, "int: cursors", (void *)COUNT},
     {"skipped", reader_object_number, NULL, "int: messages that retention took before they were read", (void *)SKIPPED},
-    {"verify", reader_object_number, reader_object_set_verify, "bool: check the CRC of each body", (void *)VERIFY},
+    {"verify", reader_object_number, reader_object_set, "bool: check the CRC of each body", (void *)VERIFY},
+    {"strict", reader_object_number, reader_object_set, "bool: raise where messages were removed", (void *)STRICT},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -294,6 +323,7 @@ static PyMethodDef reader_methods[] = {
     ONE(bounds),
     FAST(seek),
     NONE(positions),
+    NONE(removals),
     FAST(search_time),
     ONE(filter),
     {"messages", fast_delivery_messages, METH_O, NULL},

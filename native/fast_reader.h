@@ -23,6 +23,8 @@ struct reader_object {
     struct reader *reader;
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
     uint32_t taken;  /* messages of the batch that were delivered */
+    uint64_t told;   /* of reader->skipped, what our user knows of */
+    bool strict;     /* raise OffsetOutOfRange where messages were removed, before what follows them */
     bool closed;
     bool busy;       /* a thread waits with it, without the interpreter lock ... */
     unsigned busy_in; /* ... of the process with this fast_forks(): in a forked child there is no such thread */
@@ -42,6 +44,9 @@ struct reader_object *fast_reader_of(PyObject *object);
 /* Makes sure that undelivered messages are at hand, if there are any to be had. Returns how many, at most `most`; -1 with
  * an exception set. */
 int64_t fast_reader_gather(struct reader_object *self, uint32_t most);
+
+/* True when messages were removed before they were read, and nobody was told yet. */
+static inline bool fast_reader_removal(const struct reader_object *self) { return self->reader->skipped != self->told; }
 
 /* Gives back what was gathered and not delivered. */
 void fast_reader_put_back(struct reader_object *self);
@@ -82,6 +87,9 @@ int fast_add_pin(PyObject *module);
 
 /* Raises what reader->fault says, and clears it. */
 PyObject *fast_reader_raise(struct reader_object *self);
+
+/* Raises OffsetOutOfRange for one queue of which messages were removed, and counts it as told. */
+PyObject *fast_reader_raise_removal(struct reader_object *self);
 
 /* ---- fast_waiter.c ---- */
 

@@ -51,14 +51,7 @@ static void look_for_news(struct reader *reader)
 {
     if (!reader->control)
         return;
-    /* acquire: reput publishes max_offset of the queues before its position, so a position seen here has its queues'
-     * offsets behind it. Pairs with reput's release [P1]. */
-    const uint64_t reput = atomic_load_explicit(&reader->control->reput.value, memory_order_acquire);
-    if (reput == reader->reput_seen)
-        return;
-    reader->reput_seen = reput;
-    reader->left = reader->cursor_count;
-    /* relaxed: only decides when memory is given back */
+    /* relaxed: only decides when memory, and the disk's room, is given back */
     const uint64_t log_min = atomic_load_explicit(&reader->control->min_offset.value, memory_order_relaxed);
     if (log_min != reader->log_min_seen) {
         reader->log_min_seen = log_min;
@@ -66,6 +59,13 @@ static void look_for_news(struct reader *reader)
         reader->log_start = reader->log_end = 0;
         log_map_forget(&reader->log, log_min);
     }
+    /* acquire: reput publishes max_offset of the queues before its position, so a position seen here has its queues'
+     * offsets behind it. Pairs with reput's release [P1]. */
+    const uint64_t reput = atomic_load_explicit(&reader->control->reput.value, memory_order_acquire);
+    if (reput == reader->reput_seen)
+        return;
+    reader->reput_seen = reput;
+    reader->left = reader->cursor_count;
 }
 
 static void rotate(struct reader *reader)
@@ -202,23 +202,29 @@ static bool check(struct reader *reader, uint32_t staged, const struct reader_cu
     return true;
 }
 
+/* Moves on over messages that retention took. */
+static void pass_removed(struct reader *reader, struct reader_cursor *cursor, uint64_t position)
+{
+    reader->skipped += position - cursor->position;
+    cursor->removed += position - cursor->position;
+    cursor->removed_end = cursor->position = position;
+}
+
 /* True when retention took the unit at the position between our look at min_offset and now: the reader moves on. */
 static bool expired(struct reader *reader, struct reader_cursor *cursor)
 {
     if (!cursor->queue)
         return false;
-    /* acquire: as in reader_bounds; the new min is published before files are unlinked */
+    /* acquire: as in reader_bounds; the new min is published before files are unlinked [M1] */
     const uint64_t min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
     if (cursor->position < min) {
-        reader->skipped += min - cursor->position;
-        cursor->position = min;
+        pass_removed(reader, cursor, min);
         reader->fault = (struct reader_fault){0};
         return true;
     }
     const uint64_t log_min = atomic_load_explicit(&reader->control->min_offset.value, memory_order_acquire);
     if (!reader->fault.in_queue && reader->fault.error == ENOENT && reader->fault.physical_offset < log_min) {
-        reader->skipped++;
-        cursor->position++;
+        pass_removed(reader, cursor, cursor->position + 1);
         reader->fault = (struct reader_fault){0};
         return true;
     }
@@ -231,10 +237,8 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
     struct reader_cursor *cursor = &reader->cursors[index];
     uint64_t min, max;
     reader_bounds(reader, index, &min, &max);
-    if (cursor->position < min) {
-        reader->skipped += min - cursor->position;
-        cursor->position = min;
-    }
+    if (cursor->position < min)
+        pass_removed(reader, cursor, min);
     while (cursor->position < max) {
         const uint32_t room = most - reader->count;
         if (room == 0 || *scan == 0)

@@ -5,7 +5,7 @@
  * log; nothing is copied. The files of a batch are pinned until the next fill or reader_release; who keeps a reference
  * longer pins its file himself.
  *
- * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs one load while nothing is
+ * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs two loads while nothing is
  * new; it survives from fill to fill, so with many queues a small batch does not start the scan again.
  *
  * Without a control block (a store read offline) every cursor carries its own end.
@@ -46,6 +46,8 @@ struct reader_cursor {
     const uint8_t *units;           /* of [units_first, units_end), in the file that `file` has mapped */
     uint64_t units_first, units_end;
     struct consume_queue_reader file;
+    uint64_t removed;               /* messages that retention took before they were read, and nobody was told of yet */
+    uint64_t removed_end;           /* offset behind the last of them */
     uint32_t name;                  /* index in reader->names */
     uint32_t queue_id;
 };
@@ -81,7 +83,7 @@ struct reader {
     uint64_t reput_seen;      /* the reput position when the round began */
     uint64_t log_min_seen;
     uint64_t looked;          /* units looked at, in all */
-    uint64_t skipped;         /* messages that retention took before they were read */
+    uint64_t skipped;         /* messages that retention took before they were read, in all */
     struct reader_cursor *cursors;
     uint32_t cursor_count, cursor_room;
     struct reader_name *names;
@@ -129,7 +131,7 @@ static inline void reader_bounds(const struct reader *reader, uint32_t index, ui
         return;
     }
     /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset
-     * only grows and never passes max_offset, so the older of the two is read first. */
+     * only grows and never passes max_offset, so the older of the two is read first. It is raised before files go [M1]. */
     *min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
     *max = atomic_load_explicit(&cursor->queue->max_offset, memory_order_acquire);
 }
@@ -150,7 +152,7 @@ uint32_t reader_more(struct reader *reader, uint32_t most);
 /* Unpins the batch. */
 void reader_release(struct reader *reader);
 
-/* True when a fill would find something to look at. Costs one load while the reput position stands still. */
+/* True when a fill would find something to look at. Costs two loads while the reput position stands still. */
 bool reader_ready(struct reader *reader);
 
 /* Looks at every queue again, whatever the reput position says. */

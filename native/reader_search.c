@@ -46,10 +46,9 @@ static bool store_ms_at(struct reader *reader, uint32_t index, uint64_t offset, 
     return true;
 }
 
-bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
+static bool search_between(struct reader *reader, uint32_t index, uint64_t min, uint64_t max, uint64_t store_ms,
+                           uint64_t *queue_offset)
 {
-    uint64_t min, max;
-    reader_bounds(reader, index, &min, &max);
     *queue_offset = min;
     /* the first unit stored at or after store_ms is in [low, high] */
     uint64_t low = min, high = max;
@@ -77,4 +76,19 @@ bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms
     if (right_ms - store_ms >= store_ms - left_ms)
         *queue_offset = low - 1;
     return true;
+}
+
+bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
+{
+    uint64_t min, max, begun;
+    reader_bounds(reader, index, &min, &max);
+    do {
+        reader->fault = (struct reader_fault){0};
+        if (search_between(reader, index, min, max, store_ms, queue_offset))
+            return true;
+        /* Retention may have taken what we were looking at; then there is less to search. */
+        begun = min;
+        reader_bounds(reader, index, &min, &max);
+    } while (min != begun);
+    return false;
 }

@@ -413,7 +413,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
         if (result == STEP_BLANK) {
             count(reput->tree->page, COUNT_BLANKS, 1);
             CRASH_POINT("reput_passed_blank");
-            log_map_forget(&reput->log, min_offset);
+            log_map_forget(&reput->log, reput->position); /* a mapping would keep the room of a file that retention removes */
         }
     }
     if (reput->position != from || reput->all)

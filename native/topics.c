@@ -131,6 +131,8 @@ bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *s
     /* acquire: pairs with topic_set_queues. relaxed: permission is a word of its own */
     seen->queues = atomic_load_explicit(&entry->queues, memory_order_acquire);
     seen->perm = atomic_load_explicit(&entry->perm, memory_order_relaxed);
+    /* relaxed: likewise */
+    seen->retention_hours = atomic_load_explicit(&entry->retention_hours, memory_order_relaxed);
     seen->name_size = entry->name_size;
     memset(seen->name, 0, sizeof seen->name);
     memcpy(seen->name, entry->name, entry->name_size);
@@ -145,6 +147,12 @@ void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues)
     assert(queues <= entry->slot_capacity);
     /* release: for a look that counts on what the coordinator did before, such as having stored the topic's file */
     atomic_store_explicit(&entry->queues, queues, memory_order_release);
+}
+
+void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours)
+{
+    /* relaxed: a word of its own, looked at now and then */
+    atomic_store_explicit(&topics->topic[index].retention_hours, hours, memory_order_relaxed);
 }
 
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen)
@@ -170,4 +178,15 @@ void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, 
     atomic_store_explicit(&queue->max_offset, max_offset, memory_order_relaxed);
     atomic_store_explicit(&queue->next_offset, max_offset, memory_order_relaxed);
     atomic_store_explicit(&queue->physical_end, physical_end, memory_order_relaxed);
+}
+
+void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset)
+{
+    struct queue_slot *queue = topics_queue(topics, slot);
+    /* relaxed: reput is done with it, so only the flush service writes it */
+    assert(slot < topics->queue_capacity && min_offset <= atomic_load_explicit(&queue->max_offset, memory_order_relaxed));
+    /* release: before any file that held the units below is unlinked, and before the log's min offset. Pairs with the acquires in
+     * reader.h and reader.c [M1]. */
+    if (min_offset > atomic_load_explicit(&queue->min_offset, memory_order_relaxed))
+        atomic_store_explicit(&queue->min_offset, min_offset, memory_order_release);
 }

@@ -19,6 +19,8 @@
 enum { TOPIC_EMPTY = 0, TOPIC_LIVE = 1 };
 enum { PERM_WRITE = 2, PERM_READ = 4 };
 
+#define RETENTION_FOR_EVER UINT32_MAX
+
 struct topic_entry {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t state; /* [T1] */
     uint32_t hash;
@@ -26,7 +28,7 @@ struct topic_entry {
     uint32_t slot_capacity;
     _Atomic uint32_t queues; /* writable and readable queues; only grows */
     _Atomic uint32_t perm;
-    uint32_t zero;
+    _Atomic uint32_t retention_hours; /* the topic's own: 0 as the broker's, RETENTION_FOR_EVER */
     uint8_t name_size;
     uint8_t name[TOPIC_NAME_MAX];
     uint8_t pad[36];
@@ -38,7 +40,8 @@ static_assert(sizeof(struct topic_entry) == 3 * SEGMENT_LINE, "a topic takes thr
 struct queue_slot {
     /* the CommitLog writer's: the queue offset that the next message gets */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t next_offset;
-    /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit */
+    /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit. min_offset is reput's until it first raises
+     * max_offset, and from then on the flush service's, whose retention raises it */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t max_offset;
     _Atomic uint64_t min_offset;
     _Atomic uint64_t physical_end;
@@ -88,13 +91,15 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
 
 /* For Python: a live topic's entry, and a queue's range. topic_see returns false for an empty entry. */
 struct topic_seen {
-    uint32_t first_slot, slot_capacity, queues, perm, name_size;
+    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, name_size;
     uint8_t name[TOPIC_NAME_MAX + 1]; /* NUL-terminated */
 };
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
 uint32_t topics_capacity(const struct topics *topics);
 /* The coordinator: more queues for a topic, up to its slot_capacity. */
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
+/* The coordinator: how long the topic's messages are kept; as struct topic_entry has it. */
+void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 
 struct queue_seen {
     uint64_t next_offset, max_offset, min_offset, physical_end;
@@ -103,5 +108,7 @@ struct queue_seen {
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 /* The supervisor, after recovery and before the first actor starts. */
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
+/* The flush service: messages below min_offset are not given out any more. Only raises; min_offset is at most a max_offset seen. */
+void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);
 
 #endif

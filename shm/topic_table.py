@@ -12,12 +12,15 @@ from orbitmq.native._core import ffi, lib
 PERM_READ: int = lib.PERM_READ
 PERM_READ_WRITE: int = lib.PERM_READ | lib.PERM_WRITE
 
+RETENTION_FOR_EVER: int = lib.RETENTION_FOR_EVER
+
 QueueKey = tuple[str, int]  # topic, queue id
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the table holds it; queue q has the queue slot first_slot + q, and there is room for slot_capacity queues."""
+    """A topic as the table holds it; queue q has the queue slot first_slot + q, and there is room for slot_capacity queues.
+    retention_hours: 0 as the broker's, RETENTION_FOR_EVER."""
 
     name: str
     index: int
@@ -25,6 +28,12 @@ class Topic:
     perm: int
     first_slot: int
     slot_capacity: int
+    retention_hours: int
+
+
+def own_retention(hours: int) -> int | None:
+    """What a topic's retention_hours in the table means: None as the broker's, 0 for ever."""
+    return None if hours == 0 else 0 if hours == RETENTION_FOR_EVER else hours
 
 
 class QueueBounds(NamedTuple):
@@ -63,4 +72,4 @@ class TopicTable:
         if not lib.topic_see(self._table, index, seen):
             return None
         name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
-        return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity)
+        return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity, seen.retention_hours)

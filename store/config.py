@@ -42,7 +42,8 @@ class DataVersion:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One topic. perm: 1 inherit, 2 write, 4 read. other: fields of another version."""
+    """One topic. perm: 1 inherit, 2 write, 4 read. retention_hours: None as the broker's, 0 for ever; OrbitMQ's own field,
+    which RocketMQ passes over and does not write back. other: fields of another version."""
 
     name: str
     read_queues: int = 8
@@ -51,6 +52,7 @@ class TopicConfig:
     order: bool = False
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
+    retention_hours: int | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -79,6 +81,7 @@ _TOPIC_FIELDS = {
     "order": "order",
     "filter_type": "topicFilterType",
     "sys_flag": "topicSysFlag",
+    "retention_hours": "retentionHours",
 }
 _GROUP_FIELDS = {
     "name": "groupName",
@@ -148,7 +151,8 @@ def _table(
 
 
 def _fields(record: TopicConfig | GroupConfig, names: Mapping[str, str]) -> dict[str, Any]:
-    return {**record.other, **{theirs: getattr(record, ours) for ours, theirs in names.items()}}
+    values = {theirs: getattr(record, ours) for ours, theirs in names.items()}
+    return {**record.other, **{name: value for name, value in values.items() if value is not None}}
 
 
 def _version_fields(version: DataVersion) -> dict[str, int]:

@@ -7,16 +7,18 @@ the store and runs no reput on it.
 
 from __future__ import annotations
 
+import bisect
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.errors import OffsetOutOfRange, StoreSettings
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 
 UNIT_SIZE = 20
@@ -95,10 +97,7 @@ class ConsumeQueue:
                 with self._mapped(first) as memory:
                     part = memory[(begin - first) * UNIT_SIZE : (last - first) * UNIT_SIZE]
             except FileNotFoundError:
-                raise OffsetOutOfRange(
-                    f"cannot read queue offset {begin} of {self.folder}, no file holds it",
-                    offset=begin,
-                ) from None
+                raise self._missing(begin) from None
             found.extend(Unit(*fields) for fields in _UNIT.iter_unpack(part))
             begin = last
         return found
@@ -139,20 +138,47 @@ class ConsumeQueue:
             atomic_file.sync_folder(self.folder)
         return extent
 
+    def search(self, begin: int, end: int, older: Callable[[Unit], bool]) -> int:
+        """The first queue offset of [begin, end) whose unit is not `older`, of which none may follow one that is not; `end`
+        when all are. Raises as peek()."""
+        if begin < end and not older(self.peek(begin)):
+            return begin  # mostly
+        return begin + bisect.bisect_left(range(begin, end), True, key=lambda offset: not older(self.peek(offset)))
+
+    def peek(self, offset: int) -> Unit:
+        """One unit, read without mapping its file. Raises: OffsetOutOfRange: no file holds it."""
+        first = offset - offset % self.file_units
+        try:
+            descriptor = os.open(self.path(first), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise self._missing(offset) from None
+        try:
+            content = os.pread(descriptor, UNIT_SIZE, (offset - first) * UNIT_SIZE)
+        finally:
+            os.close(descriptor)
+        if len(content) < UNIT_SIZE:
+            raise self._missing(offset)
+        return Unit(*_UNIT.unpack(content))
+
     def drop_before(self, log_min: int) -> int:
-        """Removes files whose every unit lies before log_min, never the newest; how many went.
+        """Removes files whose every unit lies before log_min, oldest first, never the newest; how many went.
 
         The caller has published the queue's new min offset before.
         """
         dropped = 0
         for first in self.files()[:-1]:
-            with self._mapped(first) as memory:
-                gone = lib.consume_queue_first(ffi.from_buffer(memory), self.file_units, log_min) == self.file_units
-            if not gone:
+            last = self.peek(first + self.file_units - 1)
+            if last.size <= 0 or last.physical_offset >= log_min:
                 break
             self.path(first).unlink()
+            # Two of them at once could leave a gap after a power cut, and a queue ends where one begins.
+            atomic_file.sync_folder(self.folder)
             dropped += 1
+            crash_point("consume_queue_file_removed")
         return dropped
+
+    def _missing(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(f"cannot read queue offset {offset} of {self.folder}, no file holds it", offset=offset)
 
     def _chain(self) -> list[int]:
         """The files that follow each other without a gap, from the oldest on."""

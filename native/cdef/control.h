@@ -12,7 +12,8 @@ struct settings {
     uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_batch;
     uint32_t read_only, spin_us;
     uint8_t store_host[8];
-    uint32_t supervisor_pid, zero;
+    uint32_t supervisor_pid, retention_hours;
+    uint64_t retention_bytes;
     char store[3968];
 };
 struct positions_seen {
@@ -48,6 +49,7 @@ void control_set_tree_state(struct control *control, uint32_t state);
 void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
                        uint64_t allocated, uint64_t store_ms);
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
+void control_raise_min_offset(struct control *control, uint64_t log_min);
 
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);

@@ -1,11 +1,12 @@
 #define TOPIC_NONE ...
 enum { PERM_WRITE, PERM_READ, ... };
 #define TOPIC_NAME_MAX ...
+#define RETENTION_FOR_EVER ...
 enum topic_name_fault { TOPIC_NAME_GOOD, TOPIC_NAME_EMPTY, TOPIC_NAME_LONG, TOPIC_NAME_CHARACTER, ... };
 enum topics_add_result { TOPICS_ADDED, TOPICS_FULL, TOPICS_QUEUES_FULL, TOPICS_EXISTS, ... };
 struct topics;
 struct topic_seen {
-    uint32_t first_slot, slot_capacity, queues, perm, name_size;
+    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, name_size;
     uint8_t name[128];
 };
 struct queue_seen {
@@ -22,5 +23,7 @@ int topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
 uint32_t topics_capacity(const struct topics *topics);
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
+void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
+void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);

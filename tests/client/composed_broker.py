@@ -15,7 +15,7 @@ from tests.native.composed_store import ComposedStore
 
 
 class ComposedBroker(ComposedStore):
-    """See client/consumer.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
+    """See client/session.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
 
     name = "composed"
 

@@ -1,0 +1,176 @@
+"""Retention: what is too old, or too much, is given out no more; then its files go. docs/retention.md says what an operator
+sees.
+
+The flush service does it, in its second thread, because the log's beginning is its to publish. One look:
+
+    1  topics with a time of their own: their queues' min offsets pass what is older
+    2  which log files nobody needs, oldest first: all of it is older than its topic's time, or they are too many bytes
+    3  each queue's min offset passes what lies in them, then the log's beginning does [M1]
+    4  files go (store/trim.py)
+
+Whoever dies in between leaves a beginning that is published with files before it, and its successor removes those; or, when
+the whole tree died, files that are before nothing, and the next look finds them as this one did. Nothing here is kept: the
+answer follows from the clock, the settings and the store timestamps.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from orbitmq.actors.tree import Tree
+from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.store.consume_queue import ConsumeQueue, Unit
+from orbitmq.store.log_head import stored_ms
+from orbitmq.store.trim import Removed, trim
+
+HOUR_MS = 3_600_000
+FOR_EVER: int = lib.RETENTION_FOR_EVER
+
+
+def wall_clock_ms() -> int:
+    """What store timestamps are made of."""
+    return time.time_ns() // 1_000_000
+
+
+class Retention:
+    """Args: clock: milliseconds since the epoch. stopping: ends a look early; the next one goes on."""
+
+    def __init__(
+        self, tree: Tree, clock: Callable[[], int] = wall_clock_ms, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._tree = tree
+        self._clock = clock
+        self._stopping = stopping
+        self._topics = TopicTable(tree.topics)
+        self._layout = tree.settings.layout
+        self._files = tree.settings.files
+        self._trimmed = -1  # the beginning before which no file is left; unknown at first, a predecessor may have died
+
+    def run(self) -> Removed:
+        """One look; returns what it removed. Raises: OSError, OrbitError: a file could not be looked at or removed; the next
+        look begins again."""
+        self.hide()
+        now_ms = self._clock()
+        begin = int(self._tree.positions().min_offset)
+        end = self._within_bytes(self._aged(begin, now_ms))
+        if end > begin:
+            self._publish(end)
+        if end == self._trimmed:
+            return Removed(whole=True)
+        removed = trim(self._layout, self._files, end, self._stopping)
+        if removed.whole:
+            self._trimmed = end
+        if removed.log:
+            print(
+                f"orbitmq: retention removed {removed.log:,} log files, {removed.queue:,} of queues and {removed.index:,} of "
+                f"the index; the log begins at {end:,}",
+                file=sys.stderr,
+                flush=True,
+            )
+        return removed
+
+    def hide(self) -> None:
+        """Passes what is older than its topic's own time. Such messages stay in the log's files, beside those of other
+        topics, until all of a file has expired. The supervisor does it as well, before a start: nobody sees again what was
+        gone."""
+        for topic in self._topics:
+            if topic.retention_hours in (0, FOR_EVER):
+                continue
+            cutoff = self._clock() - topic.retention_hours * HOUR_MS
+            for slot, queue in self._queues(topic):
+                bounds = self._topics.bounds(slot)
+                first = queue.search(*bounds, self._stored_by(cutoff))
+                if first > bounds.minimum:
+                    lib.queue_raise_min(self._tree.topics, slot, first)
+                    crash_point("retention_hidden")
+
+    # ---- what may go
+
+    def _last(self) -> int:
+        """Start of the file with the newest message that is on disk and indexed. That one always stays: it says where the log
+        is."""
+        seen = self._tree.positions()
+        limit = min(int(seen.flushed), int(seen.reput))
+        return max(0, limit - 1) // self._files.log_file_size * self._files.log_file_size
+
+    def _aged(self, begin: int, now_ms: int) -> int:
+        """Where the log may begin: before the first file with a message that its topic still wants."""
+        hours = {topic: self._hours(topic) for topic in self._topics}
+        shortest = min((each for each in hours.values() if each), default=0)
+        if not shortest:
+            return begin
+        end = begin
+        size = self._files.log_file_size
+        for start in range(begin + size, self._last() + 1, size):
+            # The first message of the next file is later than all in this one. A damaged one says nothing; the next file's may.
+            first_ms = stored_ms(self._layout, size, start)
+            if first_ms is not None and first_ms > now_ms - shortest * HOUR_MS:
+                break
+            end = end if first_ms is None else start
+        for topic, kept in hours.items():
+            if kept != shortest:
+                end = min(end, self._needed(topic, kept and now_ms - kept * HOUR_MS, begin, end))
+        return end
+
+    def _needed(self, topic: Topic, cutoff: int, begin: int, end: int) -> int:
+        """Start of the file that holds the topic's oldest message stored after the cutoff (0: that there is), `end` at most."""
+        for slot, queue in self._queues(topic):
+            if end == begin:
+                break
+            bounds = self._topics.bounds(slot)
+            first = queue.search(*bounds, self._stored_by(cutoff)) if cutoff else bounds.minimum
+            if first < bounds.maximum:
+                place = queue.peek(first).physical_offset
+                end = max(begin, min(end, place - place % self._files.log_file_size))
+        return end
+
+    def _within_bytes(self, end: int) -> int:
+        """The files that are reserved ahead count as well: it is the disk's room that is limited."""
+        most, size = self._tree.settings.retention_bytes, self._files.log_file_size
+        allocated = int(self._tree.positions().allocated)
+        while most and allocated - end > most and end < self._last():
+            end += size
+        return end
+
+    # ---- saying so
+
+    def _publish(self, begin: int) -> None:
+        """Readers first: whoever still comes for what goes is told the valid range."""
+        for topic in self._topics:
+            for slot, queue in self._queues(topic):
+                bounds = self._topics.bounds(slot)
+                first = queue.search(*bounds, lambda unit: unit.physical_offset < begin)
+                if first > bounds.minimum:
+                    lib.queue_raise_min(self._tree.topics, slot, first)
+                    crash_point("retention_queue_raised")
+        lib.control_raise_min_offset(self._tree.control, begin)
+        crash_point("retention_published")
+
+    # ---- queues and times
+
+    def _hours(self, topic: Topic) -> int:
+        """0: for ever."""
+        if topic.retention_hours == FOR_EVER:
+            return 0
+        return topic.retention_hours or self._tree.settings.retention_hours
+
+    def _queues(self, topic: Topic) -> Iterator[tuple[int, ConsumeQueue]]:
+        """Queue slots and files of the topic's queues."""
+        for queue in range(topic.queues):
+            yield (
+                topic.first_slot + queue,
+                ConsumeQueue(self._layout.root, topic.name, queue, self._files.queue_file_units),
+            )
+
+    def _stored_by(self, cutoff: int) -> Callable[[Unit], bool]:
+        """Whether a unit's message was stored at the cutoff or before; one that cannot be read counts as later, and stays."""
+
+        def older(unit: Unit) -> bool:
+            found = stored_ms(self._layout, self._files.log_file_size, unit.physical_offset)
+            return found is not None and found <= cutoff
+
+        return older

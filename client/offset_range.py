@@ -1,0 +1,40 @@
+"""What a queue still holds, and what a consumer is told when it comes for something else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from orbitmq.errors import OffsetOutOfRange
+from orbitmq.shm.topic_table import QueueKey
+
+_log = logging.getLogger("orbitmq")
+
+
+def check_offset(topic: str, queue: int, offset: int, bounds: tuple[int, int]) -> None:
+    """Raises: OffsetOutOfRange: the queue holds other offsets; its end is allowed."""
+    minimum, maximum = bounds
+    if not minimum <= offset <= maximum:
+        raise OffsetOutOfRange(
+            f"could not seek to offset {offset} of {topic!r}, queue {queue}: it holds {minimum} to {maximum}",
+            topic=topic,
+            queue=queue,
+            offset=offset,
+            minimum=minimum,
+            maximum=maximum,
+        )
+
+
+def log_removals(group: str | None, queues: Sequence[QueueKey], removals: list[tuple[int, int, int]]) -> None:
+    """removals: (index of the queue, messages, offset behind the last of them), as Reader.removals gives them."""
+    who = "this consumer" if group is None else f"group {group!r}"
+    for index, count, following in removals:
+        topic, queue = queues[index]
+        _log.warning(
+            "retention removed %d messages of %r, queue %d, before %s read them; it goes on at offset %d",
+            count,
+            topic,
+            queue,
+            who,
+            following,
+        )

@@ -1,0 +1,324 @@
+"""Goal: what is too old or too much goes, and nothing else; and whoever dies over it leaves a store that is whole.
+
+Method: logs of one message an hour, made by hand, under a clock of the test's; then a store that a real broker wrote, where
+retention is broken off at every step, and the next start and the next look have to finish it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orbitmq.actors import retention
+from orbitmq.actors.retention import HOUR_MS, Retention
+from orbitmq.actors.settings import tree_settings
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.errors import SettingError
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.topic_table import RETENTION_FOR_EVER, TopicTable
+from orbitmq.store import abort, consume_queue, index_headers, trim
+from orbitmq.store.findings import Finding
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.positions import Positions
+from orbitmq.store.recovery import recover
+from orbitmq.store.verify import verify
+from tests.client.composed_broker import ComposedBroker
+from tests.store.stored_by_broker import SETTINGS, Stored, store_by_broker
+
+FILE = 4096
+MESSAGES_A_FILE = 4
+
+
+class Hours(ComposedBroker):
+    """Message number n of the log was stored n hours after the epoch; four fill a file."""
+
+    def __init__(self, root: Path, **topics: int) -> None:
+        super().__init__(root, log_file_size=FILE)
+        self.slots = {name: self.add_topic(name, 1) for name in topics}
+        for name, hours in topics.items():
+            lib.topic_set_retention(self.topics, self._index(name), hours)
+        self.count = 0
+        self.retention_hours = 10
+        self.retention_bytes = 0
+        self.flushed: int | None = None
+
+    def _index(self, name: str) -> int:
+        return int(lib.topics_find(self.topics, name.encode(), len(name)))
+
+    def send(self, *topics: str) -> None:
+        for topic in topics:
+            self.append(topic, self.slots[topic], b"." * 850, store_ms=self.count * HOUR_MS)
+            self.count += 1
+        self.publish()
+        seen = self.positions()
+        flushed = self.end if self.flushed is None else self.flushed
+        allocated = -(-self.end // FILE) * FILE + FILE
+        lib.control_recovered(self.control, seen.min_offset, self.end, self.end, flushed, allocated, 0)
+
+    def positions(self) -> Any:
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(self.control, seen)
+        return seen
+
+    def look(self, hour: float, **arguments: Any) -> Retention:
+        """Retention looks once, at this hour."""
+        files = SimpleNamespace(log_file_size=FILE, queue_file_units=50)
+        settings = SimpleNamespace(
+            layout=StoreLayout.at(self.root),
+            files=files,
+            retention_hours=self.retention_hours,
+            retention_bytes=self.retention_bytes,
+        )
+        tree: Any = SimpleNamespace(settings=settings, control=self.control, topics=self.topics, positions=self.positions)
+        made = Retention(tree, clock=lambda: int(hour * HOUR_MS), **arguments)
+        made.run()
+        return made
+
+    def log(self) -> list[int]:
+        """Which files the log has, by number; the beginning that is published agrees."""
+        numbers = sorted(int(path.name) // FILE for path in (self.root / "commitlog").iterdir())
+        assert self.positions().min_offset == numbers[0] * FILE
+        return numbers
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        return TopicTable(self.topics).bounds(self.slots[topic])
+
+
+def hours(tmp_path: Path, **topics: int) -> Hours:
+    return Hours(tmp_path / "store", **topics)
+
+
+def test_a_file_goes_when_all_of_it_is_old(tmp_path: Path) -> None:
+    """A file counts as old when the first message of the next one is: with ten hours, file 0 goes at hour 14."""
+    store = hours(tmp_path, t=0)
+    store.send(*["t"] * 14)
+    for hour, files, first in [(13.9, [0, 1, 2, 3], 0), (14, [1, 2, 3], 4), (17.9, [1, 2, 3], 4), (18, [2, 3], 8)]:
+        store.look(hour)
+        assert (store.log(), store.bounds("t")) == (files, (first, 14))
+
+
+def test_the_newest_message_keeps_its_file(tmp_path: Path) -> None:
+    store = hours(tmp_path, t=0)
+    store.send(*["t"] * 6)
+    store.look(1e6)
+    assert (store.log(), store.bounds("t")) == ([1], (4, 6))
+    store.send("t", "t", "t")  # the ninth fills no file, but it is in another one
+    store.look(1e6)
+    assert (store.log(), store.bounds("t")) == ([2], (8, 9))
+
+
+def test_for_ever(tmp_path: Path) -> None:
+    store = hours(tmp_path, t=0)
+    store.retention_hours = 0
+    store.send(*["t"] * 14)
+    store.look(1e6)
+    assert (store.log(), store.bounds("t")) == ([0, 1, 2, 3], (0, 14))
+
+
+@pytest.mark.parametrize(("files", "left"), [(0, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4]), (5, [1, 2, 3, 4]), (3, [3, 4]), (1, [4])])
+def test_by_bytes(tmp_path: Path, files: int, left: list[int]) -> None:
+    """Five files, and one that is reserved behind them; the one with the newest message stays, however few are allowed."""
+    store = hours(tmp_path, t=0)
+    store.retention_bytes = files * FILE
+    store.send(*["t"] * 18)
+    store.look(0)
+    assert (store.log(), store.bounds("t")) == (left, (4 * left[0], 18))
+
+
+def test_a_shorter_time_hides_messages(tmp_path: Path) -> None:
+    """They are not given out any more, to the hour; the file stays for its other messages, and goes when they have expired."""
+    store = hours(tmp_path, short=3, usual=0)
+    store.send("short", "short", "usual", "short", "short", "short", "short", "short", "short")
+    store.look(4.5)
+    assert (store.log(), store.bounds("short"), store.bounds("usual")) == ([0, 1, 2], (2, 8), (0, 1))
+    store.look(11.9)
+    assert (store.log(), store.bounds("short")) == ([0, 1, 2], (8, 8))
+    store.look(12)  # "usual" of hour 2, after ten
+    assert (store.log(), store.bounds("short"), store.bounds("usual")) == ([2], (8, 8), (1, 1))
+
+
+def test_a_file_of_short_lived_messages_goes_early(tmp_path: Path) -> None:
+    store = hours(tmp_path, short=3, usual=0)
+    store.send(*["short"] * 9, "usual")
+    store.look(11)
+    assert (store.log(), store.bounds("short"), store.bounds("usual")) == ([2], (9, 9), (0, 1))
+
+
+@pytest.mark.parametrize(("kept", "hour"), [(100, 105.9), (RETENTION_FOR_EVER, 1e6)])
+def test_a_longer_time_keeps_the_file(tmp_path: Path, kept: int, hour: float) -> None:
+    """What one topic still wants keeps its neighbours; they stay readable."""
+    store = hours(tmp_path, long=kept, usual=0)
+    store.send("usual", "usual", "usual", "usual", "usual", "usual", "long", *["usual"] * 6)
+    store.look(hour)
+    assert (store.log(), store.bounds("long"), store.bounds("usual")) == ([1, 2, 3], (0, 1), (4, 12))
+    if kept == 100:
+        store.look(106)
+        assert (store.log(), store.bounds("long")) == ([3], (1, 1))
+
+
+def test_bytes_count_more_than_time(tmp_path: Path) -> None:
+    store = hours(tmp_path, long=RETENTION_FOR_EVER)
+    store.retention_bytes = 3 * FILE
+    store.send(*["long"] * 18)
+    store.look(0)
+    assert (store.log(), store.bounds("long")) == ([3, 4], (12, 18))
+
+
+def test_what_is_not_on_disk_stays(tmp_path: Path) -> None:
+    """A power cut may take the log behind the flushed position back, and what was left would be nothing."""
+    store = hours(tmp_path, t=0)
+    store.flushed = FILE + 100
+    store.send(*["t"] * 14)
+    store.look(1e6)
+    assert (store.log(), store.bounds("t")) == ([1, 2, 3], (4, 14))
+
+
+def test_damage_ends_nothing(tmp_path: Path) -> None:
+    """The first record of a file says how old the file before is. Where it is damaged, the next file says it."""
+    store = hours(tmp_path, t=0)
+    store.send(*["t"] * 14)
+    store.write(FILE, bytes(100))
+    store.look(14)
+    assert store.log() == [0, 1, 2, 3]
+    store.look(18)
+    assert store.log() == [2, 3]
+
+
+def test_readers_are_told_before_anything_goes(tmp_path: Path) -> None:
+    store = hours(tmp_path, t=0)
+    store.send(*["t"] * 14)
+    seen = []
+
+    def stopping() -> bool:
+        names = sorted(int(path.name) // FILE for path in (store.root / "commitlog").iterdir())
+        seen.append((names, int(store.positions().min_offset), store.bounds("t")[0]))
+        return len(seen) == 2
+
+    store.look(1e6, stopping=stopping)
+    assert seen == [([0, 1, 2, 3], 3 * FILE, 12), ([1, 2, 3], 3 * FILE, 12)]
+    store.look(0)  # whoever comes next ends what was begun, whatever the clock says
+    assert store.log() == [3]
+
+
+def test_settings(tmp_path: Path) -> None:
+    least = 3 * (1 << 20)
+    for name, value in [("retention_hours", -1), ("retention_hours", 1.5), ("retention_bytes", least - 1), ("retention_bytes", -1)]:
+        with pytest.raises(SettingError, match=name):
+            tree_settings(str(tmp_path), {"log_file_size": 1 << 20, name: value})
+    made = tree_settings(str(tmp_path), {"log_file_size": 1 << 20, "retention_bytes": least})
+    assert (made.retention_hours, made.retention_bytes) == (72, least)
+
+
+# ---- broken off
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("retained")
+    (folder / "run").mkdir(mode=0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        yield store_by_broker(folder / "store", "retained")
+
+
+class Killed(BaseException):
+    """Nobody catches it."""
+
+
+class Opened:
+    """A store opened as a start opens it, without processes."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self.layout = layout
+        report = recover(layout, SETTINGS, lambda line: None)
+        assert report.damage is None
+        self._memory: Any = [ffi.new("char[]", size + 64) for size in (ffi.sizeof("struct control"), lib.topics_size(16, 64))]
+        aligned = [-(-int(ffi.cast("uintptr_t", memory)) // 64) * 64 for memory in self._memory]
+        self.control, self.topics = ffi.cast("struct control *", aligned[0]), ffi.cast("struct topics *", aligned[1])
+        core = ffi.new("struct settings *", {"log_file_size": SETTINGS.log_file_size, "store": str(layout.root).encode()})
+        core.queue_file_units = SETTINGS.queue_file_units
+        lib.control_init(self.control, core, 1)
+        lib.topics_init(self.topics, 16, 64, 1)
+        numbers = (report.begin, report.end, report.reput, report.flushed, report.allocated, report.last_store_ms)
+        lib.control_recovered(self.control, *numbers)
+        registry = TopicRegistry(layout, self.topics)
+        registry.load(report)
+        registry.seed(report)
+        self.after = report.last_store_ms + 100 * HOUR_MS
+        self.settings = SimpleNamespace(layout=layout, files=SETTINGS, retention_hours=72, retention_bytes=0)
+        self.held = {(queue.topic, queue.queue): queue.max_offset for queue in report.queues}
+
+    def positions(self) -> Any:
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(self.control, seen)
+        return seen
+
+    def look(self) -> trim.Removed:
+        return Retention(self, clock=lambda: self.after).run()  # type: ignore[arg-type]
+
+    def die(self) -> None:
+        """Leaves the signs of a death behind."""
+        abort.create(self.layout)
+        positions = Positions(self.layout)
+        positions.record(int(self.positions().flushed), int(self.positions().wrote_ms))
+        positions.close()
+
+    def stop(self) -> None:
+        positions = Positions(self.layout)
+        positions.record_stop(int(self.positions().wrote), int(self.positions().wrote_ms))
+        positions.close()
+        abort.remove(self.layout)
+
+
+def faults(layout: StoreLayout) -> list[Finding]:
+    found: list[Finding] = []
+    verify(layout, SETTINGS, found.append)
+    return [each for each in found if each.damage]
+
+
+def test_broken_off_at_every_step(written: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: after a death at any step a start is clean, and verify too, before and after.
+    Method: the n-th step of all raises, for every n until none does; then the store is verified, opened and looked at again."""
+    passed: list[str] = []
+    for last in itertools.count(1):
+        root = tmp_path / f"store-{last}"
+        shutil.copytree(written.layout.root, root)
+        layout = StoreLayout.at(root)
+        opened = Opened(layout)
+        passed.clear()
+
+        def step(name: str, last: int = last) -> None:
+            passed.append(name)
+            if len(passed) == last:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            for module in (retention, trim, consume_queue):
+                patch.setattr(module, "crash_point", step)
+            try:
+                opened.look()
+                whole = True
+            except Killed:
+                whole = False
+        opened.die()
+        assert faults(layout) == [], passed
+        again = Opened(layout)
+        assert again.held == opened.held, "no queue loses count"
+        again.look()
+        assert len(list(layout.commitlog.iterdir())) <= 2, "the newest message's file, and an empty one"
+        for header in index_headers.load(layout)[:-1]:
+            assert header.end_offset >= again.positions().min_offset
+        again.stop()
+        assert faults(layout) == [], passed
+        if whole:
+            break
+        shutil.rmtree(root)
+    kinds = {"retention_queue_raised", "retention_published", "trim_log_removed", "consume_queue_file_removed", "trim_index_removed"}
+    assert set(passed) == kinds
+    assert last > 10
