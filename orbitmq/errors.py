@@ -106,7 +106,8 @@ class PropertyError(UsageError):
 
 
 class OffsetOutOfRange(UsageError):
-    """An offset outside what the queue holds; `minimum` and `maximum` say what would do."""
+    """An offset outside what the queue holds; `minimum` and `maximum` say what would do. Where a read raises it, `removed` is
+    how many messages retention took before they were read."""
 
 
 class SettingError(UsageError):

@@ -91,6 +91,15 @@ def of(store_or_broker: str | Path) -> Snapshot:
         raise
 
 
+def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_units: int) -> tuple[int, int]:
+    """The offsets of one queue that its files hold now."""
+    layout = StoreLayout.at(root)
+    starts = [int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal()]
+    begin, end = min(starts, default=0), max(starts, default=0) + log_file_size
+    extent = ConsumeQueue(layout.root, topic, queue, queue_file_units).extent(begin, end)
+    return extent.min_offset, extent.max_offset
+
+
 def _wait_for_reput(client: Client) -> None:
     """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
     from orbitmq.client.status import read_positions

@@ -18,6 +18,7 @@ try:
 except ImportError as error:  # an extra: everything else works without
     raise ImportError(f"{error}; the data source needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
 
+from orbitmq.errors import OffsetOutOfRange, StoreError
 from orbitmq.spark import columns, extents, planning
 from orbitmq.spark.options import SourceOptions, parse
 
@@ -94,5 +95,25 @@ class OrbitReader(DataSourceReader):
             for each in partition.slices:
                 reader.add_offline(each.topic, each.queue, each.begin, each.end)
             yield from columns.batches(reader, self._options.columns)
+        except StoreError as error:
+            raise self._removed(error) or error from None
         finally:
             reader.close()
+
+    def _removed(self, error: StoreError) -> OffsetOutOfRange | None:
+        """What the error is when retention has removed the message since the query was planned."""
+        topic, queue, offset = (error.values.get(name) for name in ("topic", "queue", "queue_offset"))
+        if topic is None or queue is None or offset is None:
+            return None
+        minimum, maximum = extents.of_queue(self._root, topic, queue, self._log_file_size, self._queue_file_units)
+        if offset >= minimum:
+            return None
+        return OffsetOutOfRange(
+            f"cannot read topic {topic!r}, queue {queue}, at offset {offset:,}: retention has removed it since the query was "
+            f"planned; {minimum:,} to {maximum:,} would do",
+            topic=topic,
+            queue=queue,
+            offset=offset,
+            minimum=minimum,
+            maximum=maximum,
+        )

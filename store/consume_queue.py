@@ -18,7 +18,6 @@ from pathlib import Path
 
 from orbitmq.errors import OffsetOutOfRange, StoreSettings
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 
 UNIT_SIZE = 20
@@ -160,22 +159,15 @@ class ConsumeQueue:
             raise self._missing(offset)
         return Unit(*_UNIT.unpack(content))
 
-    def drop_before(self, log_min: int) -> int:
-        """Removes files whose every unit lies before log_min, oldest first, never the newest; how many went.
-
-        The caller has published the queue's new min offset before.
-        """
-        dropped = 0
+    def expired(self, log_min: int) -> list[Path]:
+        """Files whose every unit lies before log_min, oldest first; never the newest one, which tells where the queue goes on."""
+        paths = []
         for first in self.files()[:-1]:
             last = self.peek(first + self.file_units - 1)
             if last.size <= 0 or last.physical_offset >= log_min:
                 break
-            self.path(first).unlink()
-            # Two of them at once could leave a gap after a power cut, and a queue ends where one begins.
-            atomic_file.sync_folder(self.folder)
-            dropped += 1
-            crash_point("consume_queue_file_removed")
-        return dropped
+            paths.append(self.path(first))
+        return paths
 
     def _missing(self, offset: int) -> OffsetOutOfRange:
         return OffsetOutOfRange(f"cannot read queue offset {offset} of {self.folder}, no file holds it", offset=offset)

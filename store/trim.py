@@ -49,7 +49,12 @@ def trim(layout: StoreLayout, settings: StoreSettings, begin: int, stopping: Cal
     for topic, queue in queues(layout.root):
         if stopping():
             return removed
-        removed.queue += ConsumeQueue(layout.root, topic, queue, settings.queue_file_units).drop_before(begin)
+        for path in ConsumeQueue(layout.root, topic, queue, settings.queue_file_units).expired(begin):
+            path.unlink()
+            # Likewise: a queue ends where a gap begins.
+            atomic_file.sync_folder(path.parent)
+            removed.queue += 1
+            crash_point("trim_queue_removed")
     removed.index = _trim_index(layout, begin)
     removed.whole = True
     return removed

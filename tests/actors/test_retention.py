@@ -7,6 +7,7 @@ retention is broken off at every step, and the next start and the next look have
 from __future__ import annotations
 
 import itertools
+import mmap
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_table import RETENTION_FOR_EVER, TopicTable
-from orbitmq.store import abort, consume_queue, index_headers, trim
+from orbitmq.store import abort, index_headers, trim
 from orbitmq.store.findings import Finding
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
@@ -121,7 +122,9 @@ def test_for_ever(tmp_path: Path) -> None:
     assert (store.log(), store.bounds("t")) == ([0, 1, 2, 3], (0, 14))
 
 
-@pytest.mark.parametrize(("files", "left"), [(0, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4]), (5, [1, 2, 3, 4]), (3, [3, 4]), (1, [4])])
+@pytest.mark.parametrize(
+    ("files", "left"), [(0, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4]), (5, [1, 2, 3, 4]), (3, [3, 4]), (1, [4])]
+)
 def test_by_bytes(tmp_path: Path, files: int, left: list[int]) -> None:
     """Five files, and one that is reserved behind them; the one with the newest message stays, however few are allowed."""
     store = hours(tmp_path, t=0)
@@ -208,7 +211,12 @@ def test_readers_are_told_before_anything_goes(tmp_path: Path) -> None:
 
 def test_settings(tmp_path: Path) -> None:
     least = 3 * (1 << 20)
-    for name, value in [("retention_hours", -1), ("retention_hours", 1.5), ("retention_bytes", least - 1), ("retention_bytes", -1)]:
+    for name, value in [
+        ("retention_hours", -1),
+        ("retention_hours", 1.5),
+        ("retention_bytes", least - 1),
+        ("retention_bytes", -1),
+    ]:
         with pytest.raises(SettingError, match=name):
             tree_settings(str(tmp_path), {"log_file_size": 1 << 20, name: value})
     made = tree_settings(str(tmp_path), {"log_file_size": 1 << 20, "retention_bytes": least})
@@ -238,10 +246,11 @@ class Opened:
         self.layout = layout
         report = recover(layout, SETTINGS, lambda line: None)
         assert report.damage is None
-        self._memory: Any = [ffi.new("char[]", size + 64) for size in (ffi.sizeof("struct control"), lib.topics_size(16, 64))]
-        aligned = [-(-int(ffi.cast("uintptr_t", memory)) // 64) * 64 for memory in self._memory]
-        self.control, self.topics = ffi.cast("struct control *", aligned[0]), ffi.cast("struct topics *", aligned[1])
+        self._memory = [mmap.mmap(-1, size) for size in (ffi.sizeof("struct control"), lib.topics_size(16, 64))]
+        self.control = ffi.cast("struct control *", ffi.from_buffer(self._memory[0]))
+        self.topics = ffi.cast("struct topics *", ffi.from_buffer(self._memory[1]))
         core = ffi.new("struct settings *", {"log_file_size": SETTINGS.log_file_size, "store": str(layout.root).encode()})
+        core.lanes, core.lane_capacity = 1, 1 << 20
         core.queue_file_units = SETTINGS.queue_file_units
         lib.control_init(self.control, core, 1)
         lib.topics_init(self.topics, 16, 64, 1)
@@ -299,7 +308,7 @@ def test_broken_off_at_every_step(written: Stored, tmp_path: Path, monkeypatch: 
                 raise Killed
 
         with monkeypatch.context() as patch:
-            for module in (retention, trim, consume_queue):
+            for module in (retention, trim):
                 patch.setattr(module, "crash_point", step)
             try:
                 opened.look()
@@ -319,6 +328,12 @@ def test_broken_off_at_every_step(written: Stored, tmp_path: Path, monkeypatch: 
         if whole:
             break
         shutil.rmtree(root)
-    kinds = {"retention_queue_raised", "retention_published", "trim_log_removed", "consume_queue_file_removed", "trim_index_removed"}
+    kinds = {
+        "retention_queue_raised",
+        "retention_published",
+        "trim_log_removed",
+        "trim_queue_removed",
+        "trim_index_removed",
+    }
     assert set(passed) == kinds
     assert last > 10

@@ -25,6 +25,7 @@ from pathlib import Path
 import crash_build
 from ledger import Account
 from load import ENDED, Load, Stuck, dead, until
+from retained import STEMS
 from rich.console import Console
 from rich.table import Table
 
@@ -59,7 +60,7 @@ class Kill:
 def schedule(seed: int) -> Iterator[Kill]:
     """For ever."""
     rng = random.Random(seed)
-    points = list(crash_build.points())
+    points = [point for point, path in crash_build.points().items() if path.stem not in STEMS]
     kinds, weights = list(KINDS), list(KINDS.values())
     while True:
         yield Kill(rng.choices(kinds, weights)[0], rng.randrange(100_000), rng.choice(points), rng.choice((1, 1, 2, 5, 50)))

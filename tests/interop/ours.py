@@ -15,8 +15,8 @@ import orbitmq
 PATIENCE_S = 90  # a watchdog: what has not happened by then never will
 
 
-def broker_on(store: Path, files: Files) -> orbitmq.Broker:
-    return orbitmq.Broker(store, **{name: getattr(files, name) for name in Files.__slots__})
+def broker_on(store: Path, files: Files, **settings: int) -> orbitmq.Broker:
+    return orbitmq.Broker(store, **{name: getattr(files, name) for name in Files.__slots__}, **settings)
 
 
 def kill_tree(broker: orbitmq.Broker) -> None:

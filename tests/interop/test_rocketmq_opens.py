@@ -20,16 +20,24 @@ from letters import Letter, of, of_rocketmq, random_letters, send_to_orbitmq, se
 from ours import broker_on, kill_tree, until
 
 from orbitmq.errors import OrbitError
-from orbitmq.store import consume_queue
 from orbitmq.store.checkpoint import SAFETY_MS, Checkpoint
-from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 
 # Small files, so that every kind of file rolls.
 SMALL = Files(queue_file_units=100, index_slots=1000, index_entries=3000)
+FOLDERS = ("commitlog", "consumequeue", "index")
 TOPICS = {"orders": 4, "a-b_c|d": 2, "t" * 127: 1}
+
+
+def files_in(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def oldest(store: Path) -> int:
+    """Where the first file of the log begins."""
+    return min(int(path.name) for path in (store / "commitlog").iterdir())
 
 
 def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
@@ -74,11 +82,13 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
         served.assert_dense(served.pulled(judge, topic))
     judge.stop()
 
-    # Retention takes the oldest files of the log, and what of the queues is about them; both see the same rest.
-    for path in sorted((store / "commitlog").iterdir())[:3]:
-        path.unlink()
-    for topic, queue in consume_queue.queues(store):
-        ConsumeQueue(store, topic, queue, SMALL.queue_file_units).drop_before(3 * SMALL.log_file_size)
+    # Retention takes the oldest files of the log, and what of queues and index is about them alone; both see the same rest.
+    before = {folder: files_in(store / folder) for folder in FOLDERS}
+    with broker_on(store, SMALL, retention_bytes=6 * SMALL.log_file_size) as broker:
+        broker.create_topic("orders", queues=4, retention_hours=10_000)  # a field that RocketMQ does not know
+        until(lambda: 0 < broker.status().positions.min_offset == oldest(store), "files to go")
+    after = {folder: files_in(store / folder) for folder in FOLDERS}
+    assert all(after[folder] < before[folder] for folder in FOLDERS), (before, after)
     judge.start(store, SMALL)
     left = {topic: served.pulled(judge, topic) for topic in TOPICS}
     bounds = {topic: judge.bounds(topic) for topic in TOPICS}

@@ -130,10 +130,15 @@ def test_retention_and_holes(tmp_path: Path) -> None:
     """Only files that lie wholly before the log's min go, and the newest stays."""
     fill(tmp_path, 0, 25).close()
     queue = ConsumeQueue(tmp_path, "orders", 3, FILE_UNITS)
-    assert queue.drop_before(1450) == 1
-    assert queue.files() == [8, 16, 24]
-    assert queue.drop_before(10**9) == 2
-    assert queue.files() == [24]
+    assert queue.expired(1450) == [queue.path(0)]
+    expired = queue.expired(10**9)
+    assert expired == [queue.path(first) for first in (0, 8, 16)]
+    for path in expired:
+        path.unlink()
+    assert queue.expired(10**9) == []
+    with pytest.raises(OffsetOutOfRange):
+        queue.peek(23)
+    assert queue.peek(24) == queue.unit(24)
     with pytest.raises(OffsetOutOfRange) as raised:
         queue.units(20, 25)
     assert raised.value.offset == 20
