@@ -160,7 +160,7 @@ class ConsumeQueue:
         return Unit(*_UNIT.unpack(content))
 
     def expired(self, log_min: int) -> list[Path]:
-        """Files whose every unit lies before log_min, oldest first; never the newest one, which tells where the queue goes on."""
+        """Files whose every unit lies before log_min, oldest first; never the newest, which tells where the queue goes on."""
         paths = []
         for first in self.files()[:-1]:
             last = self.peek(first + self.file_units - 1)

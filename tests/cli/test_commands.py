@@ -68,7 +68,29 @@ def test_create_and_list_topics(broker: Path, run: Run) -> None:
     assert "colours with 3 queues" in run("topic", "create", "colours", "--queues", "3").stdout
     assert "colours" in run("topic", "list").stdout
     listed = [json.loads(line) for line in run("topic", "list", "--json").stdout.splitlines()]
-    assert {"name": "colours", "queues": 3, "perm": 6} in listed
+    assert {"name": "colours", "queues": 3, "perm": 6, "retention_hours": None} in listed
+
+
+def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
+    """Goal: the time is said where a topic is made, changed and shown. Method: a topic that gets one, another one, and none."""
+
+    def listed() -> list[str]:
+        return next(line.split() for line in run("topic", "list").stdout.splitlines() if line.startswith("hours"))
+
+    made = run("topic", "create", "hours", "--queues", "2", "--retention-hours", "168")
+    assert "hours with 2 queues, kept 7 days" in made.stdout
+    assert listed()[-2:] == ["7", "days"]
+    assert "2 queues, kept 36 h" in run("topic", "create", "hours", "--retention-hours", "36").stdout, "queues stay"
+    assert "kept for ever" in run("topic", "create", "hours", "--retention-hours", "0").stdout
+    assert "for ever" in run("status").stdout
+    assert "kept" not in run("topic", "create", "hours", "--retention-hours", "-1").stdout
+    assert listed()[-1] == "write"
+    failed(run("topic", "create", "hours", "--retention-hours", "1000001"), "1,000,000")
+    run("send", "hours", "x")
+    told = run("status").stdout
+    assert "oldest message 20" in told and "kept 3 days" in told
+    status = json.loads(run("status", "--json").stdout)
+    assert status["retention_hours"] == 72 and status["oldest_ms"] > 0
 
 
 def test_send_prints_receipts(broker: Path, run: Run) -> None:

@@ -1,7 +1,7 @@
 """Goal: whoever dies while old files are removed, the next one finishes it, and the store is whole.
 
 Method: a store whose messages are all old but the newest, one topic of its own time among them. A broker of the crash build
-starts on a copy of it for each point of retention; whoever passes the point dies, the whole tree is killed at once, and the store
+starts on a copy of it for each point of retention; whoever passes the point dies, the whole tree is killed at once, the store
 is verified. Then it is started again, until nothing but the newest file is left; and verified again.
 """
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
 
+from orbitmq.errors import OffsetOutOfRange
 from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.source import OrbitSource
 from tests.spark.stored_topics import Row, StoredTopics
 
 if TYPE_CHECKING:
@@ -101,3 +104,20 @@ def test_a_damaged_record_is_named(spark: SparkSession, tmp_path: Path) -> None:
     stored.spoil(stored.rows[1][8])
     with pytest.raises(PySparkException, match=f"(?s)CorruptRecord: .*{stored.rows[1][8]}"):
         load(spark, stored, "t").count()
+
+
+def test_what_goes_after_planning_is_told(tmp_path: Path) -> None:
+    """A task that comes too late says so, and what is left."""
+    stored = StoredTopics(tmp_path / "store")
+    stored.add("t", 1)
+    for number in range(200):
+        stored.send("t", b"%d" % number + bytes(1000))
+    source = OrbitSource({"path": str(stored.root), "subscribe": "t", "maxRecordsPerPartition": "100"})
+    reader = source.reader(StructType())
+    late, early = reader.partitions()
+    first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
+    (stored.root / "commitlog" / f"{0:020d}").unlink()
+    with pytest.raises(OffsetOutOfRange, match="retention has removed it") as caught:
+        list(reader.read(late))
+    assert (caught.value.topic, caught.value.queue, caught.value.minimum) == ("t", 0, first)
+    assert sum(batch.num_rows for batch in reader.read(early)) == 100  # type: ignore[misc]
