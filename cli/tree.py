@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.text import Text
 
 import orbitmq
-from orbitmq.cli.console import err, out
+from orbitmq.cli.console import byte_count, err, out, retention
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import Name, size
 from orbitmq.cli.panels import summary_line
@@ -126,6 +126,8 @@ def _describe(status: Status, started: Started) -> None:
     else:
         out.print("  durability  [bold]appended[/]: a receipt survives the death of any process, and is on disk within")
         out.print(f"              {status.flush_interval_ms} ms; a send that asks for [bold]flushed[/] waits for the disk")
+    size = f", and at most {byte_count(status.retention_bytes)} of log" if status.retention_bytes else ""
+    out.print(f"  kept        {retention(status.retention_hours)}{size}; a topic may have its own time")
     argument = "" if plain else f'"{status.name}"'
     flag = "" if plain else f" --name {status.name}"
     out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")

@@ -348,11 +348,17 @@ class _Verification:
         names = [path.name for path in self.layout.commitlog.iterdir()] if self.held_back else []
         begin = min((int(name) for name in names if name.isdigit()), default=0)
         for finding in self.held_back:
-            removed = begin > self.begin and (
-                (finding.offset or 0) < begin if finding.offset is not None else not os.path.lexists(finding.path)
-            )
-            if not removed:
+            place = finding.offset
+            if not (begin > self.begin and place < begin if place is not None else _went(Path(finding.path))):
                 self._tell_now(finding)
+
+
+def _went(path: Path) -> bool:
+    """True for a file that is gone, with all that came before it: that is how retention takes them."""
+    if os.path.lexists(path):
+        return False
+    left = (other.name for other in path.parent.iterdir()) if path.parent.is_dir() else ()
+    return all(name > path.name for name in left)
 
 
 def _good(result: int) -> int:

@@ -21,9 +21,11 @@ from stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_br
 import orbitmq
 from orbitmq.errors import StoreFailed
 from orbitmq.store import abort, config
+from orbitmq.store import verify as verifying
 from orbitmq.store.findings import Finding, Kind, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
+from orbitmq.store.trim import trim
 from orbitmq.store.verify import verify
 
 INDEX_SLOTS_AT, INDEX_ENTRIES_AT = 40, 40 + 4 * SETTINGS.index_slots
@@ -310,3 +312,30 @@ def test_a_broker_that_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monk
     assert [verdict.end for verdict in verdicts] == sorted(verdict.end for verdict in verdicts)
     verdict = verify(layout, layout.settings(), pytest.fail)
     assert verdict.whole and not verdict.running and verdict.records >= verdicts[-1].records
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_broker_that_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Retention takes files away after so many steps of reading; files of queues and index may be missing before that is seen
+    in the log. Nothing of it is a fault; a file that is missing among others is."""
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr(verifying, "STEP_BYTES", 40_000)
+    store_by_broker(tmp_path / "store", "removing")
+    layout = StoreLayout.at(tmp_path / "store")
+    taken = 0
+
+    def look(done: int, whole: int) -> None:
+        nonlocal taken
+        taken += 1
+        if taken == steps:
+            assert trim(layout, SETTINGS, SETTINGS.log_file_size, lambda: False).log == 1
+
+    with orbitmq.Broker(layout.root, name="removing", handlers=1):
+        found: list[Finding] = []
+        verdict = verify(layout, SETTINGS, found.append, look)
+        assert (found, verdict.running, taken >= steps) == ([], True, True)
+        queue = layout.queue_folder(TOPICS[0], 0)
+        sorted(queue.iterdir())[1].unlink()
+        verdict = verify(layout, SETTINGS, found.append)
+        assert {finding.kind for finding in found if finding.damage} >= {Kind.QUEUE_FILE}
