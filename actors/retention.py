@@ -53,12 +53,12 @@ class Retention:
     def run(self) -> Removed:
         """One look; returns what it removed. Raises: OSError, OrbitError: a file could not be looked at or removed; the next
         look begins again."""
-        self.hide()
-        now_ms = self._clock()
+        topics = list(self._topics)  # once: a table with room for thousands takes milliseconds
+        self._hide(topics)
         begin = int(self._tree.positions().min_offset)
-        end = self._within_bytes(self._aged(begin, now_ms))
+        end = self._within_bytes(self._aged(topics, begin))
         if end > begin:
-            self._publish(end)
+            self._publish(topics, end)
         if end == self._trimmed:
             return Removed(whole=True)
         removed = trim(self._layout, self._files, end, self._stopping)
@@ -77,7 +77,10 @@ class Retention:
         """Passes what is older than its topic's own time. Such messages stay in the log's files, beside those of other
         topics, until all of a file has expired. The supervisor does it as well, before a start: nobody sees again what was
         gone."""
-        for topic in self._topics:
+        self._hide(list(self._topics))
+
+    def _hide(self, topics: list[Topic]) -> None:
+        for topic in topics:
             if topic.retention_hours in (0, FOR_EVER):
                 continue
             cutoff = self._clock() - topic.retention_hours * HOUR_MS
@@ -97,12 +100,13 @@ class Retention:
         limit = min(int(seen.flushed), int(seen.reput))
         return max(0, limit - 1) // self._files.log_file_size * self._files.log_file_size
 
-    def _aged(self, begin: int, now_ms: int) -> int:
+    def _aged(self, topics: list[Topic], begin: int) -> int:
         """Where the log may begin: before the first file with a message that its topic still wants."""
-        hours = {topic: self._hours(topic) for topic in self._topics}
-        shortest = min((each for each in hours.values() if each), default=0)
+        hours = [self._hours(topic) for topic in topics]
+        shortest = min((each for each in hours if each), default=0)
         if not shortest:
             return begin
+        now_ms = self._clock()
         end = begin
         size = self._files.log_file_size
         for start in range(begin + size, self._last() + 1, size):
@@ -111,7 +115,7 @@ class Retention:
             if first_ms is not None and first_ms > now_ms - shortest * HOUR_MS:
                 break
             end = end if first_ms is None else start
-        for topic, kept in hours.items():
+        for topic, kept in zip(topics, hours, strict=True):
             if kept != shortest:
                 end = min(end, self._needed(topic, kept and now_ms - kept * HOUR_MS, begin, end))
         return end
@@ -138,9 +142,9 @@ class Retention:
 
     # ---- saying so
 
-    def _publish(self, begin: int) -> None:
+    def _publish(self, topics: list[Topic], begin: int) -> None:
         """Readers first: whoever still comes for what goes is told the valid range."""
-        for topic in self._topics:
+        for topic in topics:
             for slot, queue in self._queues(topic):
                 bounds = self._topics.bounds(slot)
                 first = queue.search(*bounds, lambda unit: unit.physical_offset < begin)
