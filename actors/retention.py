@@ -18,8 +18,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import Topic, TopicTable
@@ -53,10 +55,11 @@ class Retention:
     def run(self) -> Removed:
         """One look; returns what it removed. Raises: OSError, OrbitError: a file could not be looked at or removed; the next
         look begins again."""
+        last = self._last()  # before the topics: whatever lies before it belongs to one of them
         topics = list(self._topics)  # once: a table with room for thousands takes milliseconds
         self._hide(topics)
         begin = int(self._tree.positions().min_offset)
-        end = self._within_bytes(self._aged(topics, begin))
+        end = self._within_bytes(self._aged(topics, begin, last), last)
         if end > begin:
             self._publish(topics, end)
         if end == self._trimmed:
@@ -76,8 +79,9 @@ class Retention:
     def hide(self) -> None:
         """Passes what is older than its topic's own time. Such messages stay in the log's files, beside those of other
         topics, until all of a file has expired. The supervisor does it as well, before a start: nobody sees again what was
-        gone."""
-        self._hide(list(self._topics))
+        gone. What cannot be read is no reason not to start; the flush service's first look says so."""
+        with suppress(OSError, OrbitError):
+            self._hide(list(self._topics))
 
     def _hide(self, topics: list[Topic]) -> None:
         for topic in topics:
@@ -100,7 +104,7 @@ class Retention:
         limit = min(int(seen.flushed), int(seen.reput))
         return max(0, limit - 1) // self._files.log_file_size * self._files.log_file_size
 
-    def _aged(self, topics: list[Topic], begin: int) -> int:
+    def _aged(self, topics: list[Topic], begin: int, last: int) -> int:
         """Where the log may begin: before the first file with a message that its topic still wants."""
         hours = [self._hours(topic) for topic in topics]
         shortest = min((each for each in hours if each), default=0)
@@ -109,7 +113,7 @@ class Retention:
         now_ms = self._clock()
         end = begin
         size = self._files.log_file_size
-        for start in range(begin + size, self._last() + 1, size):
+        for start in range(begin + size, last + 1, size):
             # The first message of the next file is later than all in this one. A damaged one says nothing; the next file's may.
             first_ms = stored_ms(self._layout, size, start)
             if first_ms is not None and first_ms > now_ms - shortest * HOUR_MS:
@@ -132,11 +136,11 @@ class Retention:
                 end = max(begin, min(end, place - place % self._files.log_file_size))
         return end
 
-    def _within_bytes(self, end: int) -> int:
+    def _within_bytes(self, end: int, last: int) -> int:
         """The files that are reserved ahead count as well: it is the disk's room that is limited."""
         most, size = self._tree.settings.retention_bytes, self._files.log_file_size
         allocated = int(self._tree.positions().allocated)
-        while most and allocated - end > most and end < self._last():
+        while most and allocated - end > most and end < last:
             end += size
         return end
 

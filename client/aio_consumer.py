@@ -105,7 +105,9 @@ class AsyncConsumer:
     ) -> None:
         await self.close()
 
-    async def _taken(self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]) -> _Result:
+    async def _taken(
+        self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]
+    ) -> _Result:
         """What `take`, which only looks, gives as soon as it gives something good, or when the time is over."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:

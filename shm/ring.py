@@ -38,7 +38,9 @@ def ring_size(capacity: int) -> int:
     Raises: ValueError: capacity is not a power of two from 4096 to 2 GiB.
     """
     if not 0 <= capacity < 1 << 64 or not lib.ring_capacity_good(capacity):
-        raise ValueError(f"cannot make a ring of {capacity} bytes, a power of two from {MIN_CAPACITY} to {1 << 31} is wanted")
+        raise ValueError(
+            f"cannot make a ring of {capacity} bytes, a power of two from {MIN_CAPACITY} to {1 << 31} is wanted"
+        )
     return POSITIONS + capacity
 
 
@@ -68,7 +70,9 @@ class RingProducer:
         Raises: ValueError: the record would be larger than half the ring.
         """
         if not 0 <= size <= self._capacity // 2 - HEADER:
-            raise ValueError(f"cannot claim {size} bytes, a ring of {self._capacity} takes {self._capacity // 2 - HEADER}")
+            raise ValueError(
+                f"cannot claim {size} bytes, a ring of {self._capacity} takes {self._capacity // 2 - HEADER}"
+            )
         at = lib.ring_claim(self._end, size)
         if at == ffi.NULL:
             return None
