@@ -388,9 +388,9 @@ def test_a_full_window_is_a_bounded_wait(broker: ThreadBroker) -> None:
 
 def test_a_full_ring_is_an_answer_and_a_wait(broker: ThreadBroker) -> None:
     body = bytes(200_000)
-    with Producer(broker, message_max=256 << 10) as producer:
+    with Producer(broker, window=1024, message_max=256 << 10) as producer:
         assert len(producer.send_batch("orders", [body] * 60)) == 60
-    with Producer(broker, message_max=256 << 10, on_full="error") as producer:
+    with Producer(broker, window=1024, message_max=256 << 10, on_full="error") as producer:
         broker.stall_now()
         with pytest.raises(Full) as full:
             producer.send_batch("orders", [body] * 60)

@@ -96,7 +96,10 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     with broker_on(store, SMALL) as broker:
         for topic in TOPICS:
             known = next(found for found in broker.status().topics if found.name == topic)
-            assert {queue.queue: (queue.min_offset, queue.max_offset) for queue in known.queues} == bounds[topic]
+            for queue in known.queues:
+                # RocketMQ looks for the first message that is there; where none is, it says 0 after a start.
+                emptied = queue.min_offset == queue.max_offset
+                assert bounds[topic][queue.queue] == (0 if emptied else queue.min_offset, queue.max_offset)
             served.assert_same(served.stored(broker, topic), left[topic])
             served.assert_among(left[topic], of(sent, topic))
     assert 0 < sum(map(len, left.values())) < len(sent)

@@ -21,7 +21,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_thousands_of_cuts() -> None:
-    done = run("--lives", "40", "--seed", "1")
+    done = run("--lives", "45", "--seed", "1")
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"cuts=(\d+)", done.stdout)
@@ -42,5 +42,10 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_disk_that_lies_is_caught(lie: str) -> None:
-    done = run("--lives", "60", "--seed", "1", "--lie", lie)
-    assert done.returncode == 1 and "Failing test case" in done.stderr, done.stdout + done.stderr
+    said = ""
+    for seed in range(1, 9):  # not every walk comes by the place where it shows
+        done = run("--lives", "30", "--seed", str(seed), "--lie", lie)
+        said += done.stdout + done.stderr
+        if done.returncode:
+            break
+    assert done.returncode == 1 and "Failing test case" in done.stderr, said

@@ -106,7 +106,8 @@ def read(root: Path) -> Bytes:
 
 
 def settings_of(root: Path) -> TreeSettings:
-    return TreeSettings(StoreLayout.at(root), FILES, handlers=1, lane_capacity=128 << 10, topic_capacity=16, queue_capacity=64)
+    sizes = {"handlers": 1, "lane_capacity": 128 << 10, "topic_capacity": 16, "queue_capacity": 64}
+    return TreeSettings(StoreLayout.at(root), FILES, **sizes, retention_hours=0)
 
 
 def key(number: int) -> str:

@@ -242,15 +242,14 @@ public final class Judge {
 
     // ---- reading
 
-    /** Every message of the topic, queue by queue from its min offset. */
+    /** Every message of the topic, queue by queue from its min offset, going on where the broker says, as a push consumer does. */
     private Object pull(String topic, String tags) throws Exception {
         List<Object> found = new ArrayList<>();
         for (MessageQueue queue : queues(topic)) {
             long end = consumer.maxOffset(queue);
             for (long offset = consumer.minOffset(queue); offset < end; ) {
                 PullResult result = consumer.pull(queue, tags == null ? "*" : tags, offset, 32);
-                boolean moves = result.getPullStatus() == PullStatus.FOUND || result.getPullStatus() == PullStatus.NO_MATCHED_MSG;
-                require(moves && result.getNextBeginOffset() > offset, "to pull " + queue + " at " + offset + ": " + result);
+                require(result.getPullStatus() != PullStatus.OFFSET_ILLEGAL && result.getNextBeginOffset() > offset, "to pull " + queue + " at " + offset + ": " + result);
                 if (result.getMsgFoundList() != null) {
                     result.getMsgFoundList().forEach(message -> found.add(shown(message)));
                 }
