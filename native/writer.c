@@ -108,9 +108,10 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     const uint64_t at = writer->wrote - writer->file_start;
     const bool small = batch->small && awaits_disk(writer, record);
     uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
-    if (!small)
+    if (!small) {
         memcpy(to, record + 1, record->image_size);
-    CRASH_POINT("writer_copied");
+        CRASH_POINT("writer_copied");
+    }
     record_finish(to, record->image_size, &record->seal, queue_offset, writer->wrote, writer->store_ms);
     CRASH_POINT("writer_finished");
     if (small)

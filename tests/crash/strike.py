@@ -47,7 +47,7 @@ BEFORE = {
     "log_cut_zeroed": ("writer_copied", "supervisor_reaped"),
     "supervisor_reaped": ("writer_committed",),
     "supervisor_restarted": ("writer_committed",),
-    "writer_takeover_scrubbing": ("writer_noted",),
+    "writer_takeover_scrubbing": ("writer_copied",),
 }
 
 
