@@ -15,12 +15,12 @@ from contextlib import closing
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.spec import PAGE_REPUT
-from orbitmq.actors.topic_registry import possible
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
+from orbitmq.shm.topic_name import possible
 
 STEP_BYTES = 4 << 20
 ANSWER_S = 10.0  # how long the coordinator may take to answer

@@ -9,7 +9,7 @@ from typing import Any
 from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_name import check_topic_name, possible
 from orbitmq.shm.topic_table import PERM_READ_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
@@ -210,13 +210,6 @@ def _is_retention(hours: object) -> bool:
 def _given(config: TopicConfig) -> int:
     """A topic's retention as create() takes it."""
     return AS_THE_BROKER if config.retention_hours is None else config.retention_hours
-
-
-def possible(name: str, queue: int) -> bool:
-    """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
-    its checksum covers bodies alone."""
-    encoded = name.encode(errors="surrogateescape")
-    return lib.topic_name_check(encoded, len(encoded), ffi.new("uint32_t *")) == 0 and bool(queue < lib.SESSION_QUEUES_MAX)
 
 
 def _queues_found(report: RecoveryReport) -> dict[str, int]:

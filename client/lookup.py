@@ -15,7 +15,7 @@ from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
 COLLISIONS = 64  # hits of one IndexFile that may turn out to belong to other keys
-_DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC)
+_DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC, Fault.LOST)
 
 
 class Attached(Protocol):

@@ -14,6 +14,7 @@ static const char *record_fault_text(enum record_fault fault)
     case RECORD_BAD_BODY_CRC: return "its body does not match its CRC";
     case RECORD_BAD_CRC: return "it does not match its CRC property";
     case RECORD_BAD_PLACE: return "it belongs to another place";
+    case RECORD_LOST: return "it was damaged, and a repair gave it up";
     }
     return "it is damaged";
 }

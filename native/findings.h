@@ -9,7 +9,8 @@
 
 enum finding_kind {
     FINDING_NONE = 0,
-    FINDING_RECORD,     /* bytes [offset, offset + size) are no record; detail: enum record_fault */
+    FINDING_RECORD,     /* bytes [offset, offset + size) are no record; detail: enum record_fault; found: good records before them,
+                           expected: store timestamp of the last of these; count 1: they have the shape of one record */
     FINDING_UNREADABLE, /* the same; detail: errno */
     /* of a queue, units or messages [first, first + count) */
     FINDING_UNIT_MISSING,  /* the log has their records, the first at offset; detail UNIT_BEFORE: they lie before the first record */
@@ -17,7 +18,8 @@ enum finding_kind {
     FINDING_UNIT_EXTRA,    /* they name no record of the queue; the first says found */
     FINDING_QUEUE_OFFSET,  /* the record at offset says that its queue offset is found, where expected is due */
     FINDING_QUEUE_GAP,     /* the log does not have them, though it has the next one, at offset */
-    FINDING_LOST,          /* their records lie in bytes that are no record; the first, as far as is known, at found */
+    FINDING_LOST,          /* their records lie in bytes that are no record; the first, as far as is known, at found; all of them
+                              in the `size` bytes before offset, where a good record of the queue follows there */
     /* of the index file whose number is `queue`, entries [first, first + count) */
     FINDING_KEY_MISSING,   /* count keys of records from offset to offset + size are in no entry; queue means nothing */
     FINDING_ENTRY_WRONG,   /* they name no record with such a key; the first says found */

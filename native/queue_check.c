@@ -10,7 +10,7 @@
 #define WINDOWS_BYTES (32u << 20) /* of all windows */
 #define WINDOW_UNITS_MIN 51u      /* 1 KiB */
 #define WINDOW_UNITS_MAX 3276u    /* 64 KiB */
-#define LOST_MAX (1u << 20)       /* a queue offset that jumps further is wrong itself */
+#define LOST_MAX (1u << 20)       /* a queue offset that jumps further, and further than there was room for, is wrong itself */
 #define REST_UNITS 1024u
 
 int queue_check_open(struct queue_check *check, const char *store, uint32_t file_units, uint32_t queues)
@@ -155,12 +155,11 @@ static int note_absent(struct queue_check *check, uint32_t number, uint64_t end,
         if (!data)
             return ENOMEM;
         const struct queue_unit unit = queue_unit_load(data);
-        if (is_blank(&unit))
-            continue; /* given up by a repair */
         struct finding finding = {.kind = FINDING_QUEUE_GAP, .offset = at, .first = n, .count = 1};
         if (damaged || is_damaged(check, &unit)) {
             finding.kind = FINDING_LOST;
-            finding.found = unit.size > 0 ? unit.physical_offset : 0;
+            finding.found = unit.size > 0 && !is_blank(&unit) ? unit.physical_offset : 0;
+            finding.size = at - queue.physical;
         }
         note(check, number, finding);
     }
@@ -193,7 +192,8 @@ static int64_t place_of(struct queue_check *check, uint32_t number, const struct
         return -1;
     }
     const bool due_here = queue_unit_load(data).physical_offset == view->physical_offset && queue_unit_load(data).size > 0;
-    if (!due_here && said > due && said - due <= LOST_MAX) {
+    const uint64_t room = (view->physical_offset - queue.physical) / RECORD_FIXED;
+    if (!due_here && said > due && said - due <= (room > LOST_MAX ? room : LOST_MAX)) {
         *error = note_absent(check, number, said, view->physical_offset);
         return *error ? -1 : (int64_t)said;
     }

@@ -106,7 +106,7 @@ static bool tag_matches(const struct reader *reader, int64_t code, struct slice 
     return false;
 }
 
-enum judged { JUDGED_GOOD, JUDGED_OTHER_TAG, JUDGED_FAULTY };
+enum judged { JUDGED_GOOD, JUDGED_PASSED, JUDGED_FAULTY };
 
 /* Checks one record of a staged reference and completes the reference. Topic, queue and queue offset are compared because a unit may
  * point to a whole record of another queue. */
@@ -127,8 +127,8 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
         reader_blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
         return JUDGED_FAULTY;
     }
-    if (!tag_matches(reader, ref->tags_code, view.properties))
-        return JUDGED_OTHER_TAG;
+    if (view.prepared_offset == RECORD_STANDS_IN || !tag_matches(reader, ref->tags_code, view.properties))
+        return JUDGED_PASSED;
     ref->body_at = (uint32_t)(view.body.data - ref->record);
     ref->body_size = view.body.size;
     return JUDGED_GOOD;

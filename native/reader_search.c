@@ -14,7 +14,9 @@ bool reader_record(struct reader *reader, uint64_t physical_offset)
     int error = 0;
     const uint64_t available = reader_locate(reader, physical_offset, &record, &error);
     struct record_view view;
-    const enum record_fault fault = available ? record_check(record, available, physical_offset, &view) : RECORD_GOOD;
+    enum record_fault fault = available ? record_check(record, available, physical_offset, &view) : RECORD_GOOD;
+    if (available && fault == RECORD_GOOD && view.prepared_offset == RECORD_STANDS_IN)
+        fault = RECORD_LOST;
     if (!available || fault != RECORD_GOOD) {
         reader_blame(reader, 0, 0, physical_offset, fault, error);
         return false;

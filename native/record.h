@@ -35,6 +35,10 @@
 #define RECORD_STORE_MS_AT 56u /* behind the born host: 12 more where that is IPv6 */
 #define TOPIC_SIZE_MAX 127u
 
+/* The prepared transaction offset of a record that a repair has put in the place of damaged bytes: "ORBITLOS". Such a record is
+ * whole and counts in its queue, so that offsets stay dense in whatever reads the log, but no message of anybody's. */
+#define RECORD_STANDS_IN UINT64_C(0x4F524249544C4F53)
+
 enum {
     SYSFLAG_COMPRESSED = 0x1,
     SYSFLAG_TRANSACTION = 0xC, /* both bits: which part in a transaction */
@@ -122,6 +126,7 @@ enum record_fault {
     RECORD_BAD_BODY_CRC = 5,
     RECORD_BAD_CRC = 6,   /* the CRC property disagrees */
     RECORD_BAD_PLACE = 7, /* the stored physical offset is not where the record lies */
+    RECORD_LOST = 8,      /* a whole record that stands in for a lost message; only said to who asks for it by its place */
 };
 
 /* Reads the record at `at`, of which `available` bytes may be read. Checks the shape only. */

@@ -227,6 +227,8 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
 /* Everything that may fail comes before anything that must not be done twice. */
 static int index_record(struct reput *reput, const struct record_view *view)
 {
+    if ((view->sys_flag & SYSFLAG_TRANSACTION) == SYSFLAG_ROLLED_BACK)
+        return 0; /* no queue has it, and no key leads to it */
     const struct topic_entry *topic = resolve(reput, view);
     if (!topic) {
         if (reput->position != reput->stray)
@@ -238,9 +240,8 @@ static int index_record(struct reput *reput, const struct record_view *view)
     struct known_properties known;
     properties_known(view->properties.data, view->properties.size, &known);
 
-    const bool rolled_back = (view->sys_flag & SYSFLAG_TRANSACTION) == SYSFLAG_ROLLED_BACK;
     uint32_t keys = 0;
-    if ((known.keys.size || known.unique_key.size) && !rolled_back && view->physical_offset >= reput->index.indexed) {
+    if ((known.keys.size || known.unique_key.size) && view->physical_offset >= reput->index.indexed) {
         keys = count_keys(&known);
         if (keys > reput->index.entries - 1)
             keys = reput->index.entries - 1;

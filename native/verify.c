@@ -107,6 +107,9 @@ static int note_gap(struct verify *verify)
         .detail = gap->error ? (uint32_t)gap->error : (uint32_t)gap->fault,
         .offset = gap->offset,
         .size = gap->end - gap->offset,
+        .found = verify->state.records,
+        .expected = verify->state.last_ms,
+        .count = gap->shaped,
     };
     findings_add(&verify->findings, &finding);
     return spans_add(&verify->gaps, gap->offset, gap->end);

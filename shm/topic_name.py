@@ -30,3 +30,10 @@ def check_topic_name(name: object) -> None:
             at=at[0],
             character=bad,
         )
+
+
+def possible(name: str, queue: int) -> bool:
+    """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
+    its checksum covers bodies alone."""
+    encoded = name.encode(errors="surrogateescape")
+    return lib.topic_name_check(encoded, len(encoded), ffi.new("uint32_t *")) == 0 and bool(queue < lib.SESSION_QUEUES_MAX)

@@ -100,7 +100,7 @@ def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersio
     """Topics by name; empty when the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has
     .path.
     """
-    return _load(layout, TOPICS, lambda stored: _table(stored, "topicConfigTable", TopicConfig, _TOPIC_FIELDS))
+    return _load(layout, TOPICS, _read_topics)
 
 
 def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
@@ -111,7 +111,7 @@ def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version
 
 def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:
     """Groups by name; empty when the file is missing. Raises: StoreFailed, as load_topics."""
-    return _load(layout, GROUPS, lambda stored: _table(stored, "subscriptionGroupTable", GroupConfig, _GROUP_FIELDS))
+    return _load(layout, GROUPS, _read_groups)
 
 
 def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
@@ -122,20 +122,43 @@ def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version
 
 def load_offsets(layout: StoreLayout) -> Offsets:
     """Group offsets; empty when the file is missing. Raises: StoreFailed, as load_topics."""
-
-    def offsets(stored: dict[str, Any]) -> Offsets:
-        found: Offsets = {}
-        for key, queues in stored.get("offsetTable", {}).items():
-            topic, _, group = key.partition("@")
-            found[topic, group] = {int(queue): int(offset) for queue, offset in queues.items()}
-        return found
-
-    return _load(layout, OFFSETS, offsets)
+    return _load(layout, OFFSETS, _read_offsets)
 
 
 def store_offsets(layout: StoreLayout, offsets: Offsets) -> None:
     """Replaces consumerOffset.json durably. Raises: OSError."""
     _store(layout, OFFSETS, {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}})
+
+
+def readable(path: Path) -> bool:
+    """Whether a file of this folder, or a .bak of one, can be read as what its name says."""
+    read = _READERS.get(path.name.removesuffix(".bak"), dict)
+    try:
+        text = path.read_text(encoding="utf-8")
+        read(json_text.loads(text))
+    except (OSError, *_NOT_READABLE):
+        return False
+    return True
+
+
+def _read_topics(stored: dict[str, Any]) -> tuple[dict[str, TopicConfig], DataVersion]:
+    return _table(stored, "topicConfigTable", TopicConfig, _TOPIC_FIELDS)
+
+
+def _read_groups(stored: dict[str, Any]) -> tuple[dict[str, GroupConfig], DataVersion]:
+    return _table(stored, "subscriptionGroupTable", GroupConfig, _GROUP_FIELDS)
+
+
+def _read_offsets(stored: dict[str, Any]) -> Offsets:
+    found: Offsets = {}
+    for key, queues in stored.get("offsetTable", {}).items():
+        topic, _, group = key.partition("@")
+        found[topic, group] = {int(queue): int(offset) for queue, offset in queues.items()}
+    return found
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {TOPICS: _read_topics, GROUPS: _read_groups, OFFSETS: _read_offsets}
+_NOT_READABLE = (ValueError, TypeError, AttributeError, KeyError)
 
 
 def _table(
@@ -169,7 +192,7 @@ def _load(layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T]) 
                 return read(json_text.loads(text))
         except FileNotFoundError:
             continue
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except _NOT_READABLE as error:
             why = why or error
     if why is not None:
         raise StoreFailed(

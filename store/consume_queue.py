@@ -144,6 +144,13 @@ class ConsumeQueue:
             return begin  # mostly
         return begin + bisect.bisect_left(range(begin, end), True, key=lambda offset: not older(self.peek(offset)))
 
+    def remove(self) -> None:
+        """Removes all files, newest first, and durably."""
+        for first in reversed(self.files()):
+            self.path(first).unlink()
+        if self.folder.is_dir():
+            atomic_file.sync_folder(self.folder)
+
     def peek(self, offset: int) -> Unit:
         """One unit, read without mapping its file. Raises: OffsetOutOfRange: no file holds it."""
         first = offset - offset % self.file_units

@@ -72,9 +72,37 @@ class QueueSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes [offset, end) of the log that are no record; they lie in one file. shaped: they look like one whole record.
+    records_before: good records of the log before them, the newest of them stored at before_ms (0: there is none). last:
+    nothing good follows."""
+
+    offset: int
+    end: int
+    shaped: bool
+    records_before: int
+    before_ms: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Messages [first, first + count) of a queue, which have no record any more. begin, end: where the log had them, None
+    where only the queue's units know."""
+
+    topic: str
+    queue: int
+    first: int
+    count: int
+    begin: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a whole run found. begin, end: of the log that was read, physical offsets; end lies behind the last good record.
-    faults: findings by kind, those that are not damage left out. read_bytes: of log, queues and index together."""
+    faults: findings by kind, those that are not damage left out. read_bytes: of log, queues and index together.
+    gaps, lost: what of the log is damaged, and which messages with it; a tail that the next start cuts is not among them."""
 
     begin: int
     end: int
@@ -86,6 +114,8 @@ class Verdict:
     notes: int
     read_bytes: int
     took_s: float
+    gaps: tuple[Gap, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
     @property
     def whole(self) -> bool:

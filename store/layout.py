@@ -10,8 +10,9 @@
                    reput             how far the log is indexed
                    holder            who holds the lock
                    group             which unix group may read the store (access.py)
+                   remake            a repair's order to make queues and index anew
                    allocating/       log files on their way into commitlog/
-                   cut/              what recovery took out of the log
+                   cut/              what recovery or a repair took out of the store
 
 A RocketMQ broker refuses stray names in commitlog/ and ignores the folder orbitmq/, so the store opens in either.
 docs/formats/store-files.md describes each file.
@@ -102,6 +103,10 @@ class StoreLayout:
     @property
     def holder(self) -> Path:
         return self.own / "holder"
+
+    @property
+    def remake(self) -> Path:
+        return self.own / "remake"
 
     @property
     def allocating(self) -> Path:

@@ -21,13 +21,16 @@ KEEP_MAX = 64 << 20
 SPARE_FILES = 2
 
 
-def cut_after(layout: StoreLayout, file_size: int, starts: list[int], end: int, why: str) -> tuple[list[int], list[Cut]]:
-    """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut."""
+def cut_after(
+    layout: StoreLayout, file_size: int, starts: list[int], end: int, why: str, keep_max: int | None = None
+) -> tuple[list[int], list[Cut]]:
+    """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut. keep_max:
+    bytes of the tail to keep at most; KEEP_MAX unless given."""
     cuts: list[Cut] = []
     kept = [start for start in starts if start <= end]
     tail = [start for start in kept if start + file_size > end]
     if tail:
-        cut = _cut_tail(layout, tail[0], file_size, end, why)
+        cut = _cut_tail(layout, tail[0], file_size, end, why, KEEP_MAX if keep_max is None else keep_max)
         if cut is not None:
             cuts.append(cut)
     spare = 0
@@ -43,7 +46,7 @@ def cut_after(layout: StoreLayout, file_size: int, starts: list[int], end: int, 
     for start, garbage in reversed(surplus):
         path = layout.log_file(start)
         if garbage:
-            moved = _free_name(layout, start)
+            moved = free_name(layout, path.name)
             path.rename(moved)
             atomic_file.sync_folder(layout.cut)
             cuts.append(Cut(start, garbage, "it lies behind the end of the log", str(moved)))
@@ -61,7 +64,7 @@ def find_tail(layout: StoreLayout, file_size: int, starts: list[int], end: int) 
     return 0
 
 
-def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: str) -> Cut | None:
+def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: str, keep_max: int) -> Cut | None:
     path = layout.log_file(start)
     at = end - start
     last = _last_nonzero(path, at)
@@ -70,8 +73,8 @@ def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: st
     size = last - at
     saved: Path | None = None
     with path.open("r+b", buffering=0) as file:
-        if size <= KEEP_MAX:
-            saved = _free_name(layout, end)
+        if size <= keep_max:
+            saved = free_name(layout, f"{end:020d}")
             with saved.open("xb", buffering=0) as copy:
                 for offset, chunk in sparse.nonzero_chunks(file.fileno(), at, last):
                     os.pwrite(copy.fileno(), chunk, offset - at)
@@ -81,19 +84,20 @@ def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: st
             # The copy is durable, under its name, before the original goes.
             atomic_file.sync_folder(layout.cut)
         else:
-            why += f"; more than {KEEP_MAX >> 20} MiB"
+            why += f"; more than {keep_max >> 20} MiB"
         sparse.zero(file.fileno(), at, last)
         crash_point("log_cut_zeroed")
     return Cut(end, size, why, str(saved) if saved else None)
 
 
-def _free_name(layout: StoreLayout, offset: int) -> Path:
+def free_name(layout: StoreLayout, name: str) -> Path:
+    """A path in orbitmq/cut/ that is not taken yet, for what was called `name`."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    path = layout.cut / f"{offset:020d}-{stamp}"
+    path = layout.cut / f"{name}-{stamp}"
     number = 1
     while path.exists():
         number += 1
-        path = layout.cut / f"{offset:020d}-{stamp}.{number}"
+        path = layout.cut / f"{name}-{stamp}.{number}"
     return path
 
 

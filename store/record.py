@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 CRC_PROPERTY = "__CRC32#"
+MAGIC = 0xDAA320A7
 BLANK_MAGIC = 0xCBD43194
 
 Host = tuple[str, int]
@@ -36,6 +37,7 @@ class Fault(enum.IntEnum):
     BAD_BODY_CRC = 5
     BAD_CRC = 6
     BAD_PLACE = 7
+    LOST = 8
 
     @property
     def text(self) -> str:
@@ -56,6 +58,7 @@ _FAULT_TEXTS = {
     Fault.BAD_BODY_CRC: "has a body that differs from its CRC",
     Fault.BAD_CRC: "differs from its CRC property",
     Fault.BAD_PLACE: "says that it belongs to another place",
+    Fault.LOST: "stands in for one that was damaged and given up by a repair",
 }
 
 

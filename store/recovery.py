@@ -26,7 +26,7 @@ from pathlib import Path
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery
+from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery, remake
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
 from orbitmq.store.index_headers import IndexHeader
@@ -96,6 +96,7 @@ class _Recovery:
     recorded: Recorded | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     reput: ReputCommit | None = None
+    order: remake.Order | None = None
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
     damage: Damage | None = None
@@ -127,6 +128,8 @@ class _Recovery:
             return self._open_damaged(how, scan, reput)
         if not self.read_only:
             abort.create(self.layout)
+            if self.order is not None:
+                Checkpoint().store(self.layout)
         crash_point("recovery_began")
         self._cut(scan)
         crash_point("recovery_cut")
@@ -145,11 +148,16 @@ class _Recovery:
         keep_commit = how in (Ending.STOPPED, Ending.KILLED) and not removed and lost is None
         self._remove_index(removed, keep_commit=keep_commit)
         crash_point("recovery_index_removed")
+        if self.order is not None and not self.read_only:
+            units = self.settings.queue_file_units
+            self.queues |= remake.take_units(self.layout, units, self.order, self.begin, scan.next_offsets.keys())
         self._cut_queues(scan, reput, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
         crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)
         self._record(scan.end, floor, store_ms)
         crash_point("recovery_recorded")
+        if self.order is not None and not self.read_only:
+            remake.done(self.layout)
         return self._report(how, scan, min(reput, scan.end), store_ms, removed)
 
     def _read(self, plan: Plan) -> tuple[list[IndexHeader], int, LogScan]:
@@ -183,6 +191,11 @@ class _Recovery:
         if self.recorded is not None:
             same = self.recorded.boot == positions.boot_id()
             mark = Mark.CLEAN if self.recorded.clean else Mark.SAME_BOOT if same else Mark.OTHER_BOOT
+        self.order = remake.load(layout)
+        if self.order is not None and self.starts:
+            self.recorded = self.order.lower(self.recorded)
+            self.checkpoint, self.reput = Checkpoint(), None
+            return Ending.POWER_CUT
         return ending((abort.exists(layout), mark, self.reput is not None), bool(self.starts))
 
     def _oldest(self, anchors: tuple[Anchor, ...], index: list[IndexHeader]) -> int:
@@ -390,9 +403,10 @@ class _Recovery:
 
         Raises: CorruptRecord: there was a log.
         """
-        if self.recorded is not None and self.recorded.flushed > 0:
+        recorded = self.order.lower(self.recorded) if self.order is not None else self.recorded
+        if recorded is not None and recorded.flushed > 0:
             raise CorruptRecord(
-                f"cannot open the store {self.layout.root}: its log, {self.recorded.flushed:,} bytes, is gone",
+                f"cannot open the store {self.layout.root}: its log, {recorded.flushed:,} bytes, is gone",
                 hint="put commitlog back from a backup, or begin in another folder",
                 offset=0,
                 path=str(self.layout.commitlog),
@@ -410,6 +424,8 @@ class _Recovery:
                 self.layout.make_folders()
             self.layout.reput.unlink(missing_ok=True)
             self._record(0, 0, 0)
+            if self.order is not None:
+                remake.done(self.layout)
         self.queues, self.cuts = {}, cuts
         nothing = LogScan(0, 0, Fault.END, 0, 0, 0, {})
         return self._report(Ending.EMPTY, nothing, 0, self._last_store_ms(nothing), [])

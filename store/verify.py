@@ -19,11 +19,11 @@ from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreLocked, StoreUnsupported
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import abort, index_headers, positions
+from orbitmq.store import abort, index_headers, positions, remake
 from orbitmq.store.consume_queue import UNIT_SIZE, queues
 from orbitmq.store.file_checks import LogSeen, check_always, check_slots, check_stop
 from orbitmq.store.finding_text import FindingTexts
-from orbitmq.store.findings import Finding, Kind, QueueSeen, Verdict
+from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
 from orbitmq.store.log_scan import queue_key
@@ -43,17 +43,20 @@ Tell = Callable[[Finding], None]
 Progress = Callable[[int, int], None]
 
 
-def verify(layout: StoreLayout, settings: StoreSettings, tell: Tell, progress: Progress | None = None) -> Verdict:
+def verify(
+    layout: StoreLayout, settings: StoreSettings, tell: Tell, progress: Progress | None = None, *, locked: bool = False
+) -> Verdict:
     """Reads the store at `layout`, whose files have the sizes of `settings`.
 
-    tell: gets each finding as soon as it is known. progress: gets bytes read, and of how many, now and then.
+    tell: gets each finding as soon as it is known. progress: gets bytes read, and of how many, now and then. locked: the caller
+    holds the store's lock.
     Raises:
         StoreUnsupported: there is no store.
         StoreLocked: another program's broker holds it.
         StoreFailed: a broker was started on it meanwhile.
         OSError: a folder cannot be read.
     """
-    return _Verification(layout, settings, tell, progress or (lambda done, whole: None)).run()
+    return _Verification(layout, settings, tell, progress or (lambda done, whole: None), locked).run()
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class _Verification:
     settings: StoreSettings
     tell: Tell
     progress: Progress
+    locked: bool
     began: float = field(default_factory=time.monotonic)
     recorded: Recorded | None = None
     commit: ReputCommit | None = None
@@ -77,7 +81,9 @@ class _Verification:
     header: tuple[int, ...] = ()  # which counts for the newest of them, where its own does not
     whole_bytes: int = 0
     held_back: list[Finding] = field(default_factory=list)  # while a broker runs, retention may explain them
-    gaps: list[tuple[int, Finding]] = field(default_factory=list)  # with their offsets; what lies behind is not known yet
+    gaps: list[tuple[Gap, Finding]] = field(default_factory=list)  # what lies behind them is not known yet
+    damaged: list[Gap] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
     faults: Counter[Kind] = field(default_factory=Counter)
     notes: int = 0
 
@@ -93,7 +99,7 @@ class _Verification:
         finally:
             lib.verify_close(verify)
         del names
-        if not self.running and is_held(self.layout):
+        if not self.running and self._is_held():
             raise StoreFailed(
                 f"cannot verify the store {self.layout.root}: a broker was started on it meanwhile", hint="run it again"
             )
@@ -110,13 +116,20 @@ class _Verification:
                 hint="give the folder that the broker was started with",
                 path=str(layout.root),
             )
-        self.running = is_held(layout)
+        self.running = self._is_held()
         self.recorded = positions.load(layout)
         self.commit = ReputCommit.load(layout)
-        self.clean = not self.running and not abort.exists(layout) and (self.recorded is None or self.recorded.clean)
+        order = remake.load(layout)
+        if order is not None:
+            self.recorded = order.lower(self.recorded)
+        stopped = not abort.exists(layout) and order is None
+        self.clean = not self.running and stopped and (self.recorded is None or self.recorded.clean)
         self._list_log()
         self.begin = self.starts[0] if self.starts else 0
         self.end = self.starts[-1] + self.settings.log_file_size if self.starts else 0
+
+    def _is_held(self) -> bool:
+        return not self.locked and is_held(self.layout)
 
     def _plan(self) -> None:
         """How far the log is read, and what may be expected of queues and index."""
@@ -247,6 +260,8 @@ class _Verification:
             notes=self.notes,
             read_bytes=state.log_bytes + state.queue_bytes + state.index_bytes,
             took_s=time.monotonic() - self.began,
+            gaps=tuple(self.damaged),
+            lost=tuple(self.lost),
         )
 
     def _take_findings(self, verify: ffi.CData, texts: FindingTexts) -> list[Finding]:
@@ -257,27 +272,36 @@ class _Verification:
             for found in page[0:count]:
                 finding = texts.tell(found)
                 if found.kind in (lib.FINDING_RECORD, lib.FINDING_UNREADABLE):
-                    self.gaps.append((found.offset, finding))
-                else:
-                    rest.append(finding)
+                    gap = Gap(
+                        found.offset, found.offset + found.size, bool(found.count), found.found, found.expected, last=True
+                    )
+                    self.gaps.append((gap, finding))
+                    continue
+                if found.kind == lib.FINDING_LOST:
+                    self.lost.append(_lost(finding, found))
+                rest.append(finding)
         return rest
 
     def _release_gaps(self, good_end: int) -> None:
         """Tells of the gaps behind which something good has been found; the others may lie behind the end of the log."""
-        for offset, gap in self.gaps:
-            if offset < good_end:
-                self._tell(gap)
-        self.gaps = [(offset, gap) for offset, gap in self.gaps if offset >= good_end]
+        for gap, finding in self.gaps:
+            if gap.offset < good_end:
+                self.damaged.append(replace(gap, last=False))
+                self._tell(finding)
+        self.gaps = [(gap, finding) for gap, finding in self.gaps if gap.offset >= good_end]
 
     def _judge_end(self, good_end: int) -> None:
         """What lies behind the last good record, and whether the log should have gone on."""
         recorded = self.recorded
         floor = self.end if self.running else 0 if recorded is None else max(recorded.flushed, recorded.wrote)
-        for offset, gap in self.gaps:
+        for gap, finding in self.gaps:
             # A kill may leave a torn record there.
-            expected = offset >= floor and not self.clean and not self.running
-            self._tell(replace(gap, kind=Kind.LOG_TAIL, text=f"{gap.text}; {TORN}", damage=False) if expected else gap)
-        reached = max([good_end, *(offset + (gap.size or 0) for offset, gap in self.gaps)])
+            if gap.offset >= floor and not self.clean and not self.running:
+                self._tell(replace(finding, kind=Kind.LOG_TAIL, text=f"{finding.text}; {TORN}", damage=False))
+            else:
+                self.damaged.append(gap)
+                self._tell(finding)
+        reached = max([good_end, *(gap.end for gap, _ in self.gaps)])
         if reached < floor:
             text = f"the log ends at {reached:,}, and was recorded to be on disk up to {floor:,}"
             path = str(self.layout.log_file(reached - reached % self.settings.log_file_size))
@@ -365,6 +389,12 @@ def _good(result: int) -> int:
     if result == lib.VERIFY_FAILED:
         raise MemoryError
     return result
+
+
+def _lost(finding: Finding, found: ffi.CData) -> Lost:
+    assert finding.topic is not None and finding.queue is not None
+    span = (found.offset - found.size, found.offset) if found.offset else (None, None)
+    return Lost(finding.topic, finding.queue, found.first, found.count, *span)
 
 
 def _see_queue(verify: ffi.CData, number: int) -> tuple[tuple[str, int], QueueSeen]:

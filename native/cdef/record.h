@@ -45,6 +45,7 @@ enum record_fault {
     RECORD_BAD_BODY_CRC = 5,
     RECORD_BAD_CRC = 6,
     RECORD_BAD_PLACE = 7,
+    RECORD_LOST = 8,
 };
 uint32_t record_trim(const uint8_t *properties, uint32_t size);
 uint32_t record_image_size(const struct record_parts *parts);

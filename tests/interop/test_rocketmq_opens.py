@@ -7,6 +7,7 @@ down with its receipts, and compared with what the Java client finds by offset, 
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from ours import broker_on, kill_tree, until
 from orbitmq.errors import OrbitError
 from orbitmq.store.checkpoint import SAFETY_MS, Checkpoint
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.lock import StoreLock
+from orbitmq.store.repair import Choice, Repair
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 
@@ -157,3 +160,54 @@ def test_a_store_whose_broker_was_killed(judge: Judge, tmp_path: Path, after: st
         send_to_orbitmq(rng, broker, random_letters(rng, "orders", 300, 4, empty=False, prefix="again"), found)
         served.by_orbitmq(broker, found, rng)
         served.assert_dense(found)
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_store_that_was_repaired(judge: Judge, tmp_path: Path, made_anew: bool) -> None:
+    """Records damaged in two files, a blank marker and a queue's file: RocketMQ serves every other message where it was. The
+    places of those that were given up are taken by messages that say so, and that no consumer of a tag gets.
+
+    made_anew: RocketMQ has to make the queues from the log itself.
+    """
+    rng = random.Random(6)
+    store = tmp_path / "store"
+    sent: list[Letter] = []
+    with broker_on(store, SMALL) as broker:
+        broker.create_topic("orders", queues=4)
+        send_to_orbitmq(rng, broker, random_letters(rng, "orders", 1200, 4, empty=False, prefix="ours"), sent)
+    size = SMALL.log_file_size
+    lost = [sent[number] for number in (7, 500, 501, 502, 1100)]
+    for letter in lost:
+        place = int(letter.id[16:], 16)
+        with (store / "commitlog" / f"{place - place % size:020d}").open("r+b") as file:
+            file.seek(place % size + 20)
+            file.write(rng.randbytes(40))
+    with (store / "commitlog" / f"{0:020d}").open("r+b") as file:
+        marker = file.read().rfind(bytes.fromhex("cbd43194"))
+        file.seek(marker - 4)
+        file.write(b"no marker")
+    sorted((store / "consumequeue/orders/2").iterdir())[0].unlink()
+    layout = StoreLayout.at(store)
+    lock = StoreLock.acquire(layout, "repair")
+    job = Repair(layout, layout.settings(), Choice.SKIP)
+    job.survey()
+    assert job.carry_out().whole
+    lock.release()
+    if made_anew:
+        shutil.rmtree(store / "consumequeue")
+        shutil.rmtree(store / "index")
+
+    left = [letter for letter in sent if letter not in lost]
+    judge.start(store, SMALL)
+    found = served.pulled(judge, "orders")
+    served.assert_dense(found)
+    gone = {letter.place for letter in lost}
+    served.assert_same((letter for letter in found if letter.place not in gone), left)
+    told = [letter for letter in found if letter.place in gone]
+    assert len(told) == len(lost) and all(b"a repair gave it up" in letter.body for letter in told)
+    tagged = served.pulled(judge, "orders", tags="paid || 日本")
+    served.assert_same(tagged, [letter for letter in left if letter.tags in ("paid", "日本")])
+    send_to_rocketmq(rng, judge, random_letters(rng, "orders", 100, 4, empty=False, prefix="java"), left)
+    judge.stop()
+    with broker_on(store, SMALL) as broker:
+        served.assert_same(served.stored(broker, "orders"), left)

@@ -1,0 +1,372 @@
+"""Repairs a store: says of every fault that verify finds what is to be done about it, and does it when told to.
+
+The CommitLog is the only truth, so everything else is made anew out of it. What is damaged in the log itself cannot come back;
+somebody has to choose what becomes of it:
+
+    skip   every damaged stretch is filled with records that stand in for what was lost; all that is good stays
+    cut    the log ends before the first damage; what follows is kept beside the store
+
+The order lets a repair be killed anywhere and started again:
+
+    1  damaged bytes of the log are filled    each by itself; what the queues know of them is still there
+    2  the order to remake is given           from here on nothing but the log is believed (store/remake.py)
+    3  files that are none go aside, config files are put back
+    4  recovery, then reput, in this process  as at the start of a broker
+    5  the store is marked as cleanly stopped
+
+A cut gives its order first: a log that is shorter than was recorded must not look damaged.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store import abort, atomic_file, positions, remake
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.consume_queue import ConsumeQueue, queues
+from orbitmq.store.findings import Finding, Gap, Kind, Lost, Verdict
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.log_cut import cut_after, free_name
+from orbitmq.store.recovery import recover
+from orbitmq.store.reindex import reindex
+from orbitmq.store.repair_config import ConfigDeed, plan_config
+from orbitmq.store.repair_log import Filling, LogDamage, is_log_file
+from orbitmq.store.settings import StoreSettings as Settings
+from orbitmq.store.stand_in import renumber
+from orbitmq.store.verify import verify
+
+Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how many
+
+_OF_LOG = frozenset({Kind.LOG_RECORD, Kind.LOG_UNREADABLE, Kind.LOG_SHORT})
+_OF_INDEX = frozenset(kind for kind in Kind if kind.startswith("index-"))
+NOWHERE = (1 << 64) - 1
+# What needs nothing but itself to be put right.
+_SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT})
+
+
+class Choice(enum.StrEnum):
+    """What becomes of damage in the log itself."""
+
+    NONE = "none"
+    SKIP = "skip"
+    CUT = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a choice gives up. messages: lost with the damaged bytes, whatever is chosen. records: good ones that go beside
+    them; None: their number is not known. size: bytes."""
+
+    messages: int
+    records: int | None
+    size: int
+
+
+@dataclass(slots=True)
+class Repair:
+    """One repair of a store whose lock the caller holds. survey comes first; what it finds is in the fields."""
+
+    layout: StoreLayout
+    settings: Settings
+    choice: Choice = Choice.NONE
+    progress: Progress = lambda what, done, whole: None
+    findings: list[Finding] = field(default_factory=list)
+    verdict: Verdict | None = None
+    _damage: LogDamage | None = None
+    _config: list[ConfigDeed] = field(default_factory=list)
+    _renumbered: list[tuple[int, int]] = field(default_factory=list)  # (physical offset, right queue offset)
+    _explained: list[Finding] = field(default_factory=list)  # gaps of queues that a renumbered record fills
+    _unfinished: bool = False
+    _died: bool = False
+
+    # ---- what there is to do
+
+    def survey(self) -> None:
+        """Reads the whole store, and changes nothing. Raises: as verify; StoreSettings: no file of the log has its size."""
+        self._refuse_other_sizes()
+        self._unfinished = remake.pending(self.layout)
+        self._died = abort.exists(self.layout) and self.layout.positions.exists()
+        order = remake.load(self.layout) or remake.Order()
+        recorded = order.lower(positions.load(self.layout))
+        floor = 0 if recorded is None else max(recorded.flushed, recorded.wrote)
+        self.findings.clear()
+        self.verdict = self._verify(self.findings.append)
+        short = any(finding.kind is Kind.LOG_SHORT for finding in self.findings)
+        self._damage = LogDamage.measure(self.layout, self.settings, self.verdict, floor, self._beyond() if short else [])
+        if not any(finding.damage and finding.kind in _OF_LOG for finding in self.findings):
+            self._damage.fillings = []
+        self._config = plan_config(self.layout, self.verdict)
+        self._judge_misplaced()
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return self.unfinished or any(finding.damage for finding in self.findings)
+
+    @property
+    def unfinished(self) -> bool:
+        """An earlier repair was interrupted, or a broker died: what its next start would do is done now."""
+        return self._unfinished or self._died
+
+    @property
+    def undecided(self) -> bool:
+        """The log is damaged, and nobody has said what is to become of that."""
+        return self.choice is Choice.NONE and self._cut_at() is not None
+
+    def loss(self, choice: Choice) -> Loss | None:
+        """What a choice would give up; None where it is not needed, or cannot help."""
+        at, damage = self._cut_at(), self._measured()
+        if at is None or choice is Choice.NONE:
+            return None
+        messages = damage.messages
+        if choice is Choice.SKIP:
+            possible = (
+                not damage.homeless and all(filling.fits for filling in damage.fillings) and not self._gaps_without_bytes()
+            )
+            return Loss(messages, 0, sum(filling.size for filling in damage.serious)) if possible else None
+        verdict = self._seen()
+        first = damage.serious[0].gap if damage.serious and damage.serious[0].gap.offset == at else None
+        end = max([verdict.end, *(filling.end for filling in damage.fillings)])
+        records = verdict.records - first.records_before if first is not None and first.records_before >= 0 else None
+        return Loss(messages, records, end - at)
+
+    def deed(self, finding: Finding) -> str:
+        """What is done about one finding, in a sentence."""
+        if not finding.damage:
+            return "recovery cuts it off and keeps it, as at the start of a broker"
+        kind, path = finding.kind, Path(finding.path)
+        if kind is Kind.CONFIG and not self.undecided:
+            return next((deed.text for deed in self._config if deed.path == path), "is put right with the others")
+        if kind is Kind.LOG_FILE:
+            return self._deed_of_log_file(path)
+        if kind in _OF_LOG or kind in (Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET):
+            return self._deed_of_log(finding)
+        if kind in _OF_INDEX:
+            text = "the index is made anew from the log"
+        elif kind is Kind.QUEUE_FILE and path.exists() and not path.name.isdecimal():
+            text = f"goes to {self.layout.cut}"
+        else:
+            text = (
+                "the queue is made anew from the log"
+                if finding.topic is not None or kind is Kind.QUEUE_FILE
+                else "is made anew"
+            )
+        return text + ("; not before the log is whole" if self.undecided else "")
+
+    # ---- doing it
+
+    def carry_out(self) -> Verdict:
+        """Does what survey has planned, and verifies the store. Changes nothing while the log's damage is undecided about:
+        what else is wrong may come of it. Raises: CorruptRecord: what was chosen cannot be done, or did not help; StoreFull;
+        OSError."""
+        damage = self._measured()
+        if self.undecided:
+            return self._seen()
+        if self._cut_at() is not None and self.loss(self.choice) is None:
+            raise CorruptRecord(
+                "cannot skip the damage of this log: there is not room for what would have to stand in for the lost messages",
+                hint="put the file back from a backup, or give up what follows with --cut",
+                offset=self._cut_at(),
+            )
+        self.layout.open(self.settings)
+        if self._remakes:
+            self._mend_log(damage)
+            self._set_aside()
+            self._mend_config()
+            self._remake()
+        else:
+            self._mend_config()
+            if self._died:
+                self._remake()
+            if any(finding.kind is Kind.CHECKPOINT for finding in self.findings):
+                Checkpoint().store(self.layout)
+        self.verdict = self._verify(lambda finding: None)
+        return self.verdict
+
+    def _mend_log(self, damage: LogDamage) -> None:
+        at = self._cut_at()
+        cutting = self.choice is Choice.CUT and at is not None
+        if cutting:
+            remake.give(self.layout, self._order(cut=at))
+        damage.make_files_whole(missing=not cutting)
+        end = at if cutting and at is not None else NOWHERE
+        for place, queue_offset in self._renumbered:
+            if place < end:
+                damage.rewrite(place, renumber(damage.read(place), queue_offset))
+        fillings = [filling for filling in damage.fillings if filling.gap.offset < end]
+        whole, done = sum(filling.size for filling in fillings), 0
+        for filling in fillings:
+            damage.fill(filling)
+            done += filling.size
+            self.progress("log", done, whole)
+        if cutting:
+            size = self.settings.log_file_size
+            starts = sorted(int(path.name) for path in self.layout.commitlog.iterdir())
+            cut_after(self.layout, size, starts, end, "it was given up", keep_max=size)
+        else:
+            remake.give(self.layout, self._order(cut=None))
+
+    def _order(self, cut: int | None) -> remake.Order:
+        """Every queue with a finding is made anew, and so is what an earlier order has named."""
+        before = remake.load(self.layout) or remake.Order()
+        named = {(finding.topic, finding.queue) for finding in self.findings}
+        for finding in self.findings:
+            folder = Path(finding.path).parent
+            if finding.kind is Kind.QUEUE_FILE and folder.name.isdecimal():
+                named.add((folder.parent.name, int(folder.name)))
+        chosen = frozenset(key for key in queues(self.layout.root) if key in named)
+        return remake.Order(chosen | before.queues, cut if cut is not None else before.cut)
+
+    def _set_aside(self) -> None:
+        """What is not a file of queues or index, or has another size than these, would stop recovery."""
+        moved = False
+        for finding in self.findings:
+            path = Path(finding.path)
+            if finding.kind in (Kind.QUEUE_FILE, Kind.INDEX_FILE) and path.exists():
+                path.rename(free_name(self.layout, path.name))
+                crash_point("repair_moved")
+                atomic_file.sync_folder(path.parent)
+                moved = True
+        if moved:
+            atomic_file.sync_folder(self.layout.cut)
+
+    def _mend_config(self) -> None:
+        for deed in self._config:
+            deed.do()
+
+    def _remake(self) -> None:
+        report = recover(self.layout, self.settings, lambda line: None)
+        if report.damage is not None:
+            raise CorruptRecord(
+                f"cannot repair {self.layout.root}: the log is still damaged at {report.damage.offset:,}",
+                hint="run the repair again",
+                offset=report.damage.offset,
+            )
+        crash_point("repair_recovered")
+        reindex(self.layout, self.settings, report, lambda done, whole: self.progress("index", done, whole))
+
+    # ---- what is known
+
+    @property
+    def _remakes(self) -> bool:
+        kinds = {finding.kind for finding in self.findings if finding.damage}
+        return self._unfinished or bool(kinds - _SMALL)
+
+    def _seen(self) -> Verdict:
+        assert self.verdict is not None, "survey comes first"
+        return self.verdict
+
+    def _measured(self) -> LogDamage:
+        assert self._damage is not None, "survey comes first"
+        return self._damage
+
+    def _gaps_without_bytes(self) -> list[Finding]:
+        """Messages that are missing where the log has no bytes in which something could stand in for them."""
+        return [each for each in self.findings if each.kind is Kind.QUEUE_GAP and each not in self._explained]
+
+    def _cut_at(self) -> int | None:
+        """Where the first damage lies that somebody has to decide about."""
+        places = [filling.gap.offset for filling in self._measured().serious]
+        places += [finding.offset for finding in self._gaps_without_bytes() if finding.offset is not None]
+        return min(places, default=None)
+
+    def _beyond(self) -> list[Lost]:
+        """Messages whose units go on where the log has ended."""
+        beyond = []
+        for finding in self.findings:
+            topic, queue, first, count = finding.topic, finding.queue, finding.first, finding.count
+            if finding.kind is Kind.QUEUE_EXTRA and topic is not None and queue is not None and first is not None and count:
+                seen = self._seen().queues.get((topic, queue))
+                if seen is None or first == seen.next:
+                    beyond.append(Lost(topic, queue, first, count, None, None))
+        return beyond
+
+    def _judge_misplaced(self) -> None:
+        """Records whose queue offset is wrong. Where the queue's units agree with their order, or just the one that is due is
+        missing, the number is put right; else the record is in nobody's place, and is damage like any other."""
+        damage = self._measured()
+        self._renumbered, self._explained = [], []
+        for finding in self.findings:
+            if finding.kind is not Kind.QUEUE_OFFSET or finding.offset is None or finding.first is None:
+                continue
+            right = self._right_numbers(finding)
+            self._renumbered += right
+            if not right:
+                size = len(damage.read(finding.offset))
+                gap = Gap(finding.offset, finding.offset + size, True, -1, self._seen().last_ms, last=False)
+                damage.fillings.append(Filling(gap, gap.end, to_file_end=False))
+        damage.fillings.sort(key=lambda filling: filling.gap.offset)
+
+    def _right_numbers(self, wrong: Finding) -> list[tuple[int, int]]:
+        """(physical offset, queue offset) of the records that a finding is about, where that is known."""
+        assert wrong.topic is not None and wrong.queue is not None and wrong.first is not None and wrong.offset is not None
+        queue = ConsumeQueue(self.layout.root, wrong.topic, wrong.queue, self.settings.queue_file_units)
+        try:
+            units = queue.units(wrong.first, wrong.first + (wrong.count or 1))
+        except (StoreSettings, OSError, ValueError):
+            units = []
+        if units and units[0].physical_offset == wrong.offset:
+            return [(unit.physical_offset, wrong.first + i) for i, unit in enumerate(units)]
+        for gap in self._gaps_without_bytes():
+            if (gap.topic, gap.queue, gap.first, gap.count) == (wrong.topic, wrong.queue, wrong.first, 1):
+                self._explained.append(gap)
+                return [(wrong.offset, wrong.first)]
+        return []
+
+    def _deed_of_log(self, finding: Finding) -> str:
+        return self._deed_without_loss(finding) or self._deed_by_choice(finding)
+
+    def _deed_without_loss(self, finding: Finding) -> str | None:
+        markers = {filling.gap.offset for filling in self._measured().fillings if filling.marker}
+        if finding.kind is Kind.QUEUE_OFFSET and any(place == finding.offset for place, _ in self._renumbered):
+            return "the record gets the queue offset that is due"
+        if finding in self._explained:
+            return "a record gets this queue offset"
+        if finding.kind in _OF_LOG and finding.offset in markers:
+            return "the blank marker at the end of the file is written anew; nothing is lost"
+        return None
+
+    def _deed_by_choice(self, finding: Finding) -> str:
+        lost = finding.kind is Kind.MESSAGE_LOST
+        if self.choice is Choice.CUT:
+            return "stays lost" if lost else f"the log ends at {self._cut_at():,}"
+        if finding.kind is Kind.QUEUE_GAP:
+            return "only --cut helps: the log has no bytes in which something could stand in for them"
+        if self.choice is Choice.NONE:
+            return "needs a choice: --skip or --cut"
+        if lost:
+            return "stand-ins keep their places in the queue, and consumers pass over them"
+        return "kept under orbitmq/cut, and filled with records that nobody gets"
+
+    def _deed_of_log_file(self, path: Path) -> str:
+        if not is_log_file(path.name, self.settings.log_file_size):
+            return f"goes to {self.layout.cut}"
+        if not path.exists():
+            return "is made anew, without what was in it" if self.choice is Choice.SKIP else "needs a choice: --skip or --cut"
+        return "gets its size; what it had too much is kept" if self.choice is not Choice.CUT else "gets its size, if it stays"
+
+    def _refuse_other_sizes(self) -> None:
+        if not self.layout.commitlog.is_dir():
+            raise StoreUnsupported(
+                f"cannot repair {self.layout.root}: it is not a store, it has no folder commitlog",
+                hint="give the folder that the broker was started with",
+                path=str(self.layout.root),
+            )
+        size = self.settings.log_file_size
+        lengths = [path.stat().st_size for path in self.layout.commitlog.iterdir() if is_log_file(path.name, size)]
+        if lengths and size not in lengths:
+            raise StoreSettings(
+                f"cannot repair {self.layout.root}: none of its log files has {size:,} bytes",
+                hint="orbitmq/store.json must say what they are to have",
+                name="log_file_size",
+                value=size,
+                stored=lengths[0],
+            )
+
+    def _verify(self, tell: Callable[[Finding], None]) -> Verdict:
+        return verify(self.layout, self.settings, tell, lambda done, whole: self.progress("verify", done, whole), locked=True)

@@ -1,0 +1,110 @@
+"""Goal: `orbitmq repair` says what it does before it does it, does nothing unasked, and its exit code tells how the store is.
+
+Method: a store that a real broker wrote, while the broker runs, after its stop, and with damage that needs a choice and that
+needs none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.client.broker import Broker
+
+MESSAGES = 3000
+
+
+def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `orbitmq` with these arguments, and returns it ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "orbitmq.cli.main", *arguments],
+        env={**os.environ, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    with orbitmq.Broker(tmp_path / "store", name="mended", log_file_size=1 << 20, handlers=1) as running:
+        running.create_topic("flows", 4)
+        with running.producer() as producer:
+            for number in range(0, MESSAGES, 1000):
+                producer.send_batch("flows", [b"%d" % n for n in range(number, number + 1000)], tags="t", durability="flushed")
+        yield running
+
+
+def content(store: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def spoil(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff\xff")
+
+
+def test_from_a_running_broker_to_a_whole_store(broker: Broker, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    held = orbit("repair", "--store", str(store), "--yes")
+    assert held.returncode == 2 and "'mended'" in held.stderr and "stop it" in held.stderr, held
+    broker.close()
+    done = orbit("repair", "--store", str(store), "--yes")
+    assert done.returncode == 0 and "nothing to repair" in done.stdout, done
+
+    # Damage that needs no choice.
+    units = sorted((store / "consumequeue/flows/1").iterdir())[0]
+    spoil(units, 100)
+    before = content(store)
+    said = orbit("repair", "--store", str(store))
+    assert said.returncode == 1 and "made anew from the log" in said.stdout and "--yes" in said.stderr, said
+    assert content(store) == before
+    done = orbit("repair", "--store", str(store), "--yes")
+    assert done.returncode == 0 and "repaired" in done.stdout, done
+
+    # And damage that needs one.
+    log = store / "commitlog" / f"{0:020d}"
+    spoil(log, log.read_bytes().index(b"1234"))
+    before = content(store)
+    said = orbit("repair", "--store", str(store), "--yes")
+    assert said.returncode == 1 and "--skip  gives up 1 damaged message, " in said.stdout, said
+    assert "--cut  gives up 1 damaged message, " in said.stdout and content(store) == before, said
+    *findings, plan, verdict = map(json.loads, orbit("repair", "--store", str(store), "--json").stdout.splitlines())
+    assert [finding["kind"] for finding in findings] == ["log-record", "message-lost"] and all(map(deed, findings))
+    assert plan["undecided"] and plan["losses"]["skip"]["damaged_messages"] == 1 and not verdict["whole"]
+    assert plan["losses"]["cut"]["good_records"] == sum(place > findings[0]["offset"] for place in places(store))
+    both = orbit("repair", "--store", str(store), "--skip", "--cut")
+    assert both.returncode == 2 and "--skip and --cut" in both.stderr
+    *_, verdict = map(json.loads, orbit("repair", "--store", str(store), "--skip", "--yes", "--json").stdout.splitlines())
+    assert verdict["whole"] and verdict["repaired"] and verdict["records"] == MESSAGES
+    assert orbit("verify", "--store", str(store)).returncode == 0
+
+
+def places(store: Path) -> Iterator[int]:
+    """Where the queues say that messages are."""
+    for path in (store / "consumequeue").rglob("0*"):
+        if path.is_file():
+            yield from (place for place, size, _ in struct.iter_unpack(">QIq", path.read_bytes()) if size)
+
+
+def deed(finding: dict[str, object]) -> object:
+    return finding["deed"]
+
+
+def test_no_store(tmp_path: Path) -> None:
+    nothing = orbit("repair", "--store", str(tmp_path / "nothing"))
+    assert nothing.returncode == 2 and "nothing" in nothing.stderr and "Traceback" not in nothing.stderr
+    assert not (tmp_path / "nothing").exists(), "it makes nothing"

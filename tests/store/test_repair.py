@@ -1,0 +1,399 @@
+"""Goal: after a repair the store is whole, a broker runs on it, and every message that was not damaged has its place and its
+body; what was lost was said before.
+
+Method: a store that a real broker wrote, spoilt in every way that verify knows, and repaired by every choice there is.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
+
+import orbitmq
+from orbitmq.errors import CorruptRecord
+from orbitmq.store import config
+from orbitmq.store.findings import Verdict
+from orbitmq.store.lock import StoreLock
+from orbitmq.store.record import BLANK_MAGIC, Record, check
+from orbitmq.store.repair import Choice, Repair
+from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
+
+SIZE = SETTINGS.log_file_size
+Place = tuple[str, int, int]  # topic, queue, queue offset
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("repaired")
+    (folder / "run").mkdir(mode=0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        yield store_by_broker(folder / "store", "repaired")
+
+
+@pytest.fixture
+def stored(written: Stored) -> Iterator[Stored]:
+    yield written
+    written.restore()
+
+
+def records(stored: Stored) -> list[tuple[int, int, Place]]:
+    """(physical offset, size, whose) of every message, in the log's order."""
+    found = []
+    for topic, queue in stored.bodies:
+        for path in stored.of(f"consumequeue/{topic}/{queue}"):
+            for number in range(SETTINGS.queue_file_units):
+                place, size, _ = struct.unpack_from(">QIq", stored.files[path], 20 * number)
+                if size:
+                    found.append((place, size, (topic, queue, int(path.name) // 20 + number)))
+    return sorted(found)
+
+
+def spoil_log(stored: Stored, offset: int, content: bytes) -> None:
+    stored.spoil(stored.layout.log_file(offset - offset % SIZE), offset % SIZE, content)
+
+
+def repair(stored: Stored, choice: Choice = Choice.NONE) -> tuple[Repair, Verdict]:
+    lock = StoreLock.acquire(stored.layout, "repair")
+    try:
+        job = Repair(stored.layout, SETTINGS, choice)
+        job.survey()
+        for finding in job.findings:
+            assert job.deed(finding), finding
+        return job, job.carry_out()
+    finally:
+        lock.release()
+
+
+def read_all(stored: Stored, name: str) -> dict[Place, bytes]:
+    """What a broker serves of the store, which takes one more message for each queue, too, at the place that is due."""
+    found: dict[Place, bytes] = {}
+    sizes = {key: getattr(SETTINGS, key) for key in ("log_file_size", "queue_file_units", "index_slots", "index_entries")}
+    with orbitmq.Broker(stored.layout.root, name=name, handlers=1, **sizes) as broker:
+        known = {topic.name: topic for topic in broker.status().topics}
+        ends = {(name, queue.queue): queue.max_offset for name in TOPICS for queue in known[name].queues}
+        with broker.consumer(None, topics=list(TOPICS), start="earliest") as consumer:
+            while any(position < ends[key] for key, position in consumer.position().items()):
+                for each in consumer.poll_batch(500, timeout=0):
+                    found[each.topic, each.queue, each.offset] = bytes(each)
+        with broker.producer() as producer:
+            for (topic, queue), end in ends.items():
+                receipt = producer.send(topic, b"one more", queue=queue)
+                assert receipt.offset == end
+    return found
+
+
+def account(stored: Stored, lost: set[Place]) -> None:
+    """Everything that was sent is served, where it was; of `lost` nothing."""
+    assert stored.verify()[0].whole, stored.verify()[1]
+    found = read_all(stored, "repaired")
+    sent = {(*key, offset): body for key, bodies in stored.bodies.items() for offset, body in enumerate(bodies)}
+    assert found == {place: body for place, body in sent.items() if place not in lost}
+    assert stored.verify()[0].whole, "after the broker's life"
+
+
+def a_body(stored: Stored) -> set[Place]:
+    offset, size, place = records(stored)[200]
+    spoil_log(stored, offset + size - 30, b"\xff\xfe\xfd")
+    return {place}
+
+
+def a_header(stored: Stored) -> set[Place]:
+    offset, _, place = records(stored)[17]
+    spoil_log(stored, offset, b"\x7f" * 60)
+    return {place}
+
+
+def the_first_record(stored: Stored) -> set[Place]:
+    offset, size, place = records(stored)[0]
+    spoil_log(stored, offset, bytes(size))
+    return {place}
+
+
+def the_last_record(stored: Stored) -> set[Place]:
+    offset, size, place = records(stored)[-1]
+    spoil_log(stored, offset + 90, b"\xff" * (size - 90))
+    return {place}
+
+
+def many(stored: Stored) -> set[Place]:
+    """Here and there, and neighbours."""
+    for number in (3, 4, 5, 99, 250, 251, 400, 598):
+        offset, size, _ = records(stored)[number]
+        # Not the CRC property's name: a record without it is one of RocketMQ's.
+        spoil_log(stored, offset + number % (size - 40), b"\xaa\xbb\xcc\xdd\xee\xaa")
+    return spoilt(stored)
+
+
+def spoilt(stored: Stored) -> set[Place]:
+    """Messages whose bytes are not those that were written."""
+    changed = set()
+    for offset, size, place in records(stored):
+        path = stored.layout.log_file(offset - offset % SIZE)
+        at = offset % SIZE
+        if path.read_bytes()[at : at + size] != stored.files[path][at : at + size]:
+            changed.add(place)
+    return changed
+
+
+def a_sector(stored: Stored) -> set[Place]:
+    spoil_log(stored, 8192, bytes(4096))
+    return spoilt(stored)
+
+
+def a_file_of_zeros(stored: Stored) -> set[Place]:
+    spoil_log(stored, SIZE, bytes(SIZE))
+    return spoilt(stored)
+
+
+def a_missing_file(stored: Stored) -> set[Place]:
+    lost = {place for offset, _, place in records(stored) if SIZE <= offset < 2 * SIZE}
+    stored.layout.log_file(SIZE).unlink()
+    return lost
+
+
+def a_short_file(stored: Stored) -> set[Place]:
+    with stored.layout.log_file(SIZE).open("r+b") as file:
+        file.truncate(SIZE // 2)
+    return {place for offset, size, place in records(stored) if SIZE <= offset < 2 * SIZE and offset + size > SIZE + SIZE // 2}
+
+
+def the_end(stored: Stored) -> set[Place]:
+    """The last files are gone."""
+    last = records(stored)[-1][0]
+    lost = {place for offset, _, place in records(stored) if offset >= last - last % SIZE}
+    for path in stored.of("commitlog"):
+        if int(path.name) >= last - last % SIZE:
+            path.unlink()
+    return lost
+
+
+LOG_DAMAGE = [
+    a_body,
+    a_header,
+    the_first_record,
+    the_last_record,
+    many,
+    a_sector,
+    a_file_of_zeros,
+    a_missing_file,
+    a_short_file,
+    the_end,
+]
+
+
+@pytest.mark.parametrize("spoil", LOG_DAMAGE)
+def test_skip(stored: Stored, spoil: Callable[[Stored], set[Place]]) -> None:
+    """Only what was damaged is lost, and its places are kept."""
+    lost = spoil(stored)
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole, verdict.faults
+    assert verdict.records >= 600
+    account(stored, lost)
+
+
+@pytest.mark.parametrize("spoil", LOG_DAMAGE)
+def test_cut(stored: Stored, spoil: Callable[[Stored], set[Place]]) -> None:
+    """Everything before the damage is there, nothing behind it, and what the queues count goes on from there."""
+    spoil(stored)
+    lock = StoreLock.acquire(stored.layout, "repair")
+    try:
+        job = Repair(stored.layout, SETTINGS, Choice.CUT)
+        job.survey()
+        said = job.loss(Choice.CUT)
+        assert said is not None and job.verdict is not None
+        before = job.verdict.records
+        verdict = job.carry_out()
+    finally:
+        lock.release()
+    assert verdict.whole, verdict.faults
+    assert said.records == before - verdict.records
+    account(stored, {place for offset, _, place in records(stored) if offset >= verdict.end})
+    kept = [path for path in stored.layout.cut.iterdir()]
+    assert kept or spoil is the_end
+
+
+@pytest.mark.parametrize("spoil", LOG_DAMAGE)
+def test_nothing_is_given_up_unasked(stored: Stored, spoil: Callable[[Stored], set[Place]]) -> None:
+    spoil(stored)
+    before = {path: path.read_bytes() for path in stored.layout.root.rglob("*") if path.is_file()}
+    job, verdict = repair(stored)
+    assert job.undecided and not verdict.whole
+    skip, cut = job.loss(Choice.SKIP), job.loss(Choice.CUT)
+    assert skip is not None and cut is not None and 0 < skip.size <= cut.size
+    after = {path: path.read_bytes() for path in stored.layout.root.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def a_blank_marker(stored: Stored) -> None:
+    end = max(offset + size for offset, size, _ in records(stored) if offset < SIZE)
+    assert stored.files[stored.layout.log_file(0)][end + 4 : end + 8] == BLANK_MAGIC.to_bytes(4, "big")
+    spoil_log(stored, end, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+
+
+def units(stored: Stored) -> None:
+    """Wrong, zeroed, and too many."""
+    one, other = stored.of("consumequeue/flows/1"), stored.of("consumequeue/alarms/0")
+    stored.spoil(one[0], 100, b"\xff" * 70)
+    stored.spoil(one[1], 0, bytes(400))
+    stored.spoil(other[-1], 20 * (150 % SETTINGS.queue_file_units), stored.files[other[0]][:60])
+
+
+def queue_files(stored: Stored) -> None:
+    """Missing, short, long, strange; a stray queue; a whole topic gone."""
+    first, second, *_, last = stored.of("consumequeue/flows/1")
+    second.unlink()
+    first.write_bytes(stored.files[first][:-20])
+    last.write_bytes(stored.files[last] + bytes(20))
+    (last.parent / "letter").write_text("dear")
+    (stored.layout.consumequeue / "letter").write_text("dear")
+    for path in stored.of("consumequeue/alarms"):
+        path.unlink()
+
+
+def index_entries(stored: Stored) -> None:
+    for path in stored.of("index"):
+        for at in (0, 9, 41, 60, 300, 1000):
+            stored.spoil(path, at, b"\x11\x22\x33")
+
+
+def index_files(stored: Stored) -> None:
+    first, second, *_, last = stored.of("index")
+    first.unlink()
+    second.write_bytes(stored.files[second][:-4])
+    last.write_bytes(stored.files[last] + b"\0")
+    (stored.layout.index / "letter").write_text("dear")
+
+
+def small_files(stored: Stored) -> None:
+    for path in (stored.layout.checkpoint, stored.layout.positions, stored.layout.reput):
+        path.write_bytes(b"\x55" * len(stored.files[path]))
+
+
+def one_small_file(stored: Stored) -> None:
+    stored.layout.checkpoint.write_bytes(b"\x55" * 4096)
+
+
+def configs(stored: Stored) -> None:
+    for name in (config.TOPICS, config.OFFSETS, config.GROUPS):
+        (stored.layout.config / name).write_text("{")
+        (stored.layout.config / f"{name}.bak").unlink(missing_ok=True)
+
+
+def strange_log_files(stored: Stored) -> None:
+    (stored.layout.commitlog / "letter").write_text("dear")
+    last = stored.of("commitlog")[0]
+    last.write_bytes(stored.files[last] + b"more")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        a_blank_marker,
+        units,
+        queue_files,
+        index_entries,
+        index_files,
+        small_files,
+        one_small_file,
+        configs,
+        strange_log_files,
+    ],
+)
+@pytest.mark.parametrize("choice", Choice)
+def test_what_can_be_rebuilt_is(stored: Stored, spoil: Callable[[Stored], None], choice: Choice) -> None:
+    """Nothing is lost, whatever would be chosen for other damage."""
+    spoil(stored)
+    assert not stored.verify()[0].whole
+    job, verdict = repair(stored, choice)
+    assert not job.undecided and job.loss(Choice.CUT) is None
+    assert verdict.whole, verdict.faults
+    account(stored, set())
+
+
+def test_who_asks_for_a_lost_message_is_told(stored: Stored) -> None:
+    """By its id, which names its place; and what its neighbours' keys lead to is still there."""
+    offset, _, (topic, queue, number) = records(stored)[301]
+    spoil_log(stored, offset + 90, b"\xff\xff")
+    assert repair(stored, Choice.SKIP)[1].whole
+    with orbitmq.Broker(stored.layout.root, name="asked") as broker:
+        with pytest.raises(CorruptRecord, match="a repair gave it up"):
+            broker.message(f"7F00000100002A9F{offset:016X}")
+        whose = [(each.queue, each.offset) for each in broker.find(topic, f"group-{301 % 7}", most=64)]
+    assert whose and (queue, number) not in whose
+
+
+def test_topics_that_only_the_bak_knows(stored: Stored) -> None:
+    """A file is put back from its .bak, and what the log knows beside is added."""
+    path = stored.layout.config / config.TOPICS
+    topics, version = config.load_topics(stored.layout)
+    del topics["alarms"]
+    topics["quiet"] = config.TopicConfig("quiet", 3, 3)
+    config.store_topics(stored.layout, topics, version)
+    path.with_name(path.name + ".bak").write_bytes(path.read_bytes())
+    path.write_text("{")
+    assert repair(stored)[1].whole
+    topics, _ = config.load_topics(stored.layout)
+    assert topics["quiet"].read_queues == 3 and topics["alarms"].read_queues == 2
+
+
+@pytest.mark.parametrize("units_left", [True, False])
+@pytest.mark.parametrize("said", [3, 10**9])
+def test_a_wrong_queue_offset_is_put_right(stored: Stored, units_left: bool, said: int) -> None:
+    """The record is whole, so nothing is lost. Method: another number with the CRC that belongs to it; with the queue's units
+    and without."""
+    offset, size, (topic, queue, _) = records(stored)[300]
+    path = stored.layout.log_file(offset - offset % SIZE)
+    spoil_log(stored, offset, renumber(stored.files[path][offset % SIZE :][:size], said))
+    if not units_left:
+        for units_file in stored.of(f"consumequeue/{topic}/{queue}"):
+            units_file.unlink()
+    job, verdict = repair(stored)
+    assert verdict.whole and not job.undecided, job.findings
+    account(stored, set())
+
+
+def test_messages_without_a_place_are_not_skipped(stored: Stored) -> None:
+    """Records of RocketMQ's that are whole and follow each other, but a queue's numbers leave one out: there are no bytes for
+    it."""
+    places = [(offset, size) for offset, size, (topic, queue, _) in records(stored) if (topic, queue) == ("flows", 0)]
+    for number, (offset, size) in enumerate(places[100:], 100):
+        path = stored.layout.log_file(offset - offset % SIZE)
+        spoil_log(stored, offset, renumber(stored.files[path][offset % SIZE :][:size], number + 1))
+    for path in stored.of("consumequeue/flows/0"):
+        path.unlink()
+    with pytest.raises(CorruptRecord, match="--cut"):
+        repair(stored, Choice.SKIP)
+    _, verdict = repair(stored, Choice.CUT)
+    assert verdict.whole and verdict.end == places[100][0]
+
+
+def test_stand_ins_fill_to_the_byte() -> None:
+    """Any number of messages in any room is whole records, or refused; nothing is left over."""
+    rng = random.Random(7)
+    for _ in range(500):
+        messages = [LostMessage("T" * rng.randint(1, 60), rng.randrange(5), number) for number in range(rng.randrange(5))]
+        to_file_end = rng.random() < 0.5
+        least = room_for(messages, to_file_end=to_file_end)
+        size = least + rng.choice((0, 1, 19, 20, 21, 91, 92, 93, 200, 5000, 3 << 20))
+        if not messages and not to_file_end and size < LEAST_FILLER:
+            with pytest.raises(ValueError, match="too few"):
+                list(fill(messages, size, 4096, 5, to_file_end=to_file_end))
+            continue
+        content = b"".join(fill(messages, size, 4096, 5, to_file_end=to_file_end))
+        assert to_file_end or len(content) == size
+        at, found = 0, []
+        while at < len(content):
+            if to_file_end and at + 8 == len(content):
+                assert content[at:] == struct.pack(">II", size - at, BLANK_MAGIC)
+                break
+            record = check(content, at, physical_offset=4096 + at)
+            assert isinstance(record, Record), record
+            if record.sys_flag == 0:
+                found.append(LostMessage(record.topic, record.queue_id, record.queue_offset))
+            at += record.size
+        assert found == messages
