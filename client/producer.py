@@ -32,6 +32,11 @@ MESSAGE_USUAL = 256 << 10
 SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
 SQ_FRAME = 256  # bytes of the ring for each message of the window: what small messages take, one a frame
+_SHORT_OF = {
+    errno.EMFILE: "raise the broker's limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the machine's limit of open files (fs.file-max)",
+    errno.ENOMEM: "give the machine or container more memory, or raise vm.max_map_count",
+}
 SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
 
 
@@ -101,13 +106,13 @@ class Producer(ProducerBase):
         self._log_file_size = int(settings.log_file_size)
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
-        """The next file of the log could not be made; number is the errno. What is free is looked up here and now."""
+        """The next file of the log could not be made or mapped; number is the errno. What is free is looked up here and now."""
         what = f"the next file of the log, to store a message to {topic!r}"
         error = store_full(self._store / "commitlog", self._log_file_size, what)
         message, hint = error.message, error.hint
         if number not in (errno.ENOSPC, errno.EDQUOT):
-            message = f"could not store a message to {topic!r}: making the next file of the log failed ({os.strerror(number)})"
-            hint = f"look after the disk of {self._store}"
+            message = f"could not store a message to {topic!r}: the log cannot go on in its next file ({os.strerror(number)})"
+            hint = _SHORT_OF.get(number, f"look after the disk of {self._store}")
         raise StoreFull(message, hint=hint, topic=topic, errno=number, **error.values)
 
     def _receipts(self, batch: PendingBatch) -> Receipts:

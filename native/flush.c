@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GATHER_NS 300000u /* the longest wait for a group to come together: two syncs of a quick disk */
+#define PASSING_NAP_NS 5000000u /* between two tries to open a file for which there is no handle */
 #define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
 
 struct flush {
@@ -52,18 +54,21 @@ void flush_close(struct flush *flush)
     free(flush);
 }
 
-static int sync_file(struct flush *flush, uint64_t start)
+static int open_file(struct flush *flush, uint64_t start)
 {
-    if (flush->descriptor < 0 || flush->open_start != start) {
-        if (flush->descriptor >= 0)
-            close(flush->descriptor);
-        char path[4128];
-        log_file_path(path, flush->folder, start);
-        flush->descriptor = open(path, O_RDWR | O_CLOEXEC);
-        if (flush->descriptor < 0)
-            return errno;
-        flush->open_start = start;
-    }
+    if (flush->descriptor >= 0 && flush->open_start == start)
+        return 0;
+    if (flush->descriptor >= 0)
+        close(flush->descriptor);
+    char path[4128];
+    log_file_path(path, flush->folder, start);
+    flush->descriptor = open(path, O_RDWR | O_CLOEXEC);
+    flush->open_start = start;
+    return flush->descriptor < 0 ? errno : 0;
+}
+
+static int sync_file(struct flush *flush)
+{
     const uint64_t from = clock_ns();
     if (fdatasync(flush->descriptor))
         return errno;
@@ -87,7 +92,14 @@ uint64_t flush_step(struct flush *flush)
     const uint64_t before = flush->askers;
     flush->askers = askers(flush);
     for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
-        const int error = sync_file(flush, start);
+        int error = open_file(flush, start);
+        if (log_map_passing(error)) {
+            /* Nothing was asked of the disk, so nothing is lost by asking again. */
+            const struct timespec nap = {.tv_nsec = PASSING_NAP_NS};
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+            return 0;
+        }
+        error = error ? error : sync_file(flush);
         if (error) {
             /* release: for whoever acts on it; a waiter only gives up sooner */
             atomic_store_explicit(&control->flushed.error, (uint32_t)error, memory_order_release);

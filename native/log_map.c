@@ -32,6 +32,8 @@ void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bo
     map->writable = writable;
 }
 
+bool log_map_passing(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EAGAIN; }
+
 static void drop(struct log_map *map, struct log_file *file)
 {
     munmap(file->data, map->file_size);

@@ -42,6 +42,10 @@ void log_map_unpin(struct log_map *map, struct log_file *file);
 /* Unmaps files that end at or before min_offset and are not pinned. */
 void log_map_forget(struct log_map *map, uint64_t min_offset);
 
+/* Whether an errno says that this process or machine has no handle, mapping or memory left just now: nothing is wrong with the
+ * files, and later it may work. */
+bool log_map_passing(int error);
+
 /* <store>/commitlog; folder has room for 4096 bytes. */
 void log_folder(char *folder, const char *store);
 

@@ -10,7 +10,7 @@ enum verdict {
     VERDICT_UNKNOWN_QUEUE = 4,      /* detail: queues of the topic */
     VERDICT_BODY_TOO_LARGE = 5,     /* detail: the limit on the record, bytes */
     VERDICT_PROPERTIES_TOO_LARGE = 6, /* detail: the limit, bytes */
-    VERDICT_STORE_FULL = 7,         /* no room for the next CommitLog file; detail: errno */
+    VERDICT_STORE_FULL = 7,         /* no next CommitLog file, for want of room, handles or mappings; detail: errno */
     VERDICT_STORE_FAILED = 8,       /* the log is in its error state; detail: errno */
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
 };

@@ -89,7 +89,10 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     enum verdict verdict = refusal(writer, record, &detail);
     if (verdict == VERDICT_NONE && !writer_make_room(writer, record->image_size)) {
         verdict = refusal(writer, record, &detail);
-        detail = verdict ? detail : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
+        if (verdict == VERDICT_NONE)
+            detail = writer->short_of
+                         ? (uint32_t)writer->short_of
+                         : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
         if (verdict == VERDICT_NONE && detail == 0) {
             batch->waits = true;
             return false;

@@ -53,9 +53,12 @@ bool writer_enter_file(struct writer *writer, uint64_t start)
     if (atomic_load_explicit(&writer->tree->control->allocated.value, memory_order_acquire) < start + writer->file_size)
         return false;
     uint8_t *file = log_map_at(&writer->map, start);
+    const int error = file ? 0 : errno;
+    writer->short_of = log_map_passing(error) ? error : 0;
     if (!file) {
-        const uint32_t error = (uint32_t)errno;
-        atomic_store_explicit(&writer->tree->control->wrote.error, error, memory_order_release);
+        /* Nothing is written of it yet, so what passes is tried again with the next message. */
+        if (!writer->short_of)
+            atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
         return false;
     }
     small_write_end(&writer->small);

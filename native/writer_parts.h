@@ -26,6 +26,7 @@ struct writer {
     uint32_t first_lane;    /* where the next batch begins, so that no lane starves */
     struct small_write small;
     struct pace pace;
+    int short_of;           /* why the next file could not be mapped just now, a passing errno; 0: it could */
     bool waits;             /* the last batch ended for want of the next CommitLog file */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     uint64_t asked_at;      /* the flushed position that asked[] belongs to */

@@ -175,7 +175,8 @@ class StoreSettings(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room on the disk or in shared memory; `mount`, `need` and `free` are in it, bytes."""
+    """No room on the disk or in shared memory, or no handle or mapping left for the next file; `mount`, `need`
+    and `free` are in it, bytes."""
 
 
 class StoreFailed(StoreError):

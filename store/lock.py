@@ -50,7 +50,11 @@ class StoreLock:
         except OSError as error:
             raise StoreUnsupported(
                 f"cannot open {layout.lock}: {error.strerror}",
-                hint="run the broker as the owner of the store",
+                hint=(
+                    "mount it writable, or read the store without a broker: orbitmq verify, Spark"
+                    if error.errno == errno.EROFS
+                    else "run the broker as the owner of the store"
+                ),
                 path=str(layout.lock),
             ) from error
         try:

@@ -1,0 +1,122 @@
+"""What happens in a file system of a few MiB, mounted for one process: `small_disk.py DEED FOLDER RUNTIME_FOLDER`, run by
+test_small_disk.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from trees import actors, small_broker, until
+
+import orbitmq
+from orbitmq import errors
+
+BODY = bytes(1000)
+
+
+def fill(path: Path) -> None:
+    """Takes all the room there is."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def send_until_refused(producer: orbitmq.Producer) -> tuple[int, errors.StoreFull]:
+    sent = 0
+    while True:
+        try:
+            producer.send("orders", BODY)
+        except errors.StoreFull as error:
+            return sent, error
+        sent += 1
+
+
+def sends(producer: orbitmq.Producer) -> bool:
+    try:
+        producer.send("orders", BODY)
+    except errors.StoreFull:
+        return False
+    return True
+
+
+def read(consumer: orbitmq.Consumer, count: int) -> None:
+    """So many messages and no more."""
+    got = 0
+    while got < count:
+        got += len(consumer.poll_batch(1000, timeout=30))
+    assert got == count and not any(consumer.lag().values()), (got, count, consumer.lag())
+
+
+def log_fills_disk(disk: Path) -> None:
+    """The log itself takes the last room; twice, with room made between."""
+    spare = [disk / "spare-0", disk / "spare-1"]
+    for path in spare:
+        path.write_bytes(bytes(3 << 20))
+    with small_broker(disk / "store") as broker:
+        broker.create_topic("orders", 2)
+        with broker.producer() as producer, broker.consumer("g", topics=["orders"], start="earliest") as consumer:
+            for path in spare:
+                sent, error = send_until_refused(producer)
+                assert sent > 1000
+                assert error.values["mount"] == str(disk) and error.values["need"] == 1 << 20 and "make room on" in error.hint
+                read(consumer, sent)
+                path.unlink()
+                until(lambda: sends(producer), "sends to go on")
+                read(consumer, 1)
+                consumer.commit()
+
+
+def others_fill_disk(disk: Path) -> None:
+    """Somebody else takes all the room: messages are taken while the log has its file, queues wait, the rest is refused."""
+    with small_broker(disk / "store", log_file_size=4 << 20) as broker:
+        broker.create_topic("orders", 2)
+        with broker.producer() as producer, broker.consumer("g", topics=["orders"], start="earliest") as consumer:
+            producer.send("orders", BODY)
+            read(consumer, 1)
+            pids = {name: actor.pid for name, actor in actors(broker).items()}
+            fill(disk / "filler")
+            for _ in range(3000):  # more than the queues' files that are there hold
+                producer.send("orders", BODY)
+            producer.send("orders", BODY, durability="flushed")
+            try:
+                broker.create_topic("more", 1)
+            except errors.StoreFull as error:
+                assert error.values["mount"] == str(disk)
+            else:
+                raise AssertionError("made a topic without room for it")
+            until(lambda: broker.status().positions.reput_error, "reput to say what it lacks")
+            (disk / "filler").unlink()
+            read(consumer, 3001)
+            until(lambda: not broker.status().positions.reput_error, "reput's word to go")
+            broker.create_topic("more", 1)
+            assert {name: actor.pid for name, actor in actors(broker).items()} == pids, "nobody died of it"
+
+
+def mounted_read_only(disk: Path) -> None:
+    """No broker runs there, and says why; the files can be read without one."""
+    with small_broker(disk / "store") as broker:
+        broker.create_topic("orders", 1)
+        with broker.producer() as producer:
+            producer.send("orders", BODY)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    try:
+        with small_broker(disk / "store"):
+            raise AssertionError("started where nothing can be written")
+    except errors.StoreUnsupported as error:
+        assert "Read-only file system" in error.message and "writable" in error.hint, error
+    verify = [sys.executable, "-m", "orbitmq.cli.main", "verify", "--store", str(disk / "store")]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    with small_broker(disk / "store") as broker, broker.consumer(None, topics=["orders"], start="earliest") as consumer:
+        read(consumer, 1)
+
+
+DEEDS = {deed.__name__: deed for deed in (log_fills_disk, others_fill_disk, mounted_read_only)}
+
+if __name__ == "__main__":
+    os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]
+    DEEDS[sys.argv[1]](Path(sys.argv[2]))
