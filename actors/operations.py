@@ -103,7 +103,11 @@ class Operations:
     def create_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
         before = self._topics.find(question["name"]) if isinstance(question["name"], str) else None
         topic = self._topics.create(
-            question["name"], question["queues"], question.get("perm", PERM_READ_WRITE), question.get("retention_hours")
+            question["name"],
+            question["queues"],
+            question.get("perm", PERM_READ_WRITE),
+            question.get("retention_hours"),
+            question.get("durability"),
         )
         if before is not None and topic.queues > before.queues:
             self._groups.topic_grew(topic.name)

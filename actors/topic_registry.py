@@ -4,11 +4,12 @@ the supervisor fills the table before anybody else lives."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.durability import APPENDED, Durability
 from orbitmq.shm.topic_name import check_topic_name, possible
 from orbitmq.shm.topic_table import PERM_READ_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
@@ -80,34 +81,24 @@ class TopicRegistry(TopicTable):
             raise UnknownTopic(f"no topic {name!r} exists", hint=f"create it: orbitmq topic create {name}", topic=name)
         return topic
 
-    def create(self, name: str, queues: int, perm: int = PERM_READ_WRITE, retention_hours: int | None = None) -> Topic:
-        """A new topic, or the one that is there with the same settings, or that one with more queues or another retention.
+    def create(
+        self,
+        name: str,
+        queues: int,
+        perm: int = PERM_READ_WRITE,
+        retention_hours: int | None = None,
+        durability: Durability | None = None,
+    ) -> Topic:
+        """A new topic, or the one that is there with the same settings, or that one with more queues, another retention or
+        another durability.
 
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
-        broker's.
+        broker's. durability: what receipts wait for where a sender does not say; None: as it is, a new topic's "appended".
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
         """
         check_topic_name(name)
-        if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
-            # One consumer must be able to read a topic whole.
-            raise SettingError(
-                f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {lib.SESSION_QUEUES_MAX:,}",
-                name="queues",
-                value=queues,
-                limit=lib.SESSION_QUEUES_MAX,
-            )
-        if not isinstance(perm, int) or not 0 <= perm <= 7:
-            raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
-        if retention_hours is not None and not _is_retention(retention_hours):
-            raise SettingError(
-                f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours, a whole number up to "
-                f"{RETENTION_HOURS_MAX:,} can be",
-                hint=f"0 is for ever, and {AS_THE_BROKER} as long as the broker keeps others",
-                name="retention_hours",
-                value=retention_hours,
-                limit=RETENTION_HOURS_MAX,
-            )
+        _check(name, queues, perm, retention_hours, durability)
         topic = self.find(name)
         if topic is None:
             topic = self._add(name, queues, perm)
@@ -125,18 +116,16 @@ class TopicRegistry(TopicTable):
                 queues=topic.queues,
                 perm=topic.perm,
             )
-        elif queues == topic.queues and (retention_hours is None or retention_hours == _given(self._configs[name])):
-            if self._behind:
-                self._store()
-            return topic
         elif queues > topic.queues:
             lib.topic_set_queues(self._table, topic.index, queues)
             crash_point("topic_registry_grown")
             topic = self._live(topic.index)
+        elif not self._behind and self._configs[name] == _changed(self._configs[name], retention_hours, durability):
+            # The table may not know yet what the file does, when an earlier write failed and somebody else's made up for it.
+            self._keep(topic.index, self._configs[name])
+            return self._live(topic.index)
         self._describe(topic)
-        if retention_hours is not None:
-            kept = None if retention_hours == AS_THE_BROKER else retention_hours
-            self._configs[name] = replace(self._configs[name], retention_hours=kept)
+        self._configs[name] = _changed(self._configs[name], retention_hours, durability)
         self._store()
         self._keep(topic.index, self._configs[name])
         return self._live(topic.index)
@@ -190,10 +179,13 @@ class TopicRegistry(TopicTable):
         self._configs[topic.name] = replace(config, perm=topic.perm, read_queues=topic.queues, write_queues=topic.queues)
 
     def _keep(self, index: int, config: TopicConfig) -> None:
-        """Tells the table how long a topic's messages are kept, once the file says so."""
+        """Tells the table how long a topic's messages are kept, and what its receipts wait for, once the file says so."""
         hours = config.retention_hours
         lib.topic_set_retention(self._table, index, 0 if hours is None else hours or RETENTION_FOR_EVER)
         crash_point("topic_registry_kept")
+        # A level that only another version knows is not below the highest one here.
+        lib.topic_set_durable(self._table, index, config.durability not in (None, APPENDED))
+        crash_point("topic_registry_durable")
 
     def _store(self) -> None:
         self._version = self._version.next()
@@ -203,13 +195,46 @@ class TopicRegistry(TopicTable):
         self._behind = False
 
 
+def _check(name: str, queues: object, perm: object, retention_hours: object, durability: object) -> None:
+    """Raises: SettingError: a topic cannot be so."""
+    if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
+        # One consumer must be able to read a topic whole.
+        raise SettingError(
+            f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {lib.SESSION_QUEUES_MAX:,}",
+            name="queues",
+            value=queues,
+            limit=lib.SESSION_QUEUES_MAX,
+        )
+    if not isinstance(perm, int) or not 0 <= perm <= 7:
+        raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
+    if retention_hours is not None and not _is_retention(retention_hours):
+        raise SettingError(
+            f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours, a whole number up to "
+            f"{RETENTION_HOURS_MAX:,} can be",
+            hint=f"0 is for ever, and {AS_THE_BROKER} as long as the broker keeps others",
+            name="retention_hours",
+            value=retention_hours,
+            limit=RETENTION_HOURS_MAX,
+        )
+    if durability is not None and durability not in get_args(Durability):
+        raise SettingError(
+            f"cannot give the topic {name!r} the durability {durability!r:.64}, 'appended' or 'flushed' can be",
+            name="durability",
+            value=durability,
+        )
+
+
 def _is_retention(hours: object) -> bool:
     return isinstance(hours, int) and not isinstance(hours, bool) and AS_THE_BROKER <= hours <= RETENTION_HOURS_MAX
 
 
-def _given(config: TopicConfig) -> int:
-    """A topic's retention as create() takes it."""
-    return AS_THE_BROKER if config.retention_hours is None else config.retention_hours
+def _changed(config: TopicConfig, retention_hours: int | None, durability: Durability | None) -> TopicConfig:
+    """With what create() was given. The file holds only what differs from a topic that says nothing."""
+    if retention_hours is not None:
+        config = replace(config, retention_hours=None if retention_hours == AS_THE_BROKER else retention_hours)
+    if durability is not None:
+        config = replace(config, durability=None if durability == APPENDED else durability)
+    return config
 
 
 def _queues_found(report: RecoveryReport) -> dict[str, int]:

@@ -75,3 +75,8 @@ def retention(hours: int) -> str:
     if hours == 0:
         return "for ever"
     return f"{hours // 24:,} days" if hours >= 48 and hours % 24 == 0 else f"{hours:,} h"
+
+
+def own_durability(durability: str) -> str:
+    """What a topic's receipts wait for, where it is not what they all do: "flushed", else ""."""
+    return "" if durability == "appended" else durability

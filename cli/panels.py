@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orbitmq.cli.console import byte_count, clock_time, duration, rate, retention
+from orbitmq.cli.console import byte_count, clock_time, duration, own_durability, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.client.status import ActorStatus, Status
 
@@ -140,9 +140,8 @@ def _positions(between: Between) -> Table:
 
 
 def _topics(between: Between, queues: bool) -> Table:
-    table = _table(
-        ("topic", "l"), ("queues", "r"), ("first", "r"), ("next", "r"), ("messages", "r"), ("/s", "r"), ("kept", "l")
-    )
+    numbers = [(heading, "r") for heading in ("queues", "first", "next", "messages", "/s")]
+    table = _table(("topic", "l"), *numbers, ("kept", "l"), ("durability", "l"))
     for topic in between.now.status.topics:
         first = sum(queue.min_offset for queue in topic.queues)
         following = sum(queue.max_offset for queue in topic.queues)
@@ -154,10 +153,11 @@ def _topics(between: Between, queues: bool) -> Table:
             f"{following - first:,}",
             rate(between.of_topic(topic.name)),
             "" if topic.retention_hours is None else retention(topic.retention_hours),
+            own_durability(topic.durability),
         )
         for queue in topic.queues if queues else ():
             held = queue.max_offset - queue.min_offset
-            table.add_row("", f"[dim]{queue.queue}[/]", f"{queue.min_offset:,}", f"{queue.max_offset:,}", f"{held:,}", "", "")
+            table.add_row("", f"[dim]{queue.queue}[/]", f"{queue.min_offset:,}", f"{queue.max_offset:,}", f"{held:,}")
     return table
 
 

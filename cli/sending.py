@@ -29,7 +29,12 @@ def send(
     queue_key: Annotated[
         str | None, typer.Option(help="Messages of one such key go to the same queue, and keep their order.")
     ] = None,
-    flushed: Annotated[bool, typer.Option("--flushed", "-f", help="Wait until the disk has it.")] = False,
+    flushed: Annotated[
+        bool | None,
+        typer.Option(
+            "--flushed/--appended", "-f", help="Wait until the disk, or the log, has it.", show_default="as the topic says"
+        ),
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
@@ -48,7 +53,8 @@ def send(
     if not bodies:
         err.print("nothing to send: standard input was empty")
         raise typer.Exit(1)
-    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": "flushed" if flushed else None}
+    durability = None if flushed is None else "flushed" if flushed else "appended"
+    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
     # A session is as large as its largest message wants it.
     message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
     with orbitmq.connect(name) as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 import orbitmq
-from orbitmq.cli.console import counted, out, retention
+from orbitmq.cli.console import counted, out, own_durability, retention
 from orbitmq.cli.options import Json, Name, Topic
 
 app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
@@ -33,18 +33,23 @@ def create(
             show_default="as long as the broker keeps others",
         ),
     ] = None,
+    durability: Annotated[
+        Literal["appended", "flushed"] | None,
+        typer.Option(help="What receipts wait for where a sender does not say: the log, or the disk.", show_default="appended"),
+    ] = None,
     name: Name = None,
 ) -> None:
-    """Make a topic, or give it more queues or another retention.
+    """Make a topic, or give it more queues, another retention or another durability.
 
     Messages of one queue keep their order. A topic is never made by sending to it.
     """
     with orbitmq.connect(name) as broker:
         if queues is None:
             queues = next((each.queues for each in broker.topics() if each.name == topic), 8)
-        made = broker.create_topic(topic, queues, retention_hours=retention_hours)
+        made = broker.create_topic(topic, queues, retention_hours=retention_hours, durability=durability)
     kept = "" if made.retention_hours is None else f", kept {retention(made.retention_hours)}"
-    out.print(f"topic [bold]{escape(made.name)}[/] with {counted(made.queues, 'queue')}{kept}")
+    safe = f", durability {made.durability}" if durability or made.durability == "flushed" else ""
+    out.print(f"topic [bold]{escape(made.name)}[/] with {counted(made.queues, 'queue')}{kept}{safe}")
 
 
 @app.command("list")
@@ -63,8 +68,10 @@ def list_topics(name: Name = None, as_json: Json = False) -> None:
     table.add_column("topic", style="bold")
     table.add_column("queues", justify="right")
     table.add_column("permission")
+    table.add_column("durability")
     table.add_column("kept")
     for each in topics:
         kept = "" if each.retention_hours is None else retention(each.retention_hours)
-        table.add_row(each.name, str(each.queues), PERMISSIONS.get(each.perm & 6, str(each.perm)), kept)
+        permission = PERMISSIONS.get(each.perm & 6, str(each.perm))
+        table.add_row(each.name, str(each.queues), permission, own_durability(each.durability), kept)
     out.print(table)

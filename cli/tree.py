@@ -125,7 +125,8 @@ def _describe(status: Status, started: Started) -> None:
         out.print("  durability  [bold]flushed[/]: every receipt waits for the disk")
     else:
         out.print("  durability  [bold]appended[/]: a receipt survives the death of any process, and is on disk within")
-        out.print(f"              {status.flush_interval_ms} ms; a send that asks for [bold]flushed[/] waits for the disk")
+        asks = "what asks for [bold]flushed[/], a send or its topic, waits for the disk"
+        out.print(f"              {status.flush_interval_ms} ms; {asks}")
     size = f", and at most {byte_count(status.retention_bytes)} of log" if status.retention_bytes else ""
     out.print(f"  kept        {retention(status.retention_hours)}{size}; a topic may have its own time")
     argument = "" if plain else f'"{status.name}"'

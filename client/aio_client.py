@@ -13,6 +13,7 @@ from orbitmq.client.client import Client
 from orbitmq.client.message import Message
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.shm.durability import Durability
 
 
 class AsyncClient:
@@ -25,9 +26,13 @@ class AsyncClient:
     def name(self) -> str:
         return self._client.name
 
-    async def create_topic(self, name: str, queues: int = 8, *, retention_hours: int | None = None) -> TopicInfo:
+    async def create_topic(
+        self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
+    ) -> TopicInfo:
         """Makes a topic, or finds it; see Client.create_topic."""
-        return await asyncio.to_thread(lambda: self._client.create_topic(name, queues, retention_hours=retention_hours))
+        return await asyncio.to_thread(
+            lambda: self._client.create_topic(name, queues, retention_hours=retention_hours, durability=durability)
+        )
 
     async def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
@@ -54,7 +59,7 @@ class AsyncClient:
         message_max: int = 256 * 1024,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
-        durability: Literal["appended", "flushed"] = "appended",
+        durability: Durability | None = None,
     ) -> AsyncProducer:
         """A producer with a session of its own; see Client.producer."""
         made = await asyncio.to_thread(

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from orbitmq.client.producer import Producer
-from orbitmq.client.receipt import Durability, Receipt, Receipts
+from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import TimedOut
 from orbitmq.native._fast import Pending, PendingBatch
+from orbitmq.shm.durability import Durability
 
 Body = bytes | bytearray | memoryview | str
 T = TypeVar("T")

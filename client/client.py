@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, Self
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import introduction
-from orbitmq.shm.topic_table import TopicTable, own_retention
+from orbitmq.shm.topic_table import Topic, TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,28 +47,29 @@ class Client:
         """What producers and consumers stand on."""
         return self._connection
 
-    def create_topic(self, name: str, queues: int = 8, *, retention_hours: int | None = None) -> TopicInfo:
+    def create_topic(
+        self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
+    ) -> TopicInfo:
         """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its
         room.
 
         retention_hours: how long its messages are kept; 0: for ever; -1: as long as the broker keeps others, which a new
             topic has anyway; None: leave it as it is.
+        durability: what a receipt waits for where neither the send nor its producer says it: "appended", which a new topic
+            has anyway, or "flushed"; None: leave it as it is. A change counts for what is sent after this call has returned,
+            also by producers that are open.
 
         Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no
         room.
         """
-        fields = {} if retention_hours is None else {"retention_hours": retention_hours}
-        made = self._connection.ask("create_topic", name=name, queues=queues, **fields)
-        return TopicInfo(made["name"], made["queues"], made["perm"], own_retention(made["retention_hours"]))
+        settings = {"retention_hours": retention_hours, "durability": durability}
+        fields = {setting: value for setting, value in settings.items() if value is not None}
+        return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues, **fields)))
 
     def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
         attachment = self._connection.attachment
-        found = [
-            TopicInfo(topic.name, topic.queues, topic.perm, own_retention(topic.retention_hours))
-            for topic in TopicTable(attachment.topics)
-        ]
-        return sorted(found, key=lambda topic: topic.name)
+        return sorted(map(TopicInfo.of, TopicTable(attachment.topics)), key=lambda topic: topic.name)
 
     def status(self) -> Status:
         """The whole tree: actors, positions, topics, groups with their lag, sessions."""
@@ -86,7 +88,7 @@ class Client:
         message_max: int = 256 * 1024,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
-        durability: Literal["appended", "flushed"] = "appended",
+        durability: Durability | None = None,
     ) -> Producer:
         """A producer with a session of its own; several threads may share it.
 
@@ -95,7 +97,8 @@ class Client:
             message_max: largest record, bytes; sizes the session's ring.
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
             timeout: seconds that a send waits unless it says otherwise.
-            durability: what a receipt waits for unless a send says otherwise.
+            durability: what a receipt waits for unless a send says otherwise: "appended" or "flushed"; None: what the topic of
+                the message says (see create_topic).
 
         Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
         """

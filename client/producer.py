@@ -17,12 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
-from orbitmq.client.receipt import Durability, Receipts
+from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import SessionOpener
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+from orbitmq.shm.durability import Durability
 from orbitmq.store.file_system import store_full
 
 WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
@@ -61,7 +62,7 @@ class Producer(ProducerBase):
         message_max: int = MESSAGE_USUAL,
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
-        durability: Durability = "appended",
+        durability: Durability | None = None,
     ) -> None:
         """
         Args:
@@ -69,7 +70,7 @@ class Producer(ProducerBase):
             message_max: largest record, bytes: body, properties, topic and about 111 bytes around them.
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
             timeout: seconds that a send waits, for room and then for its receipt, unless it says otherwise.
-            durability: what a receipt waits for, unless a send says otherwise.
+            durability: what a receipt waits for, unless a send says otherwise; None: what the topic says.
 
         Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full: no session could be opened.
         """
@@ -79,11 +80,11 @@ class Producer(ProducerBase):
             raise _impossible("message_max", message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
         if on_full not in ("wait", "error"):
             raise _impossible("on_full", on_full, "it is 'wait' or 'error'")
-        if durability not in ("appended", "flushed"):
-            raise _impossible("durability", durability, "it is 'appended' or 'flushed'")
+        if durability not in (None, "appended", "flushed"):
+            raise _impossible("durability", durability, "it is 'appended' or 'flushed', or None for what the topic says")
         if not timeout >= 0:
             raise _impossible("timeout", timeout, "it must be a number of seconds from 0")
-        super().__init__(on_full == "wait", durability == "flushed", timeout)
+        super().__init__(on_full == "wait", durability, timeout)
         self._opener = opener
         self._timeout = timeout
         self.waits_when_full = on_full == "wait"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, overload
+
+from orbitmq.shm.durability import Durability
 
 if TYPE_CHECKING:
     from orbitmq.native._fast import PendingBatch
-
-Durability = Literal["appended", "flushed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Any
 from orbitmq.client.attachment import Attachment
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
-from orbitmq.shm.topic_table import Topic, TopicTable, own_retention
+from orbitmq.shm.durability import Durability
+from orbitmq.shm.topic_table import Topic, TopicTable, default_durability, own_retention
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_head import stored_ms
 
@@ -69,11 +70,12 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """retention_hours: None as the broker's, 0 for ever."""
+    """retention_hours: None as the broker's, 0 for ever. durability: what receipts wait for where no sender says it."""
 
     name: str
     perm: int
     retention_hours: int | None
+    durability: Durability
     queues: tuple[QueueStatus, ...]
 
 
@@ -205,6 +207,7 @@ def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
             topic.name,
             topic.perm,
             own_retention(topic.retention_hours),
+            default_durability(topic.durable),
             tuple(_queue(table, topic, queue) for queue in range(topic.queues)),
         )
         for topic in sorted(table, key=lambda topic: topic.name)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.shm.durability import APPENDED, Durability
+from orbitmq.shm.topic_table import Topic, default_durability, own_retention
+
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
     """perm: 2 may be written, 4 may be read. retention_hours: how long messages are kept; 0: for ever; None: as the
-    broker keeps others."""
+    broker keeps others. durability: what a receipt waits for where neither the send nor its producer says it."""
 
     name: str
     queues: int
     perm: int
     retention_hours: int | None = None
+    durability: Durability = APPENDED
+
+    @classmethod
+    def of(cls, topic: Topic) -> TopicInfo:
+        """As the topic table holds it."""
+        kept, safe = own_retention(topic.retention_hours), default_durability(topic.durable)
+        return cls(topic.name, topic.queues, topic.perm, kept, safe)

@@ -35,7 +35,7 @@ class PendingBatch:
 class ProducerBase:
     """What of a producer is called once a message."""
 
-    def __init__(self, wait: bool, durable: bool, timeout: float, /) -> None: ...
+    def __init__(self, wait: bool, durability: Literal["appended", "flushed"] | None, timeout: float, /) -> None: ...
     def send(
         self,
         topic: str,

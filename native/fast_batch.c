@@ -92,10 +92,8 @@ static int push(Producer *self, Batch *batch)
         const uint64_t born_ms = born_now();
         if (producer_ready(self, born_ms) < 0)
             return -1;
-        if (batch->sent == 0) {
+        if (batch->sent == 0)
             batch->life = self->life;
-            batch->durable |= self->flush_every;
-        }
         if (batch->life != self->life) { /* sending on would leave a hole in the middle */
             const struct completion lost = {.code = VERDICT_LOST};
             verdict_result(self, batch->topic, &lost, 0);
@@ -104,6 +102,8 @@ static int push(Producer *self, Batch *batch)
         const uint32_t topic = producer_topic(self, batch->topic);
         if (topic == TOPIC_NONE)
             return -1;
+        if (batch->sent == 0)
+            batch->durable = producer_durable(self, topic, batch->durability);
         struct link *link = self->link;
         struct sender *sender = &link->sender;
         if (sender->submitted - sender->settled >= sender->shape.window / 2)

@@ -150,17 +150,17 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     return result;
 }
 
-int parse_durability(PyObject *value, bool *durable)
+int parse_durability(PyObject *value, enum durability *durability)
 {
     if (value == Py_None)
         return 0;
     if (PyUnicode_Check(value)) {
         if (PyUnicode_CompareWithASCIIString(value, "appended") == 0) {
-            *durable = false;
+            *durability = DURABILITY_APPENDED;
             return 0;
         }
         if (PyUnicode_CompareWithASCIIString(value, "flushed") == 0) {
-            *durable = true;
+            *durability = DURABILITY_FLUSHED;
             return 0;
         }
     }
@@ -312,7 +312,7 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
     case ARG_FLAG:
         return parse_flag(value, &letter->flag);
     case ARG_DURABILITY:
-        return parse_durability(value, &letter->durable);
+        return parse_durability(value, &letter->durability);
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:
@@ -329,7 +329,7 @@ int letter_parse(const Producer *self, struct letter *letter, PyObject *const *a
     if (parse_positional(args, count, names, "body", &letter->topic, &body) < 0)
         return -1;
     letter->queue = -1;
-    letter->durable = self->durable;
+    letter->durability = self->durability;
     letter->timeout_ns = self->timeout_ns;
     int result = parse_body(body, letter);
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;

@@ -174,7 +174,7 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
         to->key = value == Py_None ? NULL : value;
         return 0;
     case ARG_DURABILITY:
-        return parse_durability(value, &batch->durable);
+        return parse_durability(value, &batch->durability);
     case ARG_TIMEOUT:
         return parse_timeout(value, timeout_ns);
     case ARG_POSITIONAL:
@@ -188,7 +188,7 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
                 uint64_t *timeout_ns)
 {
     *timeout_ns = self->timeout_ns;
-    batch->durable = self->durable;
+    batch->durability = self->durability;
     if (!(batch->bodies = take_bodies(bodies)))
         return -1;
     if (PyTuple_Size(batch->bodies) > (Py_ssize_t)(UINT32_MAX / 2)) {

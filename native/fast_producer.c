@@ -39,10 +39,10 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
         const uint64_t born_ms = born_now();
         if (producer_ready(self, born_ms) < 0)
             return -1;
-        letter->durable |= self->flush_every;
         const uint32_t topic = producer_topic(self, letter->topic);
         if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)
             return -1;
+        letter->durable = producer_durable(self, topic, letter->durability);
         struct link *link = self->link;
         uint32_t queue;
         if (letter->queue >= 0 || letter->queue_key) {
@@ -212,13 +212,13 @@ static PyObject *producer_is_closed(Producer *self, void *unused)
 
 static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
 {
-    int wait, durable;
+    int wait;
+    PyObject *durability;
     double timeout;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "ppd", &wait, &durable, &timeout))
+    if (!PyArg_ParseTuple(args, "pOd", &wait, &durability, &timeout) || parse_durability(durability, &self->durability) < 0)
         return -1;
     self->wait_when_full = wait;
-    self->durable = durable;
     self->timeout_ns = timeout < 9e9 ? (uint64_t)(timeout * 1e9) : FOREVER;
     return 0;
 }

@@ -28,6 +28,13 @@
 /* Beside enum verdict, in completions of our own: nobody will answer. */
 enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001 };
 
+/* What a send or a producer asks for. */
+enum durability {
+    DURABILITY_UNSAID = 0, /* as the producer says; of a producer: as the topic says */
+    DURABILITY_APPENDED = 1,
+    DURABILITY_FLUSHED = 2,
+};
+
 typedef struct producer Producer;
 typedef struct pending Pending;
 typedef struct batch Batch;
@@ -88,8 +95,8 @@ struct producer {
     uint64_t regain_ns;      /* how long it took to get the interpreter's lock back the last time */
     PyObject *host;          /* bytes: the broker's address and port in message ids; NULL before the first session */
     uint32_t *next_queue;    /* by topic index: whose turn it is */
+    enum durability durability;
     bool wait_when_full;
-    bool durable;
     bool flush_every; /* the broker flushes every batch: nobody's receipt comes before the disk, whatever was asked */
     bool closed;
     struct topic_memo topics[TOPIC_CACHE];
@@ -107,6 +114,9 @@ bool producer_look(Producer *self);
 
 /* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
 uint32_t producer_topic(Producer *self, PyObject *name);
+
+/* Whether what is sent to the topic now waits for the disk: what the call or else the producer said, or else the topic's default. */
+bool producer_durable(const Producer *self, uint32_t topic, enum durability said);
 
 /* _attach(handle): takes a session. */
 PyObject *producer_attach(Producer *self, PyObject *handle);
@@ -154,7 +164,8 @@ struct letter {
     uint32_t flag;
     int64_t queue;        /* -1: not given */
     bool viewed;
-    bool durable;
+    enum durability durability;
+    bool durable;         /* what came of it when it was last tried to post the letter */
     uint64_t timeout_ns;
 };
 
@@ -170,7 +181,7 @@ uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
 /* Arguments that batches share: each 0, or -1 with an exception. */
 int parse_tags(PyObject *value, const char **tags, uint32_t *size);
 int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
-int parse_durability(PyObject *value, bool *durable);
+int parse_durability(PyObject *value, enum durability *durability);
 int parse_timeout(PyObject *value, uint64_t *timeout_ns);
 int parse_queue(PyObject *value, int64_t *queue);
 
@@ -264,7 +275,8 @@ struct batch {
     uint32_t queue_left; /* messages that still go there */
     uint32_t longer;    /* runs to come that take one more than count / queues */
     uint32_t queues;    /* of the topic, when the batch was made */
-    bool durable;
+    enum durability durability;
+    bool durable;       /* what came of it when the first message was sent: one answer for all */
 };
 
 /* ---- fast_parcel.c ---- */

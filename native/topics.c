@@ -131,8 +131,9 @@ bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *s
     /* acquire: pairs with topic_set_queues. relaxed: permission is a word of its own */
     seen->queues = atomic_load_explicit(&entry->queues, memory_order_acquire);
     seen->perm = atomic_load_explicit(&entry->perm, memory_order_relaxed);
-    /* relaxed: likewise */
+    /* relaxed, both: likewise */
     seen->retention_hours = atomic_load_explicit(&entry->retention_hours, memory_order_relaxed);
+    seen->durable = atomic_load_explicit(&entry->durable, memory_order_relaxed);
     seen->name_size = entry->name_size;
     memset(seen->name, 0, sizeof seen->name);
     memcpy(seen->name, entry->name, entry->name_size);
@@ -153,6 +154,12 @@ void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours)
 {
     /* relaxed: a word of its own, looked at now and then */
     atomic_store_explicit(&topics->topic[index].retention_hours, hours, memory_order_relaxed);
+}
+
+void topic_set_durable(struct topics *topics, uint32_t index, bool durable)
+{
+    /* relaxed: a word of its own. Its partner is the load in topic_durable. */
+    atomic_store_explicit(&topics->topic[index].durable, durable, memory_order_relaxed);
 }
 
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen)

@@ -29,9 +29,10 @@ struct topic_entry {
     _Atomic uint32_t queues; /* writable and readable queues; only grows */
     _Atomic uint32_t perm;
     _Atomic uint32_t retention_hours; /* the topic's own: 0 as the broker's, RETENTION_FOR_EVER */
+    _Atomic uint32_t durable; /* 1: a send waits for the disk where neither it nor its producer says what it waits for */
     uint8_t name_size;
     uint8_t name[TOPIC_NAME_MAX];
-    uint8_t pad[36];
+    uint8_t pad[32];
 };
 static_assert(sizeof(struct topic_entry) == 3 * SEGMENT_LINE, "a topic takes three lines");
 
@@ -91,7 +92,7 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
 
 /* For Python: a live topic's entry, and a queue's range. topic_see returns false for an empty entry. */
 struct topic_seen {
-    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, name_size;
+    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, name_size;
     uint8_t name[TOPIC_NAME_MAX + 1]; /* NUL-terminated */
 };
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
@@ -100,6 +101,14 @@ uint32_t topics_capacity(const struct topics *topics);
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 /* The coordinator: how long the topic's messages are kept; as struct topic_entry has it. */
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
+/* The coordinator: whether sends to the topic wait for the disk unless they say otherwise. Counts for every later send. */
+void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
+/* For whoever sends. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable; a sender that was
+ * told of that by whoever had it done sees it, since the telling goes through the kernel. */
+static inline bool topic_durable(const struct topics *topics, uint32_t index)
+{
+    return atomic_load_explicit(&topics->topic[index].durable, memory_order_relaxed) != 0;
+}
 
 struct queue_seen {
     uint64_t next_offset, max_offset, min_offset, physical_end;

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.durability import APPENDED, FLUSHED, Durability
 
 PERM_READ: int = lib.PERM_READ
 PERM_READ_WRITE: int = lib.PERM_READ | lib.PERM_WRITE
@@ -20,7 +21,7 @@ QueueKey = tuple[str, int]  # topic, queue id
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic as the table holds it; queue q has the queue slot first_slot + q, and there is room for slot_capacity queues.
-    retention_hours: 0 as the broker's, RETENTION_FOR_EVER."""
+    retention_hours: 0 as the broker's, RETENTION_FOR_EVER. durable: sends wait for the disk unless they say otherwise."""
 
     name: str
     index: int
@@ -29,11 +30,17 @@ class Topic:
     first_slot: int
     slot_capacity: int
     retention_hours: int
+    durable: bool
 
 
 def own_retention(hours: int) -> int | None:
     """What a topic's retention_hours in the table means: None as the broker's, 0 for ever."""
     return None if hours == 0 else 0 if hours == RETENTION_FOR_EVER else hours
+
+
+def default_durability(durable: bool) -> Durability:
+    """What a topic's `durable` in the table means."""
+    return FLUSHED if durable else APPENDED
 
 
 class QueueBounds(NamedTuple):
@@ -72,4 +79,13 @@ class TopicTable:
         if not lib.topic_see(self._table, index, seen):
             return None
         name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
-        return Topic(name, index, seen.queues, seen.perm, seen.first_slot, seen.slot_capacity, seen.retention_hours)
+        return Topic(
+            name=name,
+            index=index,
+            queues=seen.queues,
+            perm=seen.perm,
+            first_slot=seen.first_slot,
+            slot_capacity=seen.slot_capacity,
+            retention_hours=seen.retention_hours,
+            durable=bool(seen.durable),
+        )

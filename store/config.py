@@ -42,8 +42,11 @@ class DataVersion:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One topic. perm: 1 inherit, 2 write, 4 read. retention_hours: None as the broker's, 0 for ever; OrbitMQ's own field,
-    which RocketMQ passes over and does not write back. other: fields of another version."""
+    """One topic. perm: 1 inherit, 2 write, 4 read. other: fields of another version.
+
+    Two fields are OrbitMQ's own; RocketMQ passes them over and does not write them back. retention_hours: None as the
+    broker's, 0 for ever. durability: what a receipt waits for where its sender does not say; None: "appended".
+    """
 
     name: str
     read_queues: int = 8
@@ -53,6 +56,7 @@ class TopicConfig:
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
     retention_hours: int | None = None
+    durability: str | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -82,6 +86,7 @@ _TOPIC_FIELDS = {
     "filter_type": "topicFilterType",
     "sys_flag": "topicSysFlag",
     "retention_hours": "retentionHours",
+    "durability": "durability",
 }
 _GROUP_FIELDS = {
     "name": "groupName",
