@@ -68,7 +68,7 @@ def test_create_and_list_topics(broker: Path, run: Run) -> None:
     assert "colours with 3 queues" in run("topic", "create", "colours", "--queues", "3").stdout
     assert "colours" in run("topic", "list").stdout
     listed = [json.loads(line) for line in run("topic", "list", "--json").stdout.splitlines()]
-    assert {"name": "colours", "queues": 3, "perm": 6, "retention_hours": None} in listed
+    assert {"name": "colours", "queues": 3, "perm": 6, "retention_hours": None, "durability": "appended"} in listed
 
 
 def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
@@ -91,6 +91,29 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
     assert "oldest message 20" in told and "kept 3 days" in told
     status = json.loads(run("status", "--json").stdout)
     assert status["retention_hours"] == 72 and status["oldest_ms"] > 0
+
+
+def test_what_receipts_wait_for(broker: Path, run: Run) -> None:
+    """Goal: a topic's durability is said where it is made, changed and shown, and `send` goes by it unless told otherwise.
+    Method: the words of each command; the disk follows within half a second anyway, so only its receipts are sure."""
+
+    def listed() -> list[str]:
+        return next(line.split() for line in run("topic", "list").stdout.splitlines() if line.startswith("safe"))
+
+    assert (
+        "safe with 2 queues, durability flushed" in run("topic", "create", "safe", "-q", "2", "--durability", "flushed").stdout
+    )
+    assert listed()[-2:] == ["write", "flushed"]
+    assert "flushed" in next(line for line in run("status").stdout.splitlines() if line.startswith("safe"))
+    assert "kept 36 h, durability flushed" in run("topic", "create", "safe", "--retention-hours", "36").stdout, "it stays"
+    assert run("send", "safe", "x").stdout.split()[0] == "flushed"
+    assert run("send", "safe", "x", "--appended").returncode == 0
+    assert "durability appended" in run("topic", "create", "safe", "--durability", "appended").stdout
+    assert "durability" not in run("topic", "create", "safe").stdout
+    assert listed()[-3:] == ["write", "36", "h"]
+    topics = {topic["name"]: topic for topic in json.loads(run("status", "--json").stdout)["topics"]}
+    assert topics["safe"]["durability"] == "appended"
+    failed(run("topic", "create", "safe", "--durability", "replicated"), "'replicated'", "appended", "flushed", code=2)
 
 
 def test_send_prints_receipts(broker: Path, run: Run) -> None:

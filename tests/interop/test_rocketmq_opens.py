@@ -88,7 +88,8 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     # Retention takes the oldest files of the log, and what of queues and index is about them alone; both see the same rest.
     before = {folder: files_in(store / folder) for folder in FOLDERS}
     with broker_on(store, SMALL, retention_bytes=6 * SMALL.log_file_size) as broker:
-        broker.create_topic("orders", queues=4, retention_hours=10_000)  # a field that RocketMQ does not know
+        # Fields that RocketMQ does not know.
+        broker.create_topic("orders", queues=4, retention_hours=10_000, durability="flushed")
         until(lambda: 0 < broker.status().positions.min_offset == oldest(store), "files to go")
     after = {folder: files_in(store / folder) for folder in FOLDERS}
     assert all(after[folder] < before[folder] for folder in FOLDERS), (before, after)

@@ -112,6 +112,22 @@ def test_fields_of_another_version_are_kept(layout: StoreLayout) -> None:
     assert config.load_topics(layout) == (topics, version)
 
 
+def test_fields_of_our_own(layout: StoreLayout) -> None:
+    """Beside RocketMQ's, and only where a topic says something; what another version put there comes back as it was."""
+    foreign = '"durability":"replicated","durabilityOfLater":[1]'
+    path = layout.config / "topics.json"
+    topics = {"T_one": TopicConfig("T_one", 4, 4, retention_hours=24, durability="flushed"), "T_two": TopicConfig("T_two")}
+    config.store_topics(layout, topics, DataVersion())
+    assert path.read_text().count("durability") == path.read_text().count("retentionHours") == 1
+    assert config.load_topics(layout) == (topics, DataVersion())
+    assert '"durability":"flushed"' in path.read_text() and '"retentionHours":24' in path.read_text()
+    path.write_text(TOPICS.replace('"order":false', foreign))
+    topics, version = config.load_topics(layout)
+    assert topics["T_one"].durability == "replicated" and topics["T_one"].other == {"durabilityOfLater": [1]}
+    config.store_topics(layout, topics, version)
+    assert config.load_topics(layout) == (topics, version)
+
+
 def test_missing_files_are_empty(layout: StoreLayout) -> None:
     assert config.load_topics(layout) == ({}, DataVersion())
     assert config.load_groups(layout) == ({}, DataVersion())
