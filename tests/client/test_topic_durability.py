@@ -18,6 +18,7 @@ from orbitmq.client.producer import Producer
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability
+from tests.actors.trees import until
 from tests.client.thread_broker import ThreadBroker
 
 Said = Durability | None
@@ -100,12 +101,13 @@ def test_a_change_counts_for_the_next_send(tmp_path: Path) -> None:
             set_default(broker, "plain", "flushed")
             assert waits(producer, "plain", None) == {True}
             assert before.done() and not before._flush_end
+            broker.stall_now()
             promised = producer._batch("plain", [b"x"] * 6)
             assert not producer._push(promised), "the window has room for four"
             set_default(broker, "plain", "appended")
+            broker.resume()
+            until(lambda: producer._push(promised), "room for the other two")
             assert waits(producer, "plain", None) == {False}
-            assert producer._push(promised)
-            producer.flush()
             assert promised._answered and promised._flush_end
 
 

@@ -350,7 +350,7 @@ OPERATIONS = (
 )  # fmt: skip
 FIELDS = (
     "pid", "started", "window", "sq_capacity", "queue_capacity", "message_max", "slot", "epoch", "name", "queues", "perm",
-    "group", "topics", "start", "id",
+    "group", "topics", "start", "id", "retention_hours", "durability",
 )  # fmt: skip
 
 
