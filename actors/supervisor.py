@@ -34,7 +34,7 @@ from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.settings import TreeSettings, tree_settings
 from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerBroken, OrbitError
+from orbitmq.errors import BrokerBroken, OrbitError, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
@@ -43,6 +43,7 @@ from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.recovery_table import Ending
 
+DESCRIPTORS_MIN = 64  # what a process of the tree needs for itself and for a few clients
 BEAT_S = 1.0  # the longest wait between two heartbeats
 ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have come just before it went to sleep
 
@@ -322,8 +323,18 @@ class Supervisor:
 
 
 def _raise_descriptor_limit() -> None:
-    """A session keeps two descriptors here; the usual soft limit of 1024 ends before the session table does."""
+    """A session keeps two descriptors here; the usual soft limit of 1024 ends before the session table does.
+
+    Raises: SettingError: there are too few for the tree itself and a first client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_MIN:
+        raise SettingError(
+            f"cannot run a broker whose processes may open {hard} files each, {DESCRIPTORS_MIN} are the least",
+            hint="raise the hard limit of open files (ulimit -Hn)",
+            name="open files",
+            value=hard,
+            limit=DESCRIPTORS_MIN,
+        )
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from typing import Annotated, Any, Literal
 
@@ -59,7 +60,7 @@ def tail(
                     consumer.commit()
                 if messages:
                     sys.stdout.flush()
-                elif not follow and not any(consumer.lag().values()):
+                elif _nobody_reads() or (not follow and not any(consumer.lag().values())):
                     break
         except KeyboardInterrupt:
             if err.is_terminal:
@@ -68,6 +69,16 @@ def tail(
             consumer.close()
     if not as_json and err.is_terminal:
         err.print(f"[dim]{counted(shown, 'message')}[/]")
+
+
+def _nobody_reads() -> bool:
+    """True when whoever read a pipe has closed it, as `head` does: no need to find out with the next message."""
+    look = select.poll()
+    try:
+        look.register(sys.stdout, 0)
+    except (OSError, ValueError):  # no descriptor
+        return False
+    return bool(look.poll(0))
 
 
 def _start(text: str) -> Literal["earliest", "latest"]:

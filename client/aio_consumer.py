@@ -84,7 +84,7 @@ class AsyncConsumer:
     async def seek(self, topic: str, queue: int, offset: int) -> None:
         await self._aside(lambda: self._consumer.seek(topic, queue, offset))
 
-    async def seek_to_time(self, ms: int) -> None:
+    async def seek_to_time(self, ms: float) -> None:
         await self._aside(lambda: self._consumer.seek_to_time(ms))
 
     async def commit(self) -> None:

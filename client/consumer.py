@@ -238,14 +238,14 @@ class Consumer:
             check_offset(topic, queue, offset, self._reader.bounds(index))
             self._reader.seek(index, offset)
 
-    def seek_to_time(self, ms: int) -> None:
+    def seek_to_time(self, ms: float) -> None:
         """Goes on, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the first
         or last one when all are later or earlier.
 
         Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
         with self._used():
-            store_ms = min(max(0, ms), TIME_END)
+            store_ms = min(max(0, int(ms)), TIME_END)
             found = [self._reader.search_time(index, store_ms) for index in range(len(self._queues))]
             for index, offset in enumerate(found):
                 self._reader.seek(index, offset)

@@ -13,6 +13,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -97,13 +98,24 @@ def make_runtime_folder(group: int | None) -> Path:
     status = runtime_folder().lstat()
     if status.st_uid != os.getuid():
         raise _unusable(folder, f"it belongs to uid {status.st_uid}")
+    is_let = bool(status.st_mode & 0o070)
+    if is_let and not any(map(lives, _descriptions(folder))):
+        folder.chmod(0o700)  # to whom it was let before is over
+        is_let = False
     if group is not None:
-        is_let = bool(status.st_mode & 0o070)
         if is_let and status.st_gid != group:
             raise _unusable(folder, f"it is let to the group {status.st_gid} already")
         os.chown(folder, -1, group)
         folder.chmod(0o750)
     return folder
+
+
+def _descriptions(folder: Path) -> Iterator[Description]:
+    """Of all brokers that ran there and left one."""
+    for path in folder.glob("*.json"):
+        found = read_description(path.stem)
+        if found is not None:
+            yield found
 
 
 def _folder() -> tuple[Path, bool]:

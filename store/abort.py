@@ -1,9 +1,13 @@
-"""The file `abort`: there while a broker runs, removed by a clean stop. A RocketMQ broker reads the same sign."""
+"""The file `abort`: there while a broker runs, removed by a clean stop. A RocketMQ broker reads the same sign.
+
+RocketMQ's is empty; ours holds the boot in which it was made. So a start that got no further than this file is not taken for
+another program's death.
+"""
 
 from __future__ import annotations
 
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import atomic_file
+from orbitmq.store import atomic_file, positions
 from orbitmq.store.layout import StoreLayout
 
 
@@ -12,11 +16,21 @@ def exists(layout: StoreLayout) -> bool:
     return layout.abort.exists()
 
 
+def boot(layout: StoreLayout) -> bytes | None:
+    """The boot of the machine in which a broker of ours made the file; None: it is not there, or another program's."""
+    try:
+        return bytes.fromhex(layout.abort.read_text(encoding="ascii")) or None
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def create(layout: StoreLayout) -> None:
     """Says that a broker runs. Durable before the first message is accepted, or a power cut would look like a clean
-    stop.
+    stop. One that is there stays as it is: what its maker has left is not repaired yet.
     """
-    layout.abort.touch()
+    if not layout.abort.exists():
+        atomic_file.write_synced(layout.abort_made, positions.boot_id().hex().encode())
+        layout.abort_made.rename(layout.abort)
     crash_point("abort_created")
     atomic_file.sync_folder(layout.root)
 

@@ -101,6 +101,10 @@ class StoreLayout:
         return self.own / "reput"
 
     @property
+    def abort_made(self) -> Path:
+        return self.own / "abort"  # until it goes to its place
+
+    @property
     def holder(self) -> Path:
         return self.own / "holder"
 
@@ -196,6 +200,8 @@ class StoreLayout:
         Raises: StoreVersion; StoreUnsupported; StoreSettings: sizes differ; has .name, .value and .stored.
         """
         stored = self.sizes()
+        if not self._has_files():
+            stored = {}  # a start that failed has said how they would be
         for name, size in stored.items():
             value = getattr(settings, name)
             if value != size:
@@ -207,9 +213,14 @@ class StoreLayout:
                     stored=size,
                 )
         self.make_folders()
-        if not self.store_json.exists():
-            described = {"layout": LAYOUT_VERSION, **{name: getattr(settings, name) for name in FILE_SETTINGS}}
+        sizes = {name: getattr(settings, name) for name in FILE_SETTINGS}
+        if not self.store_json.exists() or (not stored and self.sizes() != sizes):
+            described = {"layout": LAYOUT_VERSION, **sizes}
             atomic_file.replace(self.store_json, (json.dumps(described, indent=2) + "\n").encode())
+
+    def _has_files(self) -> bool:
+        """True when a file of the log, of a queue or of the index was ever made and is there."""
+        return any(path.is_file() for folder in (self.commitlog, self.consumequeue, self.index) for path in folder.rglob("*"))
 
     def _sizes_of_files(self) -> dict[str, int]:
         """Sizes of a store that RocketMQ wrote, as far as a file shows them. An index file does not show how its size

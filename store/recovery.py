@@ -189,8 +189,10 @@ class _Recovery:
         self.queues = queue_recovery.measure(layout, self.settings.queue_file_units, self.begin)
         mark = Mark.NONE
         if self.recorded is not None:
-            same = self.recorded.boot == positions.boot_id()
-            mark = Mark.CLEAN if self.recorded.clean else Mark.SAME_BOOT if same else Mark.OTHER_BOOT
+            # A clean mark beside an `abort` of ours: that life ended before the mark turned dirty, or after it turned clean.
+            begun = abort.boot(layout) if self.recorded.clean else self.recorded.boot
+            same = begun == positions.boot_id()
+            mark = Mark.CLEAN if begun is None else Mark.SAME_BOOT if same else Mark.OTHER_BOOT
         self.order = remake.load(layout)
         if self.order is not None and self.starts:
             self.recorded = self.order.lower(self.recorded)

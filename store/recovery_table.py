@@ -32,6 +32,7 @@ class Ending(enum.Enum):
 # (file `abort` exists, mark in positions, reput's commit file is good)
 Signs = tuple[bool, Mark, bool]
 
+# An `abort` of ours beside a clean mark is no sign here: such a mark counts as dirty (recovery.py).
 # `abort` is made before the mark turns dirty and removed after it turns clean, so a dirty mark without `abort` is not
 # our doing: somebody else recovered the store, or removed the file.
 ENDINGS: dict[Signs, Ending] = {

@@ -68,7 +68,8 @@ class _Reput:
         core = ffi.new("struct settings *")
         core.log_file_size, core.queue_file_units = settings.log_file_size, settings.queue_file_units
         core.index_slots, core.index_entries = settings.index_slots, settings.index_entries
-        core.lanes, core.lane_capacity, core.message_max = 1, 1 << 20, settings.message_max
+        # Nobody sends here, but a control block wants a lane that takes two of the largest records.
+        core.lanes, core.lane_capacity, core.message_max = 1, 4 << (settings.message_max - 1).bit_length(), settings.message_max
         core.supervisor_pid = os.getpid()
         core.store = os.fsencode(layout.root)
         sizes = ffi.sizeof("struct control"), lib.topics_size(topic_capacity, queue_capacity), ffi.sizeof("struct wake")

@@ -93,6 +93,18 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
     assert status["retention_hours"] == 72 and status["oldest_ms"] > 0
 
 
+def test_a_tail_whose_reader_has_gone(broker: Path, run: Run, environment: dict[str, str]) -> None:
+    """`orbitmq tail | head` ends when head has, not with the next message."""
+    run("topic", "create", "short", "--queues", "1")
+    run("send", "short", "x")
+    command = [sys.executable, "-m", "orbitmq.cli.main", "tail", "short", "--from", "earliest"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None and b"x" in tail.stdout.readline()
+        tail.stdout.close()
+        assert tail.wait(WATCHDOG_S) == 0
+        assert tail.stderr is not None and not tail.stderr.read()
+
+
 def test_what_receipts_wait_for(broker: Path, run: Run) -> None:
     """Goal: a topic's durability is said where it is made, changed and shown, and `send` goes by it unless told otherwise.
     Method: the words of each command; the disk follows within half a second anyway, so only its receipts are sure."""

@@ -41,8 +41,16 @@ def test_sizes_come_from_the_store_unless_given(tmp_path: Path) -> None:
     )
 
 
+def test_sizes_stay_open_until_there_is_a_file(tmp_path: Path) -> None:
+    """A first start may fail for want of room; the next one may ask for smaller files."""
+    layout = opened(tmp_path)
+    layout.open(layout.settings(log_file_size=1 * MIB))
+    assert layout.settings().log_file_size == 1 * MIB
+
+
 def test_other_sizes_are_refused_with_both_values(tmp_path: Path) -> None:
     layout = opened(tmp_path)
+    (layout.commitlog / f"{0:020d}").write_bytes(b"")
     with pytest.raises(errors.StoreSettings) as caught:
         layout.open(layout.settings(log_file_size=1 * MIB))
     assert (caught.value.name, caught.value.value, caught.value.stored) == ("log_file_size", 1 * MIB, 64 * KIB)

@@ -36,7 +36,7 @@ ALL_SIGNS: list[Signs] = list(itertools.product((False, True), Mark, (False, Tru
 def set_signs(log: LogBuilder, signs: Signs, flushed: int, wrote: int, monkeypatch: pytest.MonkeyPatch) -> None:
     has_abort, mark, _ = signs
     if has_abort:
-        abort.create(log.layout)
+        log.layout.abort.touch()
     if mark is not Mark.NONE:
         boot = positions.boot_id()
         if mark is Mark.OTHER_BOOT:
@@ -199,11 +199,33 @@ def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
     assert report.last_store_ms == log.written[-1].store_ms
 
 
+@pytest.mark.parametrize("boot", ["this", "another"])
+def test_a_start_that_got_no_further_than_abort(log: LogBuilder, monkeypatch: pytest.MonkeyPatch, boot: str) -> None:
+    """Nothing but `abort` says that it began; the last life's clean end counts, not another program's death."""
+    log.fill(5 * FILE_SIZE)
+    index_queues(log)
+    set_reput(log, log.end)
+    set_signs(log, (False, Mark.CLEAN, True), log.end, log.end, monkeypatch)
+    abort.create(log.layout)
+    if boot == "another":
+        monkeypatch.setattr(positions, "boot_id", lambda: b"0123456789abcdef")
+    report = run(log.layout)
+    assert report.ending is (Ending.KILLED if boot == "this" else Ending.POWER_CUT)
+    assert (report.scanned_from, report.end) == (log.end if boot == "this" else 0, log.end)
+
+
+def test_an_abort_of_another_program_stays_its_own(log: LogBuilder) -> None:
+    """A start that dies over the repair of what another left does not make it look like ours."""
+    log.layout.abort.touch()
+    abort.create(log.layout)
+    assert abort.exists(log.layout) and abort.boot(log.layout) is None
+
+
 def test_a_store_in_which_rocketmq_died(log: LogBuilder) -> None:
     log.step_ms = 1000
     log.fill(5 * FILE_SIZE)
     index_queues(log)
-    abort.create(log.layout)
+    log.layout.abort.touch()
     starts = range(0, log.end, FILE_SIZE)
     firsts = [next(record for record in log.written if record.offset >= start) for start in starts]
     Checkpoint(firsts[3].store_ms + 3000, firsts[4].store_ms + 3000, 0).store(log.layout)
