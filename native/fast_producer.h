@@ -115,8 +115,14 @@ bool producer_look(Producer *self);
 /* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
 uint32_t producer_topic(Producer *self, PyObject *name);
 
-/* Whether what is sent to the topic now waits for the disk: what the call or else the producer said, or else the topic's default. */
-bool producer_durable(const Producer *self, uint32_t topic, enum durability said);
+/* Whether what is sent to the topic now waits for the disk: what the call or else the producer said, or else the topic's default. Here
+ * because every message asks; the topic's entry is read for its queues anyway. */
+static inline bool producer_durable(const Producer *self, uint32_t topic, enum durability said)
+{
+    if (self->flush_every || said == DURABILITY_FLUSHED)
+        return true;
+    return said == DURABILITY_UNSAID && topic_durable(self->link->sender.topics, topic);
+}
 
 /* _attach(handle): takes a session. */
 PyObject *producer_attach(Producer *self, PyObject *handle);

@@ -161,13 +161,6 @@ int producer_ready(Producer *self, uint64_t now_ms)
     return -1;
 }
 
-bool producer_durable(const Producer *self, uint32_t topic, enum durability said)
-{
-    if (self->flush_every || said == DURABILITY_FLUSHED)
-        return true;
-    return said == DURABILITY_UNSAID && topic_durable(self->link->sender.topics, topic);
-}
-
 uint32_t producer_topic(Producer *self, PyObject *name)
 {
     struct topic_memo *memo = &self->topics[((uintptr_t)name >> 4) % TOPIC_CACHE];
