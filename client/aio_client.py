@@ -86,6 +86,10 @@ class AsyncClient:
         )
         return AsyncConsumer(made)
 
+    async def stop_broker(self) -> None:
+        """See Client.stop_broker."""
+        await asyncio.to_thread(self._client.stop_broker)
+
     async def close(self) -> None:
         """Closes what was made from this client, then the connection."""
         await asyncio.to_thread(self._client.close)

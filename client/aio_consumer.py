@@ -72,6 +72,14 @@ class AsyncConsumer:
     def rebalances(self) -> int:
         return self._consumer.rebalances
 
+    @property
+    def closed(self) -> bool:
+        return self._consumer.closed
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """See Consumer.wait."""
+        return await self._aside(lambda: self._consumer.wait(timeout))
+
     async def position(self) -> dict[QueueKey, int]:
         return await self._aside(self._consumer.position)
 

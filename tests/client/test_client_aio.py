@@ -37,6 +37,18 @@ def test_client(tmp_path: Path) -> None:
         asyncio.run(work(broker.name))
 
 
+def names(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_same_names() -> None:
+    """Nothing is missing but what threads need: to end each other's waits, and what a client stands on."""
+    assert names(orbitmq.Client) - names(orbitmq.aio.AsyncClient) == {"connection"}
+    assert names(orbitmq.Producer) <= names(orbitmq.aio.AsyncProducer)
+    of_threads = {"interrupt", "resume", "prompt", "settle"}
+    assert names(orbitmq.Consumer) - names(orbitmq.aio.AsyncConsumer) == of_threads
+
+
 def test_nobody_there() -> None:
     async def work() -> None:
         await orbitmq.aio.connect("nobody-has-this-name")
