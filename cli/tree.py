@@ -26,6 +26,8 @@ from orbitmq.client.launch import Started, start_tree
 from orbitmq.client.status import Status
 from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
+from orbitmq.store import abort
+from orbitmq.store.layout import StoreLayout
 
 LOOK_S = 1.0  # between two status lines
 
@@ -93,8 +95,14 @@ def down(
     What was received is flushed, then its processes end; the command returns when they have.
     """
     with orbitmq.connect(name, timeout=timeout) as broker:
+        layout = StoreLayout.at(broker.connection.attachment.store)
         broker.stop_broker()
-        out.print(f"broker [bold]{escape(broker.name)}[/] stopped")
+    if abort.exists(layout):
+        raise BrokerBroken(
+            f"the broker {broker.name!r} stopped, but not everything of {layout.root} is on the disk or indexed",
+            hint="its events say why (orbitmq up names their file); the next start recovers the store",
+        )
+    out.print(f"broker [bold]{escape(broker.name)}[/] stopped")
 
 
 def _more_settings(assignments: list[str]) -> dict[str, Any]:
