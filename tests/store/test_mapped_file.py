@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import CorruptRecord, StoreFailed, StoreFull, StoreSettings
-from orbitmq.store import abort, mapped_file
+from orbitmq.store import abort, mapped_file, positions
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.layout import StoreLayout
 
@@ -103,7 +103,7 @@ def test_checkpoint_is_rocketmqs(layout: StoreLayout) -> None:
 def test_abort(layout: StoreLayout) -> None:
     assert not abort.exists(layout)
     abort.create(layout)
-    assert abort.exists(layout) and layout.abort.stat().st_size == 0
+    assert abort.exists(layout) and abort.boot(layout) == positions.boot_id()
     abort.remove(layout)
     abort.remove(layout)
     assert not abort.exists(layout)
