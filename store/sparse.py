@@ -13,15 +13,8 @@ _ZEROS = bytes(CHUNK)
 
 def nonzero_chunks(descriptor: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of the chunks of [start, end) that are not all zero, ascending."""
-    at = start
-    while at < end:
-        try:
-            at = os.lseek(descriptor, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # only a hole is left
-                return
-            raise
-        hole = min(end, os.lseek(descriptor, at, os.SEEK_HOLE))
+    for begin, hole in _data(descriptor, start, end):
+        at = begin
         while at < hole:
             chunk = os.pread(descriptor, min(CHUNK, hole - at), at)
             if not chunk:
@@ -29,6 +22,24 @@ def nonzero_chunks(descriptor: int, start: int, end: int) -> Iterator[tuple[int,
             if chunk != (_ZEROS if len(chunk) == CHUNK else bytes(len(chunk))):
                 yield at, chunk
             at += len(chunk)
+
+
+def _data(descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
+    """The parts of [start, end) that are no holes. Settled before anything is read: reserved space counts as data where it
+    is in the page cache, and reading brings more of it there, to the end of the file."""
+    parts = []
+    at = start
+    while at < end:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                break
+            raise
+        hole = os.lseek(descriptor, at, os.SEEK_HOLE)
+        parts.append((at, min(end, hole)))
+        at = hole
+    return parts
 
 
 def last_nonzero(descriptor: int, start: int) -> int:
