@@ -15,6 +15,7 @@ from orbitmq.cli.console import byte_count, counted, err, out, show_error
 from orbitmq.cli.options import Json
 from orbitmq.cli.verify import COULD_NOT, FAULTS_FOUND, reading_progress
 from orbitmq.errors import OrbitError, StoreUnsupported
+from orbitmq.store import access
 from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
@@ -63,6 +64,7 @@ def _repair(store: Path, choice: Choice, yes: bool, as_json: bool) -> bool:
             hint="give the folder that the broker was started with",
             path=str(layout.root),
         )
+    access.work_as_owner(layout)
     lock = StoreLock.acquire(layout, "repair")
     try:
         job = Repair(layout, settings, choice)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from orbitmq.errors import StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
@@ -56,6 +57,21 @@ def let(layout: StoreLayout, group: int | None) -> None:
         _admit(layout.root, group)  # whoever made it; its other bits are its maker's
     crash_point("access_opened")
     _open(layout.own, group)
+
+
+def work_as_owner(layout: StoreLayout) -> None:
+    """Gives this process the umask that a broker of the store works under, so that what it makes is for nobody else.
+
+    Raises: StoreUnsupported: the store is another user's; what root would make in it, its owner's broker could not open.
+    """
+    owner = layout.commitlog.stat().st_uid
+    if owner != os.geteuid():
+        raise StoreUnsupported(
+            f"cannot change the store {layout.root} as uid {os.geteuid()}: it belongs to uid {owner}",
+            hint="run it as the owner of the store",
+            path=str(layout.root),
+        )
+    os.umask(PRIVATE_UMASK if _recorded(layout) is None else GROUP_UMASK)
 
 
 def _record(layout: StoreLayout) -> Path:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -18,11 +20,14 @@ import pytest
 
 import orbitmq
 from orbitmq.client.broker import Broker
+from orbitmq.errors import StoreUnsupported
+from orbitmq.store import access
+from orbitmq.store.layout import StoreLayout
 
 MESSAGES = 3000
 
 
-def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
+def orbit(*arguments: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
     """Runs `orbitmq` with these arguments, and returns it ended."""
     return subprocess.run(
         [sys.executable, "-m", "orbitmq.cli.main", *arguments],
@@ -32,6 +37,7 @@ def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
+        umask=umask,
     )
 
 
@@ -102,6 +108,30 @@ def places(store: Path) -> Iterator[int]:
 
 def deed(finding: dict[str, object]) -> object:
     return finding["deed"]
+
+
+def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> None:
+    """Or the group's that the store is let to, whatever the umask."""
+    broker.close()
+    layout = StoreLayout.at(tmp_path / "store")
+    for umask, group, modes in ((0o022, None, {0o600, 0o700}), (0o077, os.getegid(), {0o640, 0o2750})):
+        before = os.umask(access.PRIVATE_UMASK)
+        access.let(layout, group)
+        os.umask(before)
+        shutil.rmtree(layout.consumequeue)
+        shutil.rmtree(layout.index)
+        spoil(layout.log_file(0), 200)
+        done = orbit("repair", "--store", str(layout.root), "--skip", "--yes", umask=umask)
+        assert done.returncode == 0, done
+        assert {stat.S_IMODE(path.lstat().st_mode) for path in layout.root.rglob("*")} == modes
+
+
+def test_somebody_elses_store(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What root would make in it, a broker of its owner could not open."""
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(StoreUnsupported, match=f"belongs to uid {owner}"):
+        access.work_as_owner(StoreLayout.at(tmp_path / "store"))
 
 
 def test_no_store(tmp_path: Path) -> None:
