@@ -23,6 +23,7 @@ from orbitmq.store import atomic_file
 UNIT_SIZE = 20
 BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first one that a queue's first file holds
 LOG_END = (1 << 63) - 1
+RECORD_MAX = 64 << 20  # as native/log_walk.h
 SCAN_FILES = 3  # a queue is believed before its third-last file, as RocketMQ does
 
 _UNIT = struct.Struct(">QIq")
@@ -119,6 +120,24 @@ class ConsumeQueue:
             maximum, end = self._maximum(firsts, log_end)
         return Extent(self._minimum(firsts, maximum, log_min), maximum, end)
 
+    def used(self, log_end: int) -> int:
+        """How far the queue's offsets were used for records that end by `log_end`, as far as its files tell, which may be
+        damaged: behind the last unit that can be one; where a file begins that says nothing. Takes files of any length."""
+        firsts = [first for first in self.files() if first % self.file_units == 0 and self.path(first).is_file()]
+        for first in reversed(firsts):
+            content = self.path(first).read_bytes()[: self.file_units * UNIT_SIZE]
+            silent = True
+            for index in range(len(content.rstrip(b"\0")) // UNIT_SIZE, -1, -1):
+                if len(content) < (index + 1) * UNIT_SIZE:
+                    continue
+                unit = Unit(*_UNIT.unpack_from(content, index * UNIT_SIZE))
+                if unit.blank or (0 < unit.size <= RECORD_MAX and unit.physical_offset + unit.size <= log_end):
+                    return first + index + 1
+                silent = silent and unit.size == 0
+            if silent:
+                return first
+        return firsts[0] if firsts else 0
+
     def truncate(self, log_end: int, log_min: int = 0) -> Extent:
         """Drops every unit whose record ends beyond `log_end` and all that follow it; what remains.
 
@@ -144,12 +163,25 @@ class ConsumeQueue:
             return begin  # mostly
         return begin + bisect.bisect_left(range(begin, end), True, key=lambda offset: not older(self.peek(offset)))
 
-    def remove(self) -> None:
-        """Removes all files, newest first, and durably."""
+    def remove(self, but: int | None = None) -> None:
+        """Removes all files, newest first, and durably. but: leaves the one that holds this offset."""
         for first in reversed(self.files()):
-            self.path(first).unlink()
+            if but is None or not first <= but < first + self.file_units:
+                self.path(first).unlink()
         if self.folder.is_dir():
             atomic_file.sync_folder(self.folder)
+
+    def write_used(self, offset: int) -> None:
+        """Makes the file that tells that all offsets before `offset` were used, and holds nothing else. Durable but for its
+        name; the other files stay."""
+        first = offset - offset % self.file_units
+        temporary = self.folder / "begin.tmp"
+        with temporary.open("wb") as file:
+            file.write(_UNIT.pack(0, BLANK_SIZE, 0) * (offset - first))
+            file.truncate(self.file_units * UNIT_SIZE)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(self.path(first))
 
     def peek(self, offset: int) -> Unit:
         """One unit, read without mapping its file. Raises: OffsetOutOfRange: no file holds it."""

@@ -65,7 +65,7 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
     """A queue as the log has it: its good records have the queue offsets [first, next), but for those found to be lost.
-    first None: the log has no record of it."""
+    first None: the log has no record of it; it goes on at `next` all the same."""
 
     first: int | None
     next: int

@@ -150,7 +150,7 @@ class _Recovery:
         crash_point("recovery_index_removed")
         if self.order is not None and not self.read_only:
             units = self.settings.queue_file_units
-            self.queues |= remake.take_units(self.layout, units, self.order, self.begin, scan.next_offsets.keys())
+            self.queues |= remake.take_units(self.layout, units, self.order, scan.next_offsets.keys())
         self._cut_queues(scan, reput, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
         crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)

@@ -8,8 +8,8 @@ removed in any order. It goes when all of them say by themselves that indexing b
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
@@ -21,10 +21,10 @@ from orbitmq.store.positions import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """queues: of these not a unit is believed. cut: the log was given up from there on, physical offset; None: nothing of
-    it."""
+    """queues: of these not a unit is believed; each with the offset where it goes on if the log has no record of it. cut: the
+    log was given up from there on, physical offset; None: nothing of it."""
 
-    queues: frozenset[QueueKey] = frozenset()
+    queues: Mapping[QueueKey, int] = field(default_factory=dict)
     cut: int | None = None
 
     def lower(self, recorded: Recorded | None) -> Recorded | None:
@@ -41,7 +41,7 @@ def pending(layout: StoreLayout) -> bool:
 
 def give(layout: StoreLayout, order: Order) -> None:
     """Durable on return, and in place of an earlier order."""
-    what = {"queues": sorted(order.queues), "cut": order.cut}
+    what = {"queues": [[*key, begin] for key, begin in sorted(order.queues.items())], "cut": order.cut}
     atomic_file.replace(layout.remake, (json.dumps(what) + "\n").encode())
     crash_point("remake_given")
 
@@ -54,24 +54,26 @@ def load(layout: StoreLayout) -> Order | None:
         return None
     try:
         what = json.loads(content)
-        return Order(frozenset((str(topic), int(queue)) for topic, queue in what["queues"]), what["cut"])
+        queues = {(str(topic), int(queue)): int(begin) for topic, queue, begin in what["queues"]}
+        return Order(queues, None if what["cut"] is None else int(what["cut"]))
     except (ValueError, TypeError, KeyError):
         return Order()
 
 
-def take_units(
-    layout: StoreLayout, file_units: int, order: Order, log_begin: int, in_log: Collection[QueueKey]
-) -> dict[QueueKey, Extent]:
-    """Takes the units out of the order's queues; returns what is left of each. Of those that the log has records of, `in_log`,
-    all go, to be made anew; of the others stays what says how far their offsets were used."""
+def take_units(layout: StoreLayout, file_units: int, order: Order, in_log: Collection[QueueKey]) -> dict[QueueKey, Extent]:
+    """Takes the units out of the order's queues; returns what is left of each. Those that the log has records of, `in_log`, are
+    made anew; of the others stays what says how far their offsets were used."""
     left = {}
-    for key in sorted(order.queues.intersection(queues(layout.root))):
+    for key in sorted(order.queues.keys() & set(queues(layout.root))):
         queue = ConsumeQueue(layout.root, *key, file_units)
-        if key in in_log:
-            queue.remove()
-            left[key] = Extent(0, 0, 0)
-        else:
-            left[key] = queue.truncate(log_begin, log_begin)
+        begin = 0 if key in in_log else order.queues[key]
+        if begin:
+            # First, and it says enough: an offset that was used is not used again, whenever this is killed.
+            queue.write_used(begin)
+            atomic_file.sync_folder(queue.folder)
+            crash_point("remake_queue_begun")
+        queue.remove(but=begin or None)
+        left[key] = Extent(begin, begin, 0)
         crash_point("remake_units_taken")
     return left
 

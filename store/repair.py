@@ -20,7 +20,7 @@ A cut gives its order first: a log that is shorter than was recorded must not lo
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,12 +29,12 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import abort, atomic_file, positions, remake
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import ConsumeQueue, queues
-from orbitmq.store.findings import Finding, Gap, Kind, Lost, Verdict
+from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, free_name
 from orbitmq.store.recovery import recover
 from orbitmq.store.reindex import reindex
-from orbitmq.store.repair_config import ConfigDeed, plan_config
+from orbitmq.store.repair_config import ConfigDeed, offsets_of, plan_config
 from orbitmq.store.repair_log import Filling, LogDamage, is_log_file
 from orbitmq.store.settings import StoreSettings as Settings
 from orbitmq.store.stand_in import renumber
@@ -100,6 +100,7 @@ class Repair:
         self._damage = LogDamage.measure(self.layout, self.settings, self.verdict, floor, self._beyond() if short else [])
         if not any(finding.damage and finding.kind in _OF_LOG for finding in self.findings):
             self._damage.fillings = []
+        self._judge_emptied()
         self._config = plan_config(self.layout, self.verdict)
         self._judge_misplaced()
 
@@ -215,12 +216,39 @@ class Repair:
         """Every queue with a finding is made anew, and so is what an earlier order has named."""
         before = remake.load(self.layout) or remake.Order()
         named = {(finding.topic, finding.queue) for finding in self.findings}
+        named |= set(self._of_files())
+        begins = {key: self._begin_of(key, cut) for key in queues(self.layout.root) if key in named}
+        begins |= {key: max(begin, begins.get(key, 0)) for key, begin in before.queues.items()}
+        return remake.Order(begins, cut if cut is not None else before.cut)
+
+    def _of_files(self) -> Iterator[tuple[str, int]]:
+        """The queues of which whole files are wrong."""
         for finding in self.findings:
             folder = Path(finding.path).parent
             if finding.kind is Kind.QUEUE_FILE and folder.name.isdecimal():
-                named.add((folder.parent.name, int(folder.name)))
-        chosen = frozenset(key for key in queues(self.layout.root) if key in named)
-        return remake.Order(chosen | before.queues, cut if cut is not None else before.cut)
+                yield folder.parent.name, int(folder.name)
+
+    def _begin_of(self, key: tuple[str, int], cut: int | None) -> int:
+        """Where a queue goes on of which the log will have no record: no offset that was used is used again."""
+        seen = self._seen().queues.get(key)
+        end = self._seen().end if cut is None else cut
+        used = ConsumeQueue(self.layout.root, *key, self.settings.queue_file_units).used(end)
+        return used if seen is None or seen.first is not None else max(used, seen.next)
+
+    def _judge_emptied(self) -> None:
+        """Damaged queues that retention has emptied: group offsets know too how far they were used, and so does an order that
+        was not carried out, when their files are gone."""
+        named = {(finding.topic, finding.queue) for finding in self.findings if finding.kind is not Kind.CONFIG}
+        named |= set(self._of_files())
+        known = self._seen().queues
+        ordered = (remake.load(self.layout) or remake.Order()).queues
+        for key in ordered.keys() & set(queues(self.layout.root)):
+            known.setdefault(key, QueueSeen(None, ordered[key]))
+        for (topic, _), offsets in offsets_of(self.layout).items():
+            for queue, offset in offsets.items():
+                seen = known.get((topic, queue))
+                if seen is not None and seen.first is None and (topic, queue) in named:
+                    known[topic, queue] = QueueSeen(None, max(seen.next, offset))
 
     def _set_aside(self) -> None:
         """What is not a file of queues or index, or has another size than these, would stop recovery."""

@@ -76,7 +76,7 @@ def _set_aside(layout: StoreLayout, path: Path, backup: Path) -> None:
     crash_point("repair_config_aside")
     atomic_file.sync_folder(layout.config)
     if path.name == config.GROUPS:
-        groups = {group: GroupConfig(group) for _, group in _offsets(layout)}
+        groups = {group: GroupConfig(group) for _, group in offsets_of(layout)}
         config.store_groups(layout, groups, config.DataVersion().next())
 
 
@@ -105,7 +105,7 @@ def _known_topics(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]
 
 def _lowered(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
     """Group offsets that point past the end of their queue."""
-    offsets = _offsets(layout)
+    offsets = offsets_of(layout)
     count = 0
     for (topic, _), queues in offsets.items():
         for queue, offset in queues.items():
@@ -118,7 +118,8 @@ def _lowered(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
         yield ConfigDeed(layout.config / config.OFFSETS, text, lambda: config.store_offsets(layout, offsets))
 
 
-def _offsets(layout: StoreLayout) -> config.Offsets:
+def offsets_of(layout: StoreLayout) -> config.Offsets:
+    """How far groups are; nothing if it cannot be read."""
     try:
         return config.load_offsets(layout)
     except StoreFailed:

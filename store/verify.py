@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orbitmq.errors import StoreFailed, StoreLocked, StoreUnsupported
+from orbitmq.errors import StoreFailed, StoreLocked, StoreSettings, StoreUnsupported
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import abort, index_headers, positions, remake
-from orbitmq.store.consume_queue import UNIT_SIZE, queues
+from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
 from orbitmq.store.file_checks import LogSeen, check_always, check_slots, check_stop
 from orbitmq.store.finding_text import FindingTexts
 from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
@@ -31,7 +31,7 @@ from orbitmq.store.mapped_file import NAME_DIGITS
 from orbitmq.store.positions import Recorded
 from orbitmq.store.recovery import next_start
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings import StoreSettings as Settings
 
 STEP_BYTES = 32 << 20
 FINDINGS_AT_ONCE = 1024
@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]
 
 
 def verify(
-    layout: StoreLayout, settings: StoreSettings, tell: Tell, progress: Progress | None = None, *, locked: bool = False
+    layout: StoreLayout, settings: Settings, tell: Tell, progress: Progress | None = None, *, locked: bool = False
 ) -> Verdict:
     """Reads the store at `layout`, whose files have the sizes of `settings`.
 
@@ -64,7 +64,7 @@ class _Verification:
     """One run; the fields below `began` are filled from top to bottom."""
 
     layout: StoreLayout
-    settings: StoreSettings
+    settings: Settings
     tell: Tell
     progress: Progress
     locked: bool
@@ -247,6 +247,7 @@ class _Verification:
         take_findings()
         self._judge_end(state.good_end)
         seen = dict(_see_queue(verify, number) for number in range(state.queue_count))
+        seen |= {key: self._emptied(key, state.good_end) for key, queue in seen.items() if queue.first is None}
         self._check_small_files(LogSeen(state.good_end, state.last_ms, seen))
         self._release_held_back()
         return Verdict(
@@ -339,6 +340,14 @@ class _Verification:
             if first not in firsts:
                 self._found(Kind.QUEUE_FILE, str(folder / f"{first * UNIT_SIZE:020d}"), "is missing")
         return firsts
+
+    def _emptied(self, key: tuple[str, int], log_end: int) -> QueueSeen:
+        """A queue that the log has no record of: it goes on where its units say, as at the start of a broker."""
+        queue = ConsumeQueue(self.layout.root, *key, self.settings.queue_file_units)
+        try:
+            return QueueSeen(None, queue.extent(self.begin, log_end).max_offset)
+        except (StoreSettings, OSError):
+            return QueueSeen(None, queue.used(log_end))
 
     def _check_small_files(self, log: LogSeen) -> None:
         found: list[Finding] = []

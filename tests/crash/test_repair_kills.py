@@ -62,6 +62,9 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     units[0].write_bytes(units[0].read_bytes()[:-20])
     with sorted(layout.queue_folder("T", 1).iterdir())[2].open("r+b") as file:
         file.write(bytes(100))
+    emptied = layout.queue_folder("U", 0) / f"{20 * SIZES['queue_file_units']:020d}"
+    emptied.parent.mkdir(parents=True, exist_ok=True)
+    emptied.write_bytes(bytes(10))
     sorted(layout.index.iterdir())[0].unlink()
     (layout.index / "letter").write_text("dear")
     (layout.config / "topics.json").write_text("{")

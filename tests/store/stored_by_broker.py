@@ -9,6 +9,7 @@ import orbitmq
 from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.trim import trim
 from orbitmq.store.verify import verify
 
 SETTINGS = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=61, index_entries=150)
@@ -58,20 +59,27 @@ def body(number: int) -> bytes:
     return b"%d." % number + bytes([number % 251]) * (number * 37 % 200)
 
 
-def store_by_broker(root: Path, name: str, messages: int = 600) -> Stored:
-    """Sends to two topics of two queues, with tags and keys; stops the broker."""
+def store_by_broker(root: Path, name: str, messages: int = 600, early: int = 0) -> Stored:
+    """Sends to two topics of two queues, with tags and keys; stops the broker. early: messages of one more topic, sent
+    first, and removed by retention with the oldest log file."""
     bodies: dict[tuple[str, int], list[bytes]] = {}
     sizes = {"log_file_size": SETTINGS.log_file_size, "queue_file_units": SETTINGS.queue_file_units}
     index = {"index_slots": SETTINGS.index_slots, "index_entries": SETTINGS.index_entries}
     with orbitmq.Broker(root, name=name, handlers=1, **sizes, **index) as broker:
         for topic in TOPICS:
             broker.create_topic(topic, QUEUES)
+        if early:
+            broker.create_topic("early", 1)
         with broker.producer() as producer:
+            for number in range(early):
+                producer.send("early", body(number), queue=0)
             for number in range(messages):
                 topic, queue = TOPICS[number % 2], number // 2 % QUEUES
                 keys = [f"k{number}", f"group-{number % 7}"] if number % 3 else []
                 producer.send(topic, body(number), queue=queue, tags=f"t{number % 5}" if number % 4 else None, keys=keys)
                 bodies.setdefault((topic, queue), []).append(body(number))
     layout = StoreLayout.at(root)
+    if early:
+        assert trim(layout, SETTINGS, SETTINGS.log_file_size, lambda: False).log == 1
     files = {path: path.read_bytes() for path in layout.root.rglob("*") if path.is_file()}
     return Stored(layout, files, bodies)

@@ -16,6 +16,7 @@ from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 import orbitmq
 from orbitmq.errors import CorruptRecord
 from orbitmq.store import config
+from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.findings import Verdict
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.record import BLANK_MAGIC, Record, check
@@ -397,3 +398,52 @@ def test_stand_ins_fill_to_the_byte() -> None:
                 found.append(LostMessage(record.topic, record.queue_id, record.queue_offset))
             at += record.size
         assert found == messages
+
+
+@pytest.fixture(scope="module")
+def with_an_emptied_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """Retention has removed all 31 messages of early/0, and no one else's queue is empty."""
+    folder = tmp_path_factory.mktemp("emptied")
+    (folder / "run").mkdir(mode=0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        yield store_by_broker(folder / "store", "emptied", early=31)
+
+
+@pytest.fixture
+def emptied(with_an_emptied_queue: Stored) -> Iterator[Stored]:
+    yield with_an_emptied_queue
+    with_an_emptied_queue.restore()
+
+
+def next_of(stored: Stored, topic: str, queue: int) -> int:
+    return ConsumeQueue(stored.layout.root, topic, queue, SETTINGS.queue_file_units).extent().max_offset
+
+
+def test_a_group_at_the_end_of_an_emptied_queue(emptied: Stored) -> None:
+    """It ends behind its last message that was removed."""
+    config.store_offsets(emptied.layout, {("early", "G"): {0: 31}})
+    verdict, found = emptied.verify()
+    assert verdict.whole and verdict.queues["early", 0].next == 31, found
+    config.store_offsets(emptied.layout, {("early", "G"): {0: 32}})
+    assert emptied.verify()[0].faults == {"config": 1}
+    assert repair(emptied)[1].whole
+    assert config.load_offsets(emptied.layout)["early", "G"] == {0: 31}
+
+
+@pytest.mark.parametrize("what", ["a unit", "short", "short, with a group", "all", "all, with a group"])
+def test_an_emptied_queue_does_not_use_offsets_again(emptied: Stored, what: str) -> None:
+    [path] = emptied.of("consumequeue/early/0")
+    if what.endswith("group"):
+        config.store_offsets(emptied.layout, {("early", "G"): {0: 31}})
+    if what == "a unit":
+        emptied.spoil(path, 62, b"\x40")
+    elif what.startswith("short"):
+        path.write_bytes(emptied.files[path][: 790 if what == "short" else 490])
+    else:
+        path.write_bytes(b"\xff" * 790)
+    assert repair(emptied)[1].whole
+    assert next_of(emptied, "early", 0) == (0 if what == "all" else 31)
+    with orbitmq.Broker(emptied.layout.root, name="emptied") as broker, broker.producer() as producer:
+        assert producer.send("early", b"late", queue=0).offset == (0 if what == "all" else 31)
+    assert emptied.verify()[0].whole
