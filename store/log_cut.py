@@ -37,7 +37,8 @@ def cut_after(
     surplus: list[tuple[int, int]] = []  # start, and how much of it is not zero
     for start in starts[len(kept) :]:
         garbage = _last_nonzero(layout.log_file(start), 0)
-        if not garbage and not surplus and spare < SPARE_FILES:
+        follows = not kept or start == kept[-1] + file_size
+        if not garbage and not surplus and spare < SPARE_FILES and follows:
             kept.append(start)
             spare += 1
         else:

@@ -300,7 +300,10 @@ class _Recovery:
             size = find_tail(self.layout, self.file_size, self.starts, scan.end)
             self.cuts = [Cut(scan.end, size, f"{why}; the store is open for reading only", None)] if size else []
             return
-        self.starts, self.cuts = cut_after(self.layout, self.file_size, self.starts, scan.end, why)
+        # What a repair was told to give up may be more than a crash can leave.
+        ordered = self.order is not None and self.order.cut is not None
+        keep_max = self.file_size if ordered else None
+        self.starts, self.cuts = cut_after(self.layout, self.file_size, self.starts, scan.end, why, keep_max)
 
     def _remove_index(self, removed: list[IndexHeader], *, keep_commit: bool) -> None:
         if self.read_only:

@@ -15,11 +15,12 @@ from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 import orbitmq
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import config
+from orbitmq.store import config, log_cut, remake
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.findings import Verdict
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.record import BLANK_MAGIC, Record, check
+from orbitmq.store.recovery import recover
 from orbitmq.store.repair import Choice, Repair
 from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
 
@@ -447,3 +448,24 @@ def test_an_emptied_queue_does_not_use_offsets_again(emptied: Stored, what: str)
     with orbitmq.Broker(emptied.layout.root, name="emptied") as broker, broker.producer() as producer:
         assert producer.send("early", b"late", queue=0).offset == (0 if what == "all" else 31)
     assert emptied.verify()[0].whole
+
+
+def test_cut_before_a_missing_file_with_a_spare_behind(stored: Stored) -> None:
+    """The spare would not follow what is left."""
+    last = records(stored)[-1][0] // SIZE * SIZE
+    stored.layout.log_file(last).unlink()
+    spare = stored.layout.log_file(last + SIZE)
+    spare.write_bytes(bytes(SIZE))
+    _, verdict = repair(stored, Choice.CUT)
+    assert verdict.whole and not spare.exists()
+    account(stored, {place for offset, _, place in records(stored) if offset >= last})
+
+
+def test_a_broker_that_carries_out_a_cut_keeps_all_of_it(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much it is. Method: a limit for what a crash leaves that is smaller than this."""
+    monkeypatch.setattr(log_cut, "KEEP_MAX", 1000)
+    place = records(stored)[20][0]
+    spoil_log(stored, place, b"\x7f" * 60)
+    remake.give(stored.layout, remake.Order(cut=place))
+    report = recover(stored.layout, SETTINGS, lambda line: None)
+    assert report.end == place and len(report.cuts) > 1 and all(cut.path for cut in report.cuts)
