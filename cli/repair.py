@@ -135,14 +135,14 @@ def _show_choice(job: Repair, as_json: bool) -> None:
         return
     for choice, loss in losses.items():
         mark = "[bold]*[/]" if job.choice is choice else " "
-        out.print(f"{mark} --{choice}  {_told(choice, loss)}")
+        out.print(f"{mark} --{choice}  {_told(choice, loss, job.obstacle)}")
     if job.undecided:
         out.print("[yellow]nothing is changed[/] without one of them")
 
 
-def _told(choice: Choice, loss: Loss | None) -> str:
+def _told(choice: Choice, loss: Loss | None, obstacle: str | None) -> str:
     if loss is None:
-        return "cannot be done here: something is missing, and there is no room for what would stand in for it"
+        return escape(f"cannot be done here: {obstacle}")
     damaged = counted(loss.messages, "damaged message")
     if choice is Choice.SKIP:
         return f"gives up {damaged}, in {byte_count(loss.size)} of the log; everything else stays"

@@ -235,6 +235,7 @@ static void judge_rest(struct queue_check *check, uint32_t number, uint64_t queu
     static const uint8_t zero[CONSUME_QUEUE_UNIT];
     struct checked_queue *queue = &check->queues[number];
     const struct queue_unit unit = queue_unit_load(data);
+    const bool damaged = is_damaged(check, &unit);
     const bool before = queue->seen ? queue_offset < queue->first : !queue->ended;
     struct finding finding = {.kind = FINDING_UNIT_EXTRA, .first = queue_offset, .count = 1, .found = unit.physical_offset};
     if (unit.size == 0) {
@@ -248,10 +249,10 @@ static void judge_rest(struct queue_check *check, uint32_t number, uint64_t queu
         }
     } else if (before && (is_blank(&unit) || ends_before(&unit, check->begin))) {
         return;
-    } else if (!check->settled && unit.physical_offset >= check->indexed) {
-        return;
-    } else if (is_damaged(check, &unit)) {
+    } else if (damaged && (check->settled || unit.physical_offset < check->certain)) {
         finding.kind = FINDING_LOST;
+    } else if (!check->settled && (damaged || unit.physical_offset >= check->indexed)) {
+        return;
     }
     note(check, number, finding);
 }

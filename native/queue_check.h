@@ -32,6 +32,7 @@ struct queue_check {
     uint64_t begin;        /* where the log begins: units that point before it are of messages that are no more */
     uint64_t indexed;      /* queues are complete below this position of the log */
     bool settled;          /* nothing is indexed at or above it */
+    uint64_t certain;      /* the log cannot end before: gaps below are damage, not a tail */
     const struct spans *gaps;
     struct findings *findings;
     struct queue_table table;

@@ -141,6 +141,8 @@ enum verify_result verify_units(struct verify *verify, const uint8_t *topic, uin
 {
     struct queue_name name = {.queue_id = queue_id, .topic_size = (uint8_t)topic_size};
     memcpy(name.topic, topic, topic_size);
+    const uint64_t good_end = verify->walk.good_end, floor = verify->plan.floor;
+    verify->queues.certain = good_end > floor ? good_end : floor;
     return more(verify, queue_check_rest(&verify->queues, &name, first, count) == 0);
 }
 

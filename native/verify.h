@@ -18,6 +18,7 @@ struct verify_plan {
     uint64_t end;              /* of its last file, or of what a running broker has settled */
     uint64_t indexed;          /* queues and index hold everything below it */
     bool settled;              /* and nothing at or above it */
+    uint64_t floor;            /* the log was on disk so far for certain */
     uint32_t queue_file_units;
     uint32_t queues;           /* about how many */
     uint32_t index_slots, index_entries;

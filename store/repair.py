@@ -126,15 +126,25 @@ class Repair:
             return None
         messages = damage.messages
         if choice is Choice.SKIP:
-            possible = (
-                not damage.homeless and all(filling.fits for filling in damage.fillings) and not self._gaps_without_bytes()
-            )
-            return Loss(messages, 0, sum(filling.size for filling in damage.serious)) if possible else None
+            return Loss(messages, 0, sum(filling.size for filling in damage.serious)) if self.obstacle is None else None
         verdict = self._seen()
         first = damage.serious[0].gap if damage.serious and damage.serious[0].gap.offset == at else None
         end = max([verdict.end, *(filling.end for filling in damage.fillings)])
         records = verdict.records - first.records_before if first is not None and first.records_before >= 0 else None
         return Loss(messages, records, end - at)
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the damage cannot be skipped; None: it can."""
+        damage = self._measured()
+        if gaps := self._gaps_without_bytes():
+            return f"the log has no damaged bytes in which something could stand in for what is missing at {gaps[0].offset:,}"
+        if damage.homeless:
+            return f"there is not room for what would have to stand in for {damage.homeless:,} of the lost messages"
+        for filling in damage.fillings:
+            if not filling.fits:
+                return f"the {filling.size:,} damaged bytes at {filling.gap.offset:,} are too few for a record"
+        return None
 
     def deed(self, finding: Finding) -> str:
         """What is done about one finding, in a sentence."""
@@ -170,7 +180,7 @@ class Repair:
             return self._seen()
         if self._cut_at() is not None and self.loss(self.choice) is None:
             raise CorruptRecord(
-                "cannot skip the damage of this log: there is not room for what would have to stand in for the lost messages",
+                f"cannot skip the damage of this log: {self.obstacle}",
                 hint="put the file back from a backup, or give up what follows with --cut",
                 offset=self._cut_at(),
             )
@@ -182,8 +192,6 @@ class Repair:
             self._remake()
         else:
             self._mend_config()
-            if self._died:
-                self._remake()
             if any(finding.kind is Kind.CHECKPOINT for finding in self.findings):
                 Checkpoint().store(self.layout)
         self.verdict = self._verify(lambda finding: None)
@@ -213,11 +221,14 @@ class Repair:
             remake.give(self.layout, self._order(cut=None))
 
     def _order(self, cut: int | None) -> remake.Order:
-        """Every queue with a finding is made anew, and so is what an earlier order has named."""
+        """Every queue with a finding is made anew, and so is what an earlier order has named; after a death, or where the log
+        is mended, all of them."""
         before = remake.load(self.layout) or remake.Order()
         named = {(finding.topic, finding.queue) for finding in self.findings}
         named |= set(self._of_files())
-        begins = {key: self._begin_of(key, cut) for key in queues(self.layout.root) if key in named}
+        # Units that were written for a log that has changed since are not believed, whatever they look like.
+        whole = self._died or bool(self._measured().fillings)
+        begins = {key: self._begin_of(key, cut) for key in queues(self.layout.root) if whole or key in named}
         begins |= {key: max(begin, begins.get(key, 0)) for key, begin in before.queues.items()}
         return remake.Order(begins, cut if cut is not None else before.cut)
 
@@ -276,6 +287,8 @@ class Repair:
                 offset=report.damage.offset,
             )
         crash_point("repair_recovered")
+        # With what was spoilt in it where nothing is written; the log has just been made durable, all of it.
+        self.layout.positions.unlink(missing_ok=True)
         reindex(self.layout, self.settings, report, lambda done, whole: self.progress("index", done, whole))
 
     # ---- what is known
@@ -283,7 +296,7 @@ class Repair:
     @property
     def _remakes(self) -> bool:
         kinds = {finding.kind for finding in self.findings if finding.damage}
-        return self._unfinished or bool(kinds - _SMALL)
+        return self.unfinished or bool(kinds - _SMALL)
 
     def _seen(self) -> Verdict:
         assert self.verdict is not None, "survey comes first"
@@ -375,6 +388,8 @@ class Repair:
         if not is_log_file(path.name, self.settings.log_file_size):
             return f"goes to {self.layout.cut}"
         if not path.exists():
+            if self.choice is Choice.CUT and (at := self._cut_at()) is not None:
+                return f"the log ends at {at:,}"
             return "is made anew, without what was in it" if self.choice is Choice.SKIP else "needs a choice: --skip or --cut"
         return "gets its size; what it had too much is kept" if self.choice is not Choice.CUT else "gets its size, if it stays"
 

@@ -211,6 +211,7 @@ class _Verification:
         plan.end = max(self.begin, self.end)
         plan.indexed = self.indexed
         plan.settled = self.clean
+        plan.floor = self._floor()
         plan.queue_file_units = settings.queue_file_units
         plan.queues = sum(1 for _ in queues(self.layout.root))
         plan.index_slots = settings.index_slots
@@ -291,10 +292,14 @@ class _Verification:
                 self._tell(finding)
         self.gaps = [(gap, finding) for gap, finding in self.gaps if gap.offset >= good_end]
 
+    def _floor(self) -> int:
+        """The log was on disk so far for certain."""
+        recorded = self.recorded
+        return self.end if self.running else 0 if recorded is None else max(recorded.flushed, recorded.wrote)
+
     def _judge_end(self, good_end: int) -> None:
         """What lies behind the last good record, and whether the log should have gone on."""
-        recorded = self.recorded
-        floor = self.end if self.running else 0 if recorded is None else max(recorded.flushed, recorded.wrote)
+        floor = self._floor()
         for gap, finding in self.gaps:
             # A kill may leave a torn record there.
             if gap.offset >= floor and not self.clean and not self.running:

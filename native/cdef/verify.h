@@ -35,6 +35,7 @@ struct verify_plan {
     uint64_t end;
     uint64_t indexed;
     bool settled;
+    uint64_t floor;
     uint32_t queue_file_units;
     uint32_t queues;
     uint32_t index_slots, index_entries;

@@ -15,13 +15,15 @@ from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 import orbitmq
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import config, log_cut, remake
+from orbitmq.store import abort, config, log_cut, remake
 from orbitmq.store.consume_queue import ConsumeQueue
-from orbitmq.store.findings import Verdict
+from orbitmq.store.findings import Gap, Verdict
 from orbitmq.store.lock import StoreLock
+from orbitmq.store.positions import Positions
 from orbitmq.store.record import BLANK_MAGIC, Record, check
 from orbitmq.store.recovery import recover
 from orbitmq.store.repair import Choice, Repair
+from orbitmq.store.repair_log import Filling
 from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
 
 SIZE = SETTINGS.log_file_size
@@ -234,7 +236,7 @@ def test_nothing_is_given_up_unasked(stored: Stored, spoil: Callable[[Stored], s
 def a_blank_marker(stored: Stored) -> None:
     end = max(offset + size for offset, size, _ in records(stored) if offset < SIZE)
     assert stored.files[stored.layout.log_file(0)][end + 4 : end + 8] == BLANK_MAGIC.to_bytes(4, "big")
-    spoil_log(stored, end, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+    spoil_log(stored, end, b"\x01\x02\x03\x04")
 
 
 def units(stored: Stored) -> None:
@@ -469,3 +471,110 @@ def test_a_broker_that_carries_out_a_cut_keeps_all_of_it(stored: Stored, monkeyp
     remake.give(stored.layout, remake.Order(cut=place))
     report = recover(stored.layout, SETTINGS, lambda line: None)
     assert report.end == place and len(report.cuts) > 1 and all(cut.path for cut in report.cuts)
+
+
+def test_a_last_record_that_is_all_zero_is_no_marker(stored: Stored) -> None:
+    """Somebody's message was there, though nothing tells whose."""
+    offset, _, place = [each for each in records(stored) if each[0] < SIZE][-1]
+    spoil_log(stored, offset, bytes(SIZE - offset))
+    for path in stored.of(f"consumequeue/{place[0]}/{place[1]}"):
+        path.unlink()
+    job, verdict = repair(stored)
+    assert job.undecided and not verdict.whole
+
+
+def test_the_last_records_of_the_log(stored: Stored) -> None:
+    """Each is a gap of its own behind which nothing good follows; what is overwritten is kept whole."""
+    damaged = []
+    for offset, size, _ in records(stored)[-3:]:
+        spoil_log(stored, offset + 90, b"\xaa\xbb\xcc")
+        path = stored.layout.log_file(offset - offset % SIZE)
+        damaged.append(path.read_bytes()[offset % SIZE :][:size])
+    lost = spoilt(stored)
+    assert len(lost) == 3
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole and verdict.records == 600, verdict.faults
+    kept = [path.read_bytes() for path in stored.layout.cut.iterdir()]
+    assert all(any(record.rstrip(b"\0") in each for each in kept) for record in damaged)
+    account(stored, lost)
+
+
+def test_a_queue_gets_no_hole(stored: Stored) -> None:
+    """Of one of the first messages not even the unit is left; a stand-in keeps its place too."""
+    spoil_log(stored, 0, bytes(16 << 10))
+    lost = spoilt(stored)
+    stored.spoil(stored.of("consumequeue/flows/1")[0], 20 * 2, b"\xff" * 8)
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole and verdict.records >= 600, verdict.faults
+    account(stored, lost)
+
+
+def test_what_stands_in_at_the_beginning_is_as_old_as_what_follows(stored: Stored) -> None:
+    first = next(offset for offset, _, _ in records(stored) if offset >= SIZE)
+    path = stored.layout.log_file(SIZE)
+    second = check(stored.files[path][first - SIZE :], physical_offset=first)
+    assert isinstance(second, Record)
+    spoil_log(stored, 0, bytes(SIZE))
+    assert repair(stored, Choice.SKIP)[1].whole
+    made = check(stored.layout.log_file(0).read_bytes(), physical_offset=0)
+    assert isinstance(made, Record) and made.store_ms == second.store_ms
+
+
+def test_many_lost_messages_take_no_time_each_for_all(stored: Stored) -> None:
+    """Method: counts how often the messages of a gap are added up."""
+    filling = Filling(Gap(0, 10**9, False, 0, 1, last=False), 10**9, to_file_end=True)
+    before = filling.room
+    for number in range(1000):
+        filling.add(LostMessage("T", 0, number))
+    filling.messages = []  # the sum is kept beside them
+    assert before - filling.room == 1000 * LostMessage("T", 0, 0).least
+
+
+def dead(stored: Stored, flushed: int) -> None:
+    """As a killed broker leaves it: nothing was on disk for certain from `flushed` on."""
+    abort.create(stored.layout)
+    record = Positions(stored.layout)
+    record.record(flushed, 1)
+    record.close()
+
+
+def test_a_torn_tail_gets_no_stand_in(stored: Stored) -> None:
+    """Recovery cuts it, as after any death; its units point nowhere, least of all to damage before it."""
+    *_, (last, _, torn) = records(stored)
+    dead(stored, last)
+    for offset, size, _ in records(stored)[98:104]:
+        spoil_log(stored, offset + 30, b"\xff" * (size - 30))
+    lost = spoilt(stored)
+    spoil_log(stored, last + 60, b"\xff\xfe\xfd")
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole, verdict.faults
+    assert verdict.end == last and verdict.records == 599
+    account(stored, lost | {torn})
+
+
+def test_queues_are_believed_about_damage_after_a_power_cut(stored: Stored) -> None:
+    """They were written for the log that is damaged now, whether they were synced or not."""
+    dead(stored, records(stored)[-1][0])
+    stored.layout.reput.unlink()
+    spoil_log(stored, 0, bytes(16 << 10))
+    lost = spoilt(stored)
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole, verdict.faults
+    account(stored, lost)
+
+
+@pytest.mark.parametrize("died", [False, True])
+@pytest.mark.parametrize("name", ["positions", "reput"])
+def test_spoilt_bytes_that_nobody_uses(stored: Stored, name: str, died: bool) -> None:
+    if died:
+        last = records(stored)[-1]
+        dead(stored, last[0] + last[1])
+    stored.spoil(stored.layout.own / name, 3000, b"x")
+    assert repair(stored)[1].whole
+    account(stored, set())
+
+
+def test_an_order_that_makes_no_sense(stored: Stored) -> None:
+    stored.layout.remake.write_text('{"queues": [], "cut": "x"}')
+    assert repair(stored)[1].whole
+    account(stored, set())
