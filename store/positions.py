@@ -64,6 +64,18 @@ def load(layout: StoreLayout) -> Recorded | None:
     return newest[1] if newest else None
 
 
+def clear_unused(layout: StoreLayout) -> None:
+    """Takes out what stands between header and slots, where nothing is. A file of another length is left to Positions."""
+    content = layout.positions.read_bytes() if layout.positions.exists() else b""
+    if len(content) != SIZE:
+        return
+    cleared = bytearray(SIZE)
+    for at, size in ((0, _HEADER.size), *((slot, SLOT_SIZE) for slot in SLOTS)):
+        cleared[at : at + size] = content[at : at + size]
+    if cleared != content:
+        atomic_file.replace(layout.positions, bytes(cleared))
+
+
 class Positions:
     """The open file. One process writes it: the flush service while the broker runs, the supervisor before and
     after.

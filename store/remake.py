@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file
 from orbitmq.store.consume_queue import ConsumeQueue, Extent, queues
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Recorded
 
@@ -22,10 +24,12 @@ from orbitmq.store.positions import Recorded
 @dataclass(frozen=True, slots=True)
 class Order:
     """queues: of these not a unit is believed; each with the offset where it goes on if the log has no record of it. cut: the
-    log was given up from there on, physical offset; None: nothing of it."""
+    log was given up from there on, physical offset; None: nothing of it. fill: a repair writes this into the log, and was
+    perhaps killed before it was done."""
 
     queues: Mapping[QueueKey, int] = field(default_factory=dict)
     cut: int | None = None
+    fill: tuple[Stretch, ...] = ()
 
     def lower(self, recorded: Recorded | None) -> Recorded | None:
         """What was recorded of the log's end, less what has been given up since."""
@@ -41,7 +45,8 @@ def pending(layout: StoreLayout) -> bool:
 
 def give(layout: StoreLayout, order: Order) -> None:
     """Durable on return, and in place of an earlier order."""
-    what = {"queues": [[*key, begin] for key, begin in sorted(order.queues.items())], "cut": order.cut}
+    what: dict[str, Any] = {"queues": [[*key, begin] for key, begin in sorted(order.queues.items())], "cut": order.cut}
+    what["fill"] = [stretch.as_record() for stretch in order.fill]
     atomic_file.replace(layout.remake, (json.dumps(what) + "\n").encode())
     crash_point("remake_given")
 
@@ -55,7 +60,8 @@ def load(layout: StoreLayout) -> Order | None:
     try:
         what = json.loads(content)
         queues = {(str(topic), int(queue)): int(begin) for topic, queue, begin in what["queues"]}
-        return Order(queues, None if what["cut"] is None else int(what["cut"]))
+        fill = tuple(Stretch.of_record(record) for record in what["fill"])
+        return Order(queues, None if what["cut"] is None else int(what["cut"]), fill)
     except (ValueError, TypeError, KeyError):
         return Order()
 

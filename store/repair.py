@@ -8,8 +8,8 @@ somebody has to choose what becomes of it:
 
 The order lets a repair be killed anywhere and started again:
 
-    1  damaged bytes of the log are filled    each by itself; what the queues know of them is still there
-    2  the order to remake is given           from here on nothing but the log is believed (store/remake.py)
+    1  the order to remake is given           from here on nothing but the log is believed (store/remake.py)
+    2  damaged bytes of the log are filled    as the order says, with all that the queues knew of them (store/fill_plan.py)
     3  files that are none go aside, config files are put back
     4  recovery, then reput, in this process  as at the start of a broker
     5  the store is marked as cleanly stopped
@@ -20,8 +20,8 @@ A cut gives its order first: a log that is shorter than was recorded must not lo
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
@@ -29,6 +29,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import abort, atomic_file, positions, remake
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import ConsumeQueue, queues
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, free_name
@@ -36,6 +37,7 @@ from orbitmq.store.recovery import recover
 from orbitmq.store.reindex import reindex
 from orbitmq.store.repair_config import ConfigDeed, offsets_of, plan_config
 from orbitmq.store.repair_log import Filling, LogDamage, is_log_file
+from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings as Settings
 from orbitmq.store.stand_in import renumber
 from orbitmq.store.verify import verify
@@ -44,6 +46,8 @@ Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how m
 
 _OF_LOG = frozenset({Kind.LOG_RECORD, Kind.LOG_UNREADABLE, Kind.LOG_SHORT})
 _OF_INDEX = frozenset(kind for kind in Kind if kind.startswith("index-"))
+# What comes out of a whole log again.
+_REBUILDABLE = frozenset(Kind) - _OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
 NOWHERE = (1 << 64) - 1
 # What needs nothing but itself to be put right.
 _SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT})
@@ -82,6 +86,7 @@ class Repair:
     _renumbered: list[tuple[int, int]] = field(default_factory=list)  # (physical offset, right queue offset)
     _explained: list[Finding] = field(default_factory=list)  # gaps of queues that a renumbered record fills
     _unfinished: bool = False
+    _filling: bool = False  # an earlier repair has begun to fill, and that is finished first
     _died: bool = False
 
     # ---- what there is to do
@@ -92,8 +97,12 @@ class Repair:
         self._unfinished = remake.pending(self.layout)
         self._died = abort.exists(self.layout) and self.layout.positions.exists()
         order = remake.load(self.layout) or remake.Order()
+        self._filling = bool(order.fill)
         recorded = order.lower(positions.load(self.layout))
         floor = 0 if recorded is None else max(recorded.flushed, recorded.wrote)
+        commit = ReputCommit.load(self.layout)
+        if recorded is None and commit is not None and not self._died and order.cut is None:
+            floor = commit.position
         self.findings.clear()
         self.verdict = self._verify(self.findings.append)
         short = any(finding.kind is Kind.LOG_SHORT for finding in self.findings)
@@ -101,8 +110,9 @@ class Repair:
         if not any(finding.damage and finding.kind in _OF_LOG for finding in self.findings):
             self._damage.fillings = []
         self._judge_emptied()
-        self._config = plan_config(self.layout, self.verdict)
         self._judge_misplaced()
+        self._judge_ends()
+        self._config = plan_config(self.layout, self.verdict)
 
     @property
     def needed(self) -> bool:
@@ -175,6 +185,15 @@ class Repair:
         """Does what survey has planned, and verifies the store. Changes nothing while the log's damage is undecided about:
         what else is wrong may come of it. Raises: CorruptRecord: what was chosen cannot be done, or did not help; StoreFull;
         OSError."""
+        self._finish_filling()
+        verdict = self._carry_out()
+        if not self.undecided and not verdict.whole and verdict.faults.keys() <= _REBUILDABLE:
+            # What could not be seen behind other damage.
+            self.survey()
+            verdict = self._carry_out()
+        return verdict
+
+    def _carry_out(self) -> Verdict:
         damage = self._measured()
         if self.undecided:
             return self._seen()
@@ -188,6 +207,7 @@ class Repair:
         if self._remakes:
             self._mend_log(damage)
             self._set_aside()
+            positions.clear_unused(self.layout)
             self._mend_config()
             self._remake()
         else:
@@ -207,18 +227,34 @@ class Repair:
         for place, queue_offset in self._renumbered:
             if place < end:
                 damage.rewrite(place, renumber(damage.read(place), queue_offset))
-        fillings = [filling for filling in damage.fillings if filling.gap.offset < end]
-        whole, done = sum(filling.size for filling in fillings), 0
-        for filling in fillings:
-            damage.fill(filling)
-            done += filling.size
-            self.progress("log", done, whole)
+        plan = tuple(damage.plan(filling) for filling in damage.fillings if filling.gap.offset < end)
+        order = self._order(cut=at if cutting else None)
+        if plan:
+            remake.give(self.layout, replace(order, fill=plan))
+            self._fill(damage, plan)
+        if plan or not cutting:
+            remake.give(self.layout, order)
         if cutting:
             size = self.settings.log_file_size
             starts = sorted(int(path.name) for path in self.layout.commitlog.iterdir())
             cut_after(self.layout, size, starts, end, "it was given up", keep_max=size)
-        else:
-            remake.give(self.layout, self._order(cut=None))
+
+    def _fill(self, damage: LogDamage, plan: Sequence[Stretch]) -> None:
+        whole, done = sum(stretch.size for stretch in plan), 0
+        for stretch in plan:
+            damage.fill(stretch)
+            done += stretch.size
+            self.progress("log", done, whole)
+
+    def _finish_filling(self) -> None:
+        """What a killed repair has begun to write is written to its end, and looked at then."""
+        order = remake.load(self.layout)
+        if order is None or not order.fill:
+            return
+        self.layout.open(self.settings)
+        self._fill(self._measured(), order.fill)
+        remake.give(self.layout, replace(order, fill=()))
+        self.survey()
 
     def _order(self, cut: int | None) -> remake.Order:
         """Every queue with a finding is made anew, and so is what an earlier order has named; after a death, or where the log
@@ -261,6 +297,15 @@ class Repair:
                 if seen is not None and seen.first is None and (topic, queue) in named:
                     known[topic, queue] = QueueSeen(None, max(seen.next, offset))
 
+    def _judge_ends(self) -> None:
+        """Queues end behind what is to stand in for their last messages, so group offsets there stay as they are."""
+        if self.choice is not Choice.SKIP or self.obstacle is not None:
+            return
+        known = self._seen().queues
+        for lost in self._measured().lost:
+            seen = known.get((lost.topic, lost.queue), QueueSeen(None, 0))
+            known[lost.topic, lost.queue] = replace(seen, next=max(seen.next, lost.first + lost.count))
+
     def _set_aside(self) -> None:
         """What is not a file of queues or index, or has another size than these, would stop recovery."""
         moved = False
@@ -287,8 +332,6 @@ class Repair:
                 offset=report.damage.offset,
             )
         crash_point("repair_recovered")
-        # With what was spoilt in it where nothing is written; the log has just been made durable, all of it.
-        self.layout.positions.unlink(missing_ok=True)
         reindex(self.layout, self.settings, report, lambda done, whole: self.progress("index", done, whole))
 
     # ---- what is known
@@ -312,6 +355,8 @@ class Repair:
 
     def _cut_at(self) -> int | None:
         """Where the first damage lies that somebody has to decide about."""
+        if self._filling:
+            return None
         places = [filling.gap.offset for filling in self._measured().serious]
         places += [finding.offset for finding in self._gaps_without_bytes() if finding.offset is not None]
         return min(places, default=None)
@@ -373,6 +418,8 @@ class Repair:
         return None
 
     def _deed_by_choice(self, finding: Finding) -> str:
+        if self._filling:
+            return "what an interrupted repair has begun to fill is finished first"
         lost = finding.kind is Kind.MESSAGE_LOST
         if self.choice is Choice.CUT:
             return "stays lost" if lost else f"the log ends at {self._cut_at():,}"

@@ -1,7 +1,6 @@
 """Damaged bytes of the CommitLog: which lost message belongs to which of them, and what is written in their place.
 
-What is overwritten or cut off is kept under orbitmq/cut/ first. Each gap is made good by itself, so a repair that is killed on
-the way has left fewer of them to the next.
+What is overwritten or cut off is kept under orbitmq/cut/ first.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file, mapped_file, sparse
 from orbitmq.store.consume_queue import RECORD_MAX, ConsumeQueue, Unit
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.findings import Gap, Lost, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import free_name
@@ -363,19 +363,23 @@ class LogDamage:
         atomic_file.sync_folder(self.layout.cut)
         atomic_file.sync_folder(self.layout.commitlog)
 
-    def fill(self, filling: Filling) -> None:
-        """Writes what is to stand in a gap; what was there is kept."""
-        size = self.settings.log_file_size
+    def plan(self, filling: Filling) -> Stretch:
+        """What is to be written into a gap."""
         gap = filling.gap
-        start = gap.offset - gap.offset % size
-        at = gap.offset - start
+        messages = tuple(filling.messages)
+        return Stretch(gap.offset, filling.end, max(gap.end, filling.end), filling.to_file_end, self._store_ms(gap), messages)
+
+    def fill(self, stretch: Stretch) -> None:
+        """Writes it; what was there is kept. Doing it again changes nothing."""
+        start = stretch.offset - stretch.offset % self.settings.log_file_size
+        at = stretch.offset - start
         with self.layout.log_file(start).open("r+b", buffering=0) as file:
-            self._keep(file.fileno(), at, filling)
+            self._keep(file.fileno(), at, stretch)
             crash_point("repair_log_kept")
-            if filling.size > 0:
-                store_ms = self._store_ms(gap)
-                pieces = fill(filling.messages, filling.size, gap.offset, store_ms, to_file_end=filling.to_file_end)
-                for piece in pieces:
+            if stretch.size > 0:
+                for piece in fill(
+                    stretch.messages, stretch.size, stretch.offset, stretch.store_ms, to_file_end=stretch.to_file_end
+                ):
                     os.pwrite(file.fileno(), piece, at)
                     crash_point("repair_log_written")
                     at += len(piece)
@@ -398,14 +402,13 @@ class LogDamage:
             file.seek(offset - start)
             return file.read(size)
 
-    def _keep(self, descriptor: int, at: int, filling: Filling) -> None:
+    def _keep(self, descriptor: int, at: int, stretch: Stretch) -> None:
         copied = None
-        gap = filling.gap
-        end = at + max(gap.end, filling.end) - gap.offset
+        end = at + stretch.keep_end - stretch.offset
         try:
             for place, chunk in sparse.nonzero_chunks(descriptor, at, end):
                 if copied is None:
-                    copied = free_name(self.layout, f"{gap.offset:020d}-damaged").open("xb", buffering=0)
+                    copied = free_name(self.layout, f"{stretch.offset:020d}-damaged").open("xb", buffering=0)
                 copied.seek(place - at)
                 copied.write(chunk)
         except OSError as error:

@@ -15,7 +15,7 @@ from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 import orbitmq
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import abort, config, log_cut, remake
+from orbitmq.store import abort, config, log_cut, remake, repair_log
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.findings import Gap, Verdict
 from orbitmq.store.lock import StoreLock
@@ -492,10 +492,13 @@ def test_the_last_records_of_the_log(stored: Stored) -> None:
         damaged.append(path.read_bytes()[offset % SIZE :][:size])
     lost = spoilt(stored)
     assert len(lost) == 3
+    groups = {("flows", "G"): {0: 150, 1: 150}, ("alarms", "G"): {0: 150, 1: 150}}
+    config.store_offsets(stored.layout, groups)
     _, verdict = repair(stored, Choice.SKIP)
     assert verdict.whole and verdict.records == 600, verdict.faults
     kept = [path.read_bytes() for path in stored.layout.cut.iterdir()]
     assert all(any(record.rstrip(b"\0") in each for each in kept) for record in damaged)
+    assert config.load_offsets(stored.layout) == groups, "what stands in has a place too"
     account(stored, lost)
 
 
@@ -578,3 +581,33 @@ def test_an_order_that_makes_no_sense(stored: Stored) -> None:
     stored.layout.remake.write_text('{"queues": [], "cut": "x"}')
     assert repair(stored)[1].whole
     account(stored, set())
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("pieces", [1, 8, 25, 40])
+@pytest.mark.parametrize("then", Choice)
+def test_killed_in_the_midst_of_a_gap(stored: Stored, pieces: int, then: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decided before is carried out, whatever is chosen then: units that point into the bytes
+    that are good again say nothing of what was there."""
+    offset, _, _ = records(stored)[550]
+    last, size, _ = records(stored)[-1]
+    spoil_log(stored, offset, b"\xa5" * min(last + size - offset, SIZE - offset % SIZE))
+    lost = spoilt(stored)
+    left = pieces
+
+    def point(name: str) -> None:
+        nonlocal left
+        left -= name == "repair_log_written"
+        if left == 0:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(repair_log, "crash_point", point)
+        repair(stored, Choice.SKIP)
+    assert not stored.verify()[0].whole
+    _, verdict = repair(stored, then)
+    assert verdict.whole and verdict.records >= 600, verdict.faults
+    account(stored, lost)
