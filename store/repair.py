@@ -85,6 +85,8 @@ class Repair:
     _config: list[ConfigDeed] = field(default_factory=list)
     _renumbered: list[tuple[int, int]] = field(default_factory=list)  # (physical offset, right queue offset)
     _explained: list[Finding] = field(default_factory=list)  # gaps of queues that a renumbered record fills
+    _first: int | None = None  # place of the first damage that somebody has to decide about
+    _markers: set[int] = field(default_factory=set)  # places where only a blank marker is damaged
     _unfinished: bool = False
     _filling: bool = False  # an earlier repair has begun to fill, and that is finished first
     _died: bool = False
@@ -111,6 +113,8 @@ class Repair:
             self._damage.fillings = []
         self._judge_emptied()
         self._judge_misplaced()
+        self._first = self._first_serious()
+        self._markers = {filling.gap.offset for filling in self._measured().fillings if filling.marker}
         self._judge_ends()
         self._config = plan_config(self.layout, self.verdict)
 
@@ -355,6 +359,9 @@ class Repair:
 
     def _cut_at(self) -> int | None:
         """Where the first damage lies that somebody has to decide about."""
+        return self._first
+
+    def _first_serious(self) -> int | None:
         if self._filling:
             return None
         places = [filling.gap.offset for filling in self._measured().serious]
@@ -408,12 +415,11 @@ class Repair:
         return self._deed_without_loss(finding) or self._deed_by_choice(finding)
 
     def _deed_without_loss(self, finding: Finding) -> str | None:
-        markers = {filling.gap.offset for filling in self._measured().fillings if filling.marker}
-        if finding.kind is Kind.QUEUE_OFFSET and any(place == finding.offset for place, _ in self._renumbered):
+        if finding.kind is Kind.QUEUE_OFFSET and finding.offset in dict(self._renumbered):
             return "the record gets the queue offset that is due"
         if finding in self._explained:
             return "a record gets this queue offset"
-        if finding.kind in _OF_LOG and finding.offset in markers:
+        if finding.kind in _OF_LOG and finding.offset in self._markers:
             return "the blank marker at the end of the file is written anew; nothing is lost"
         return None
 
@@ -437,7 +443,9 @@ class Repair:
         if not path.exists():
             if self.choice is Choice.CUT and (at := self._cut_at()) is not None:
                 return f"the log ends at {at:,}"
-            return "is made anew, without what was in it" if self.choice is Choice.SKIP else "needs a choice: --skip or --cut"
+            if self.undecided:
+                return "needs a choice: --skip or --cut"
+            return "is made anew, without what was in it, if the log reaches so far"
         return "gets its size; what it had too much is kept" if self.choice is not Choice.CUT else "gets its size, if it stays"
 
     def _refuse_other_sizes(self) -> None:

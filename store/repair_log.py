@@ -356,12 +356,26 @@ class LogDamage:
                     os.posix_fallocate(file.fileno(), 0, size)
                     os.fsync(file.fileno())
                 crash_point("repair_log_file_sized")
+        if missing:
+            starts = self._move_strays(starts)
         last = max([*starts, *(filling.gap.offset for filling in self.fillings)], default=0)
         for start in range(starts[0] if starts else 0, last + 1, size) if missing and (self.fillings or starts) else ():
             if start not in starts:
                 mapped_file.allocate(self.layout, start, size)
         atomic_file.sync_folder(self.layout.cut)
         atomic_file.sync_folder(self.layout.commitlog)
+
+    def _move_strays(self, starts: list[int]) -> list[int]:
+        """Files behind the end of the log that do not follow it go aside; to make all files up to them could fill the disk."""
+        end = max([self.verdict.end, self.floor, *(filling.end for filling in self.fillings)])
+        kept: list[int] = []
+        for start in starts:
+            if start <= end or (kept and start == kept[-1] + self.settings.log_file_size):
+                kept.append(start)
+            else:
+                path = self.layout.log_file(start)
+                path.rename(free_name(self.layout, path.name))
+        return kept
 
     def plan(self, filling: Filling) -> Stretch:
         """What is to be written into a gap."""

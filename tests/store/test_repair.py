@@ -611,3 +611,15 @@ def test_killed_in_the_midst_of_a_gap(stored: Stored, pieces: int, then: Choice,
     _, verdict = repair(stored, then)
     assert verdict.whole and verdict.records >= 600, verdict.faults
     account(stored, lost)
+
+
+@pytest.mark.parametrize("choice", Choice)
+def test_an_empty_log_file_far_ahead(stored: Stored, choice: Choice) -> None:
+    """Nothing is made up to it."""
+    stored.layout.log_file(1000 * SIZE).write_bytes(bytes(SIZE))
+    job, verdict = repair(stored, choice)
+    assert verdict.whole and not job.undecided
+    assert not any("choice" in job.deed(finding) for finding in job.findings)
+    assert len(list(stored.layout.commitlog.iterdir())) == len(stored.of("commitlog"))
+    assert len(list(stored.layout.cut.glob(f"{1000 * SIZE:020d}-*"))) == 1
+    account(stored, set())
