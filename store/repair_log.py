@@ -27,6 +27,7 @@ from orbitmq.store.stand_in import BLANK, LEAST_FILLER, LostMessage, fill, room_
 
 MARKER_SIZE = 8
 UNITS_AT_ONCE = 4096
+NOWHERE = 1 << 64
 LOST_MAX = 1 << 20  # messages missing at one place; more than that is a wrong number
 
 
@@ -132,7 +133,7 @@ class LogDamage:
         claims = self._claims()
         self.lost += self._lost_at_the_end(claims)
         self._drop_tail()
-        self.lost += self._missing_between()
+        self._close_holes()
         by_queue: dict[QueueKey, list[Lost]] = {}
         for each in sorted(self.lost, key=lambda lost: (lost.topic, lost.queue, lost.first)):
             by_queue.setdefault((each.topic, each.queue), []).append(each)
@@ -267,26 +268,34 @@ class LogDamage:
                 kept.append(replace(each, count=known))
         self.lost = kept
 
-    def _missing_between(self) -> Iterator[Lost]:
-        """Messages of which nothing is left, but that lie between lost ones and the next good one: without them the queue would
-        have a hole, in which consumers stick."""
+    def _close_holes(self) -> None:
+        """Messages of which nothing is left, but that lie between lost ones and the next good one, are lost too: without them
+        the queue would have a hole, in which consumers stick. Units behind the queue's end for which the damaged bytes could not
+        have held all before them are wrong themselves."""
         spans: dict[QueueKey, list[tuple[int, int]]] = {}
         for lost in self.lost:
             spans.setdefault((lost.topic, lost.queue), []).append((lost.first, lost.first + lost.count))
+        space = sum(max(0, self._room(filling)) for filling in self.fillings)
+        ends: dict[QueueKey, int] = {}
+        missing = []
         for key, found in spans.items():
             seen = self.verdict.queues.get(key)
-            if seen is not None and seen.first is not None:
-                found.append((seen.first, seen.next))
-            elif seen is not None and seen.next <= min(found)[0]:
-                found.append((seen.next, seen.next))
+            if seen is not None and (seen.first is not None or seen.next <= min(found)[0]):
+                found.append((seen.next if seen.first is None else seen.first, seen.next))
+            most = space // LostMessage(*key, 0).least
             reached = None
             for first, end in sorted(found):
                 if reached is not None and reached < first:
+                    if first - reached > most and seen is not None and reached >= seen.next:
+                        ends[key] = reached
+                        break
                     if first - reached > LOST_MAX:
                         self.homeless += first - reached
                     else:
-                        yield Lost(*key, reached, first - reached, None, None)
+                        missing.append(Lost(*key, reached, first - reached, None, None))
                 reached = end if reached is None else max(reached, end)
+        kept = [lost for lost in self.lost if lost.first < ends.get((lost.topic, lost.queue), NOWHERE)]
+        self.lost = kept + missing
 
     def _units(self, lost: Lost) -> Iterator[tuple[int, Unit | None]]:
         """The queue offsets of lost messages, each with its unit; None where it cannot be read."""

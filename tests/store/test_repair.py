@@ -623,3 +623,15 @@ def test_an_empty_log_file_far_ahead(stored: Stored, choice: Choice) -> None:
     assert len(list(stored.layout.commitlog.iterdir())) == len(stored.of("commitlog"))
     assert len(list(stored.layout.cut.glob(f"{1000 * SIZE:020d}-*"))) == 1
     account(stored, set())
+
+
+def test_units_far_behind_the_end_of_a_queue(stored: Stored) -> None:
+    """One that points into damage is no message: there was no room for all that would lie before it."""
+    offset, _, (topic, queue, _) = records(stored)[-20]
+    spoil_log(stored, offset + 90, b"\xff\xff")
+    lost = spoilt(stored)
+    last = stored.of(f"consumequeue/{topic}/{queue}")[-1]
+    stored.spoil(last, 20 * 38, struct.pack(">QIq", offset, 100, 0))
+    _, verdict = repair(stored, Choice.SKIP)
+    assert verdict.whole, verdict.faults
+    account(stored, lost)
