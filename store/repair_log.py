@@ -270,8 +270,8 @@ class LogDamage:
 
     def _close_holes(self) -> None:
         """Messages of which nothing is left, but that lie between lost ones and the next good one, are lost too: without them
-        the queue would have a hole, in which consumers stick. Units behind the queue's end for which the damaged bytes could not
-        have held all before them are wrong themselves."""
+        the queue would have a hole, in which consumers stick. Units behind the queue's end are wrong themselves if the damaged
+        bytes could not have held all before them."""
         spans: dict[QueueKey, list[tuple[int, int]]] = {}
         for lost in self.lost:
             spans.setdefault((lost.topic, lost.queue), []).append((lost.first, lost.first + lost.count))
