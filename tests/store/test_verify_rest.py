@@ -20,6 +20,7 @@ from stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_br
 
 import orbitmq
 from orbitmq.errors import StoreFailed
+from orbitmq.shm.segment import remove_leftovers, segment_prefix
 from orbitmq.store import abort, config
 from orbitmq.store import verify as verifying
 from orbitmq.store.findings import Finding, Kind, Verdict
@@ -247,14 +248,16 @@ def test_after_a_death_only_what_must_be_there_is_asked_for(tmp_path: Path, monk
     with broker.producer() as producer:
         for number in range(400):
             producer.send("flows", body(number), keys=[f"k{number}"], durability="flushed" if number == 300 else None)
+    generation = broker.connection.attachment.description.generation
     os.kill(broker.pid, signal.SIGKILL)
     layout = StoreLayout.at(tmp_path / "store")
     with pytest.raises(orbitmq.errors.OrbitError):
         broker.close()
         broker.create_topic("late")
-    # The lock goes with the last of its actors.
+    # The lock goes with the last of its actors. No next start comes to clear their memory away.
     lock = wait_for_lock(layout)
     lock.release()
+    remove_leftovers(segment_prefix(generation))
     assert abort.exists(layout)
     if loss != "kill":
         layout.reput.write_bytes(b"")
