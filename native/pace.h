@@ -8,6 +8,7 @@
  *   load    of the messages in its recent steps. While steps are large it naps: it sleeps for a fixed time without an
  *           announcement, so nobody has to wake it, and finds more work the next time. That is for streams. Lingering
  *           would be wrong there: a processor that yields all the time looks busy, and the kernel moves no work to it.
+ *           It naps, too, while many senders wait for the disk: all of them come back at once, one by one.
  *
  * Else it sleeps at once, and whoever has work for it rings.
  */
@@ -51,22 +52,21 @@ static inline void pace_work(struct pace *pace, uint32_t messages)
 
 /* No work was found. PACE_LOOK: look again, we have rested a little. PACE_SLEEP: announce, and sleep until rung. PACE_SIGNAL: a
  * signal came, for Python to see. spin_ns: stay awake that long in any case.
- * crowded: give the processor away once before a sleep, so that all who are about to bring work have brought it. */
+ * crowded: many wait for the disk together; nap, and then sleep. */
 static inline enum pace_rest pace_idle(struct pace *pace, uint64_t spin_ns, bool crowded)
 {
     const uint64_t now = clock_ns();
-    const bool first = !pace->idle_from && crowded;
     if (!pace->idle_from)
         pace->idle_from = now;
-    if (pace->load >= 8 * PACE_STREAM && !pace->napped) {
+    if ((pace->load >= 8 * PACE_STREAM || crowded) && !pace->napped) {
         pace->napped = true;
         const struct timespec nap = {.tv_nsec = PACE_NAP_NS};
         return clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL) == EINTR ? PACE_SIGNAL : PACE_LOOK;
     }
-    uint64_t stay = pace->gap_ns < PACE_SHORT_NS ? PACE_LINGER_NS : 0;
+    uint64_t stay = pace->gap_ns < PACE_SHORT_NS && !crowded ? PACE_LINGER_NS : 0;
     if (stay < spin_ns)
         stay = spin_ns;
-    if (!first && now - pace->idle_from >= stay)
+    if (now - pace->idle_from >= stay)
         return PACE_SLEEP;
     sched_yield();
     return PACE_LOOK;

@@ -1,4 +1,5 @@
-"""The ceiling of the design: the same pipeline in bare C, built from ceiling.c and run beside each of our runs."""
+"""The ceilings of the design in bare C, built when they are wanted and run beside each of our runs: ceiling.c is the same
+pipeline, crowd.c processes that wait for one disk together."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+CROWD = Path(__file__).with_name("crowd.c")
 
 
 def source() -> Path | None:
@@ -21,21 +23,19 @@ def source() -> Path | None:
 
 
 @cache
-def _program() -> Path | None:
-    path = source()
-    if path is None:
-        return None
-    program = Path(tempfile.mkdtemp(prefix="orbitmq-ceiling-")) / "ceiling"
-    # The CRC instruction it uses is x86's; elsewhere there is no ceiling to compare with.
-    built = subprocess.run(["gcc", "-O2", "-msse4.2", "-o", str(program), str(path)], capture_output=True, check=False)
+def _program(path: Path) -> Path | None:
+    program = Path(tempfile.mkdtemp(prefix="orbitmq-ceiling-")) / path.stem
+    # The CRC instruction of ceiling.c is x86's; elsewhere there is no ceiling to compare with.
+    machine = ("-msse4.2",) if path.stem == "ceiling" else ()
+    built = subprocess.run(["gcc", "-O2", *machine, "-o", str(program), str(path)], capture_output=True, check=False)
     return program if built.returncode == 0 else None
 
 
-def _run(*arguments: str) -> dict[str, Any] | None:
-    program = _program()
+def _run(path: Path | None, *arguments: object) -> dict[str, Any] | None:
+    program = _program(path) if path else None
     if program is None:
         return None
-    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, check=True, timeout=120)
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
@@ -44,13 +44,20 @@ def throughput(messages: int, body: int, batch: int, folder: Path) -> float | No
 
     On pages that nobody touched before, the same program is six times slower, and a ratio to that says nothing about us.
     """
-    arguments = ("throughput", str(messages), str(body), str(batch), str(folder))
-    _run(*arguments)
-    found = _run(*arguments)
+    arguments = ("throughput", messages, body, batch, folder)
+    _run(source(), *arguments)
+    found = _run(source(), *arguments)
     return float(found["messages_per_s"]) if found else None
 
 
 def latency_us(messages: int, body: int, folder: Path) -> tuple[float, float] | tuple[None, None]:
     """p50 and p99 of send to verdict, microseconds."""
-    found = _run("latency", str(messages), str(body), str(folder))
+    found = _run(source(), "latency", messages, body, folder)
     return (float(found["p50_us"]), float(found["p99_us"])) if found else (None, None)
+
+
+def crowd(processes: int, messages: int, user_ns: int, folder: Path) -> float | None:
+    """Messages a second of so many processes together, each of which waits for the disk with every message and spends user_ns
+    nanoseconds of its own on it."""
+    found = _run(CROWD, processes, messages, user_ns, folder)
+    return float(found["messages_per_s"]) if found else None

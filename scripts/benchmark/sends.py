@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 import orbitmq
-from scripts.benchmark import load
+from scripts.benchmark import ceiling, load
 from scripts.benchmark.disk import syncs_per_second
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
@@ -17,6 +17,7 @@ BUSY = 1_000_000
 SYNCED = 3_000
 SYNCED_EACH = 1000
 SENDERS = 64
+SENDER_NS = 4_500  # of its own that the client spends on a synced message: interpreter and library, user time
 
 
 def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[], int]:
@@ -73,7 +74,8 @@ def _synced(name: str, topic: str, messages: int) -> Callable[[], int]:
 
 
 def send_synced(stage: Stage) -> tuple[Sample, ...]:
-    """One sender, whose ceiling is the bare disk of a moment before; then 64 at once, and the throughput of all of them."""
+    """One sender, whose ceiling is the bare disk of a moment before; then 64 at once, and the throughput of all of them, whose
+    ceiling is as many bare processes that spend on a message what the client library does."""
     topic = stage.topic()
     disk = syncs_per_second(stage.folder)
     ((begin, end, _),) = together(Role(_synced, stage.name, topic, SYNCED))
@@ -81,7 +83,9 @@ def send_synced(stage: Stage) -> tuple[Sample, ...]:
     found = together(*(Role(_synced, stage.name, topic, SYNCED_EACH) for _ in range(SENDERS)))
     seconds = (max(e for _, e, _ in found) - min(b for b, _, _ in found)) / 1e9
     crowd = SENDERS * SYNCED_EACH / seconds
-    return Sample(alone, disk), Sample(crowd), Sample(crowd / alone)
+    bare = ceiling.crowd(SENDERS, SYNCED_EACH, SENDER_NS, stage.folder)
+    bare_alone = ceiling.crowd(1, SYNCED, SENDER_NS, stage.folder)
+    return Sample(alone, disk), Sample(crowd, bare), Sample(crowd / alone, bare / bare_alone if bare and bare_alone else None)
 
 
 MEASURES = (
