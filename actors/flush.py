@@ -1,7 +1,7 @@
 """The flush service: the log's fdatasync (native/flush.h), and beside it, in a second thread, the slow duties.
 
-Those are: every few seconds remove what has expired, sync what changed of the ConsumeQueues and the index, then write the
-checkpoint. They would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
+Those are: every few seconds sync what changed of the ConsumeQueues and the index, write the checkpoint, then remove what has
+expired. They would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Flush(CoreActor):
         self._positions = None if tree.settings.read_only else Positions(tree.settings.layout)
         self._sync = QueueSync(tree)
         self._ended = threading.Event()
-        self._retention = Retention(tree, stopping=self._ended.is_set)
+        self._retention = Retention(tree, stopping=self._ended.is_set, synced=lambda: self._sync.position)
         self._complaint = ""
         self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
         if not tree.settings.read_only:
@@ -73,16 +73,15 @@ class Flush(CoreActor):
         crash_point("flush_recorded")
 
     def _duties(self) -> None:
-        pause = DUTY_S
-        self._expire()
+        pause = 0.0
         while not self._ended.wait(pause):
             began = time.monotonic()
-            self._expire()
             try:
                 self._sync.run()
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
                 print(f"orbitmq: cannot sync the store's queues: {error}", file=sys.stderr, flush=True)
+            self._expire()
             pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
 
     def _expire(self) -> None:

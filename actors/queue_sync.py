@@ -25,7 +25,8 @@ class QueueSync:
         self._topics = TopicTable(tree.topics)
         self._file_size = UNIT_SIZE * tree.settings.files.queue_file_units
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
-        self._synced_reput = -1
+        self._synced_reput = -1  # as the checkpoint says
+        self.position = 0  # physical offset below which all units are on disk
         self._index_names: list[str] = []  # of the files whose names are on disk
 
     def run(self) -> bool:
@@ -51,6 +52,7 @@ class QueueSync:
             crash_point("queue_sync_folder")
         # Only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile.
         self._synced, self._index_names = maxima, names
+        self.position = reput
         # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
         # indexes again from this time on.
         index_ms = index[-2].end_ms if len(index) > 1 else 0

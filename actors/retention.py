@@ -39,14 +39,20 @@ def wall_clock_ms() -> int:
 
 
 class Retention:
-    """Args: clock: milliseconds since the epoch. stopping: ends a look early; the next one goes on."""
+    """Args: clock: milliseconds since the epoch. stopping: ends a look early; the next one goes on. synced: the physical offset
+    below which all queues are on disk."""
 
     def __init__(
-        self, tree: Tree, clock: Callable[[], int] = wall_clock_ms, stopping: Callable[[], bool] = lambda: False
+        self,
+        tree: Tree,
+        clock: Callable[[], int] = wall_clock_ms,
+        stopping: Callable[[], bool] = lambda: False,
+        synced: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         self._tree = tree
         self._clock = clock
         self._stopping = stopping
+        self._synced = synced
         self._topics = TopicTable(tree.topics)
         self._layout = tree.settings.layout
         self._files = tree.settings.files
@@ -98,10 +104,11 @@ class Retention:
     # ---- what may go
 
     def _last(self) -> int:
-        """Start of the file with the newest message that is on disk and indexed. That one always stays: it says where the log
-        is."""
+        """Start of the file with the newest message that is on disk, and so is its unit. That one always stays: it says where
+        the log is. Of the units, because the last message of a queue may go, and only its unit says then where the queue's
+        numbers go on; a power cut must not take both."""
         seen = self._tree.positions()
-        limit = min(int(seen.flushed), int(seen.reput))
+        limit = min(int(seen.flushed), int(seen.reput), self._synced())
         return max(0, limit - 1) // self._files.log_file_size * self._files.log_file_size
 
     def _aged(self, topics: list[Topic], begin: int, last: int) -> int:

@@ -141,6 +141,22 @@ class Life:
         """The flush service's slow duties."""
         self.flush._sync.run()
 
+    def expire(self, will_begin: Callable[[int], None]) -> int:
+        """Retention's look. will_begin: told where the log will begin, before anything is removed. Returns how many files of
+        the log went."""
+        retention = self.flush._retention
+        within = retention._within_bytes
+
+        def tell(end: int, last: int) -> int:
+            begin = within(end, last)
+            will_begin(begin)
+            return begin
+
+        retention._within_bytes = tell  # type: ignore[method-assign]
+        removed = retention.run()
+        assert removed.whole
+        return removed.log
+
     def stop(self) -> bool:
         """A clean stop; who has work left does it, then the store is left as the next start expects it."""
         self.writer.drain()

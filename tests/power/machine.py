@@ -45,11 +45,13 @@ class Counts:
     recoveries_cut: int = 0
     lives: int = 0
     messages: int = 0
+    files_removed: int = 0
 
 
 SHIM = Shim()
 COUNTS = Counts()
 LIES: list[str] = []
+RETENTION = [True]
 
 
 class PowerCuts(RuleBasedStateMachine):
@@ -97,6 +99,7 @@ class PowerCuts(RuleBasedStateMachine):
         verdicts = self.life.send(topic, batch, flushed=flushed)
         for one, verdict in zip(self.model.sent[-count:], verdicts, strict=True):
             assert (verdict.code, verdict.queue_offset) == (1, one.queue_offset)
+            self.model.places.append(verdict.physical_offset)
         if flushed:
             self.life.flush.step()
         self._stepped()
@@ -143,6 +146,21 @@ class PowerCuts(RuleBasedStateMachine):
     def tick(self, ms: int) -> None:
         self._tick(ms)
 
+    @rule(batches=st.integers(0, 6), spread=st.booleans(), topic=st.sampled_from(TOPICS), synced=st.booleans())
+    def expire(self, batches: int, spread: bool, topic: str, synced: bool) -> None:
+        """Retention removes what is too much, perhaps all of the other topic's messages. From where its beginning is computed,
+        messages may go at any moment."""
+        assert self.life is not None
+        if not RETENTION[0]:
+            return
+        for _ in range(batches):
+            self.send(12, 6000, topic, spread, 1, flushed=True)
+        self.index(1 << 30)
+        if synced:
+            self.sync_queues()
+        COUNTS.files_removed += self.life.expire(self.model.expire)
+        self._stepped()
+
     # ---- what ends it
 
     @rule()
@@ -178,7 +196,7 @@ class PowerCuts(RuleBasedStateMachine):
         self._stepped()
         sent, root = len(self.model.sent), self.disk.root
         self._die(keep_disk=True)
-        if by_hand:
+        if by_hand == "index" or (by_hand and self.model.has_some_of_each_queue()):
             shutil.rmtree(root / by_hand)
             self._sync_folder(root)
         if cut:
@@ -249,13 +267,13 @@ class PowerCuts(RuleBasedStateMachine):
         settings = settings_of(root)
         report = open_store(settings)
         SHIM.check()
-        records = expect_log(settings.layout, report, self.model, self.floor)
-        self.model.keep(len(records))
+        records, first = expect_log(settings.layout, report, self.model, self.floor)
+        self.model.keep(first + len(records))
         self.floor = report.end
         life = Life(settings, report, TOPICS)
         life.take_writes()
         SHIM.check()
-        expect_indexed(life, records, self.model.sent)
+        expect_indexed(life, records, self.model.sent, first)
         self.life = life
 
     def _look_at_image(self) -> None:
@@ -334,7 +352,11 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--shrink", action="store_true", help="look for a shorter way to what was found")
     options.add_argument("--lie", action="append", default=[], help="pattern of paths whose syncs do nothing: must be found")
+    options.add_argument(
+        "--no-retention", action="store_true", help="nothing is removed: more of everything else in the same time"
+    )
     chosen = options.parse_args()
+    RETENTION[0] = not chosen.no_retention
     assert lib.crash_points_built() is False
     began = time.monotonic()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from orbitmq.store.verify import verify
 
 FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
 TOPICS = ("alarms", "flows")
+RETENTION_BYTES = 3 * FILES.log_file_size  # the least that a broker takes; two of these are ahead, or begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +37,41 @@ class Sent:
 
 @dataclass(slots=True)
 class Model:
-    """The plain list."""
+    """The plain list. gone: so many from its beginning may have been removed by retention."""
 
     sent: list[Sent] = field(default_factory=list)
+    gone: int = 0
+    places: list[int] = field(default_factory=list)  # physical offset of each message sent
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...]) -> None:
         self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys))
         self.next_offsets[topic, queue] += 1
 
+    def expire(self, begin: int) -> None:
+        """What lies before the physical offset may go from now on."""
+        self.gone = max(self.gone, bisect_left(self.places, begin))
+
+    def has_some_of_each_queue(self) -> bool:
+        """False when retention has taken all of a queue: the log alone does not tell then where its numbers go on."""
+        return {(one.topic, one.queue) for one in self.sent[self.gone :]} == self.next_offsets.keys()
+
     def keep(self, count: int) -> None:
         """The rest is gone."""
-        del self.sent[count:]
+        del self.sent[count:], self.places[count:]
         self.next_offsets = Counter((one.topic, one.queue) for one in self.sent)
 
 
 def settings_of(root: Path) -> TreeSettings:
     return TreeSettings(
-        StoreLayout.at(root), FILES, handlers=1, lane_capacity=128 << 10, topic_capacity=16, queue_capacity=64
+        StoreLayout.at(root),
+        FILES,
+        handlers=1,
+        lane_capacity=128 << 10,
+        topic_capacity=16,
+        queue_capacity=64,
+        retention_hours=0,
+        retention_bytes=RETENTION_BYTES,
     )
 
 
@@ -60,11 +79,11 @@ def look_at(root: Path, model: Model, floor: int) -> None:
     """Opens the store at `root` and holds it against the list."""
     settings = settings_of(root)
     report = open_store(settings)
-    records = expect_log(settings.layout, report, model, floor)
+    records, first = expect_log(settings.layout, report, model, floor)
     life = Life(settings, report, TOPICS)
     try:
         life.index()
-        expect_indexed(life, records, model.sent)
+        expect_indexed(life, records, model.sent, first)
     finally:
         life.close()
     findings: list[object] = []
@@ -90,33 +109,50 @@ def _records(layout: StoreLayout, end: int) -> list[Record]:
     return found
 
 
-def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor: int) -> list[Record]:
-    """The recovered log is the list, or a beginning of it that holds all that was on disk; its records."""
+def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor: int) -> tuple[list[Record], int]:
+    """The recovered log is the list, or a piece of it: it lacks at its end only what was not on disk, and at its beginning only
+    what retention has removed. Its records, and the place of the first in the list."""
     assert not report.read_only and report.damage is None, report.lines()
     assert report.end >= floor, f"the log ends at {report.end}, {floor} was on disk: {report.lines()}"
     records = _records(layout, report.end)
-    assert len(records) <= len(model.sent), f"{len(records)} records, {len(model.sent)} were sent"
-    for record, one in zip(records, model.sent, strict=False):
+    first = _place(records[0], model) if records else 0
+    assert first <= model.gone, f"the log begins with message {first}, {model.gone} were removed"
+    assert first + len(records) <= len(model.sent), f"{first} and {len(records)} records, {len(model.sent)} were sent"
+    for record, one in zip(records, model.sent[first:], strict=False):
         found = record.topic, record.queue_id, record.queue_offset, bytes(record.body)
         assert found == (one.topic, one.queue, one.queue_offset, one.body), found
-    return records
+    return records, first
 
 
-def expect_indexed(life: Life, records: list[Record], sent: list[Sent]) -> None:
-    """Queues and index hold exactly what the log holds, and are published so."""
+def _place(record: Record, model: Model) -> int:
+    """Where the list has it."""
+    for place, one in enumerate(model.sent):
+        if (one.topic, one.queue, one.queue_offset) == (record.topic, record.queue_id, record.queue_offset):
+            return place
+    raise AssertionError(f"nobody sent {record}")
+
+
+def expect_indexed(life: Life, records: list[Record], sent: list[Sent], first: int) -> None:
+    """Queues and index hold exactly what the log holds, and are published so; of the index what lies before the log's beginning
+    does not count. first: the place of the first record in the list."""
     layout = life.settings.layout
     assert int(life.tree.positions().reput) == int(life.tree.positions().wrote)
     by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {(topic, queue): [] for topic in TOPICS for queue in range(QUEUES)}
     by_hash: dict[int, list[int]] = {}
-    for record, one in zip(records, sent, strict=False):
+    before = Counter((one.topic, one.queue) for one in sent[:first])
+    begin = int(life.tree.positions().min_offset)
+    for record, one in zip(records, sent[first:], strict=False):
         by_queue[record.topic, record.queue_id].append((record.physical_offset, record.size))
         for key in one.keys:
             by_hash.setdefault(key_hash(one.topic, key), []).append(record.physical_offset)
     for (topic, number), places in by_queue.items():
         bounds = life.registry.bounds(life.topics[topic].first_slot + number)
-        assert (bounds.minimum, bounds.maximum) == (0, len(places)), f"{topic}/{number}: {bounds}, {len(places)} messages"
-        units = ConsumeQueue(layout.root, topic, number, FILES.queue_file_units).units(0, len(places))
+        least = before[topic, number]
+        most = least + len(places)
+        assert (bounds.minimum, bounds.maximum) == (least, most), f"{topic}/{number}: {bounds}, not {least} to {most}"
+        units = ConsumeQueue(layout.root, topic, number, FILES.queue_file_units).units(least, most)
         assert [(unit.physical_offset, unit.size) for unit in units] == places
     with finder(layout.index, FILES) as find:
         for hash_, places in by_hash.items():
-            assert find(hash_) == places[::-1], f"hash {hash_}: {find(hash_)}, not {places[::-1]}"
+            found = [place for place in find(hash_) if place >= begin]
+            assert found == places[::-1], f"hash {hash_}: {found}, not {places[::-1]}"
