@@ -94,15 +94,22 @@ class Attachment:
         attachment with wake words.
 
         Raises: BrokerStopped: the tree ended first."""
+        return self._wait(lib.control_await_reput, end, timeout, "indexed its log")
+
+    def wait_flushed(self, end: int, timeout: float) -> bool:
+        """The same for the disk."""
+        return self._wait(lib.control_await_flushed, end, timeout, "flushed its log")
+
+    def _wait(self, look: Any, end: int, timeout: float, what: str) -> bool:
         deadline = time.monotonic() + timeout
         left = timeout
-        while not lib.control_await_reput(self.control, self.wake, end, max(0, int(left * 1e9))):
+        while not look(self.control, self.wake, end, max(0, int(left * 1e9))):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
             if not self.alive():
                 name = self.description.name
-                raise BrokerStopped(f"the broker {name!r} stopped before it had indexed its log", broker=name)
+                raise BrokerStopped(f"the broker {name!r} stopped before it had {what}", broker=name)
         return True
 
     def settings(self) -> Any:

@@ -63,15 +63,25 @@ void control_positions(const struct control *control, struct positions_seen *see
     seen->allocated_error = look_error(&control->allocated);
 }
 
+static bool await(const struct position *position, struct bell *bell, uint64_t end, uint64_t limit_ns)
+{
+    const uint32_t ticket = bell_announce(bell);
+    /* The look behind the announcement: reput and the flush service publish, then look who sleeps [B1, B2]. */
+    if (look(position) < end)
+        bell_sleep(bell, ticket, limit_ns < BELL_LIMIT_NS ? limit_ns : BELL_LIMIT_NS);
+    else
+        bell_cancel(bell, ticket);
+    return look(position) >= end;
+}
+
 bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns)
 {
-    const uint32_t ticket = bell_announce(&wake->reput);
-    /* The look behind the announcement: reput publishes, then looks who sleeps [B1, B2]. */
-    if (look(&control->reput) < end)
-        bell_sleep(&wake->reput, ticket, limit_ns < BELL_LIMIT_NS ? limit_ns : BELL_LIMIT_NS);
-    else
-        bell_cancel(&wake->reput, ticket);
-    return look(&control->reput) >= end;
+    return await(&control->reput, &wake->reput, end, limit_ns);
+}
+
+bool control_await_flushed(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns)
+{
+    return await(&control->flushed, &wake->flushed, end, limit_ns);
 }
 
 struct settings *control_settings(struct control *control) { return &control->settings; }

@@ -140,6 +140,8 @@ void wake_init(struct wake *wake, uint64_t generation);
 
 /* Sleeps once, at most limit_ns and at most BELL_LIMIT_NS, unless the reput position has reached `end`; true when it has. */
 bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
+/* The same for the flushed position. */
+bool control_await_flushed(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 
 /* For Python, which sees atomics only through these. */
 struct positions_seen {

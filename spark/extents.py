@@ -7,21 +7,25 @@ leaves complete; after a crash what reput had not reached yet appears once the b
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, SettingError, TimedOut
+from orbitmq.client.status import read_positions
+from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOutOfRange, SettingError, StoreFailed, TimedOut
 from orbitmq.shm import runtime
+from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.spark.options import FLUSHED, SourceOptions
 from orbitmq.store import config, positions
 from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 
 if TYPE_CHECKING:
-    from orbitmq.client.client import Client
+    from orbitmq.client.attachment import Attachment
 
-REPUT_TIMEOUT_S = 30.0
+WAIT_S = 30.0  # for reput; and for the flush service beside its interval
 
 # Queue offsets [minimum, maximum) by queue, by topic.
 Extents = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -38,25 +42,36 @@ class Snapshot:
     topics: Extents
 
 
-def of_broker(name: str) -> Snapshot:
-    """What the running broker `name` publishes, all that was acknowledged before this call included.
+def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
+    """What the running broker `name` publishes.
 
-    Raises: BrokerNotRunning, BrokerStopped, SettingError; TimedOut: reput does not get there.
+    read: "flushed": only what no crash of the machine takes back; "appended": all.
+    wait: until all that was acknowledged before this call is there; otherwise what is there now.
+
+    Raises: BrokerNotRunning, BrokerStopped, SettingError; StoreFailed: the disk refused it; TimedOut: reput, or the flush
+        service, does not get there.
     """
     from orbitmq.client.client import connect
 
     with connect(runtime.broker_name(name)) as client:
-        _wait_for_reput(client)
-        status = client.status()
-    topics = {
-        topic.name: {queue.queue: (queue.min_offset, queue.max_offset) for queue in topic.queues} for topic in status.topics
-    }
-    root = Path(status.store)
-    return Snapshot(root, *_sizes(StoreLayout.at(root)), status.name, topics)
+        attachment = client.connection.attach_wake()
+        layout = StoreLayout.at(attachment.store)
+        sizes = _sizes(layout)
+        if wait:
+            _wait_for_reput(client.name, attachment)
+        table = TopicTable(attachment.topics)
+        topics: Extents = {topic.name: _published(table, topic) for topic in table}
+        if read == FLUSHED:
+            end = read_positions(attachment).wrote  # behind all that the queues name
+            if wait:
+                _wait_for_flush(client.name, attachment, end)
+            elif (flushed := read_positions(attachment).flushed) < end:
+                topics = _flushed(layout, sizes[1], topics, flushed)
+        return Snapshot(layout.root, *sizes, client.name, topics)
 
 
-def of_store(path: str | Path) -> Snapshot:
-    """What the store at `path` holds; asks its broker if one runs.
+def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
+    """What the store at `path` holds; asks its broker if one runs. read, wait: as of_broker.
 
     Raises: SettingError: there is no store. StoreVersion; StoreSettings: a ConsumeQueue file of another length.
     """
@@ -72,23 +87,30 @@ def of_store(path: str | Path) -> Snapshot:
     broker = _running(layout)
     if broker is not None:
         try:
-            return of_broker(broker)
+            return of_broker(broker, read=read, wait=wait)
         except (BrokerError, NoPermission):
             pass  # it stopped between the two looks, or is not for this user: the files say it all
     sizes = _sizes(layout)
-    return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes))
+    return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)))
 
 
-def of(store_or_broker: str | Path) -> Snapshot:
+def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
     """A path, or the name of a folder here that holds a store, is a store; any other text is the name of a broker, also
-    where a folder happens to be called alike. Raises: as of_store and of_broker."""
+    where a folder happens to be called alike. Arguments and errors as of_store and of_broker."""
     if isinstance(store_or_broker, Path) or "/" in store_or_broker or Path(store_or_broker, "commitlog").is_dir():
-        return of_store(store_or_broker)
+        return of_store(store_or_broker, read=read, wait=wait)
     try:
-        return of_broker(store_or_broker)
+        return of_broker(store_or_broker, read=read, wait=wait)
     except BrokerNotRunning as error:
         error.hint = f"{error.hint}; a store is given by the path of its folder" if error.hint else None
         raise
+
+
+def of_options(options: SourceOptions, *, wait: bool = True) -> Snapshot:
+    """Of the store, or the broker, that the options name."""
+    if options.path is not None:
+        return of_store(options.path, read=options.read, wait=wait)
+    return of_broker(options.broker or "", read=options.read, wait=wait)
 
 
 def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_units: int) -> tuple[int, int]:
@@ -100,21 +122,67 @@ def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_u
     return extent.min_offset, extent.max_offset
 
 
-def _wait_for_reput(client: Client) -> None:
+def _wait_for_reput(name: str, attachment: Attachment) -> None:
     """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
-    from orbitmq.client.status import read_positions
-
-    attachment = client.connection.attach_wake()
     wrote = read_positions(attachment).wrote
-    if not attachment.wait_indexed(wrote, REPUT_TIMEOUT_S):
+    if not attachment.wait_indexed(wrote, WAIT_S):
         missing = wrote - read_positions(attachment).reput
         raise TimedOut(
-            f"cannot read from broker {client.name!r}: its queues lack {missing:,} bytes of the log "
-            f"after {REPUT_TIMEOUT_S:.0f} s",
+            f"cannot read from broker {name!r}: its queues lack {missing:,} bytes of the log after {WAIT_S:.0f} s",
             hint="look at reput in `orbitmq status`",
-            name=client.name,
+            name=name,
             missing=missing,
         )
+
+
+def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
+    """The broker flushes by itself, mostly every 500 ms. Nobody is made to do it sooner: what a query costs the disk would then
+    depend on how often it is asked."""
+    limit = WAIT_S + attachment.settings().flush_interval_ms / 1000
+    if attachment.wait_flushed(end, limit):
+        return
+    positions_now = read_positions(attachment)
+    missing = end - positions_now.flushed
+    hint = "look at flush in `orbitmq status`, or set the option read to appended"
+    if positions_now.flushed_error:
+        why = os.strerror(positions_now.flushed_error)
+        raise StoreFailed(
+            f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk: {why}",
+            hint=hint,
+            option="read",
+            name=name,
+            missing=missing,
+        )
+    raise TimedOut(
+        f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk after {limit:.0f} s",
+        hint=hint,
+        option="read",
+        name=name,
+        missing=missing,
+    )
+
+
+def _published(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
+    return {queue: table.bounds(topic.first_slot + queue) for queue in range(topic.queues)}
+
+
+def _flushed(layout: StoreLayout, queue_file_units: int, topics: Extents, flushed: int) -> Extents:
+    """The part of it that lies below `flushed` in the log."""
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic, queues_of in topics.items():
+        found[topic] = {}
+        for number, (minimum, maximum) in queues_of.items():
+            end = maximum
+            if minimum < maximum:
+                queue = ConsumeQueue(layout.root, topic, number, queue_file_units)
+                try:
+                    newest = queue.peek(maximum - 1)
+                    if newest.physical_offset + newest.size > flushed:
+                        end = queue.search(minimum, maximum, lambda unit: unit.physical_offset + unit.size <= flushed)
+                except OffsetOutOfRange:
+                    pass  # retention has removed it meanwhile, and that is flushed long ago
+            found[topic][number] = (minimum, end)
+    return found
 
 
 def _sizes(layout: StoreLayout) -> tuple[int, int]:
@@ -134,24 +202,43 @@ def _running(layout: StoreLayout) -> str | None:
     return name if StoreLayout.at(description.store) == layout else None
 
 
-def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int) -> Extents:
+def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int, log_end: int) -> Extents:
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for topic in config.load_topics(layout)[0].values():
         found[topic.name] = {queue: (0, 0) for queue in range(topic.read_queues)}
     starts = [int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal()]
     if not starts:
         return found
-    begin, end = min(starts), min(max(starts) + log_file_size, _trusted(layout))
+    begin, end = min(starts), min(max(starts) + log_file_size, log_end)
     for name, queue in queues(layout.root):
         extent = ConsumeQueue(layout.root, name, queue, queue_file_units).extent(begin, end)
         found.setdefault(name, {})[queue] = (extent.min_offset, extent.max_offset)
     return found
 
 
-def _trusted(layout: StoreLayout) -> int:
-    """Where the log may be torn: a crash of the broker alone tears nothing that a ConsumeQueue names, one of the machine
-    leaves whole only what was flushed."""
+def _trusted(layout: StoreLayout, read: str, wait: bool) -> int:
+    """Up to where the log of a stopped store counts: a crash of the broker alone tears nothing that a ConsumeQueue names, one
+    of the machine leaves whole only what was flushed. What the former left in the page cache, who waits for it flushes."""
     recorded = positions.load(layout)
-    if recorded is None or recorded.clean or recorded.boot == positions.boot_id():
+    if recorded is None or recorded.clean:
         return LOG_END
-    return recorded.flushed
+    if recorded.boot != positions.boot_id():
+        return recorded.flushed
+    if read == FLUSHED:
+        if not wait:
+            return recorded.flushed
+        _sync(layout, recorded.flushed)
+    return LOG_END
+
+
+def _sync(layout: StoreLayout, begin: int) -> None:
+    """Makes the log durable from the file on that holds `begin`."""
+    starts = sorted(int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal())
+    for place, start in enumerate(starts):
+        if place + 1 < len(starts) and starts[place + 1] <= begin:
+            continue
+        descriptor = os.open(layout.commitlog / f"{start:020d}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
-from orbitmq.errors import OffsetOutOfRange, UnknownQueue, UnknownTopic
+from orbitmq.errors import OffsetOutOfRange
+from orbitmq.spark.choice import unknown_queue, unknown_topic
 from orbitmq.spark.extents import Extents
 from orbitmq.spark.options import EARLIEST, LATEST, Offsets, SourceOptions
 
 LONG = 1 << 20  # messages in one partition at most, unless told otherwise: a hot queue still keeps every core busy
 SHORT = 1 << 16  # ranges are put together up to this many: a task costs more than reading them
+_log = logging.getLogger("orbitmq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +30,24 @@ class Slice:
 
 
 def slices(extents: Extents, options: SourceOptions) -> list[Slice]:
-    """What the options ask for, a slice for each queue that has any of it.
+    """What the options ask for, a slice for each queue that has any of it. Where failOnDataLoss is off, offsets outside what a
+    queue holds become the nearest that it has, and the log tells so.
 
     Raises: UnknownTopic: has .topic and .topics. UnknownQueue: has .option, .topic, .queue and .queues.
         OffsetOutOfRange: has .option, .topic, .queue, .offset, .minimum and .maximum.
     """
     found = []
-    for topic in options.topics:
-        if topic not in extents:
-            raise UnknownTopic(
-                f"cannot read topic {topic!r} of option subscribe: the store has no such topic",
-                hint=f"it has {', '.join(sorted(extents)) or 'none'}",
-                option="subscribe",
-                topic=topic,
-                topics=sorted(extents),
-            )
-        queues = extents[topic]
-        for offsets in (options.starting, options.ending):
-            for queue in offsets.each.get(topic, {}):
-                if queue not in queues:
-                    raise UnknownQueue(
-                        f"cannot read queue {queue} of topic {topic!r} in option {offsets.option}: there is no such queue",
-                        hint=f"its queues are 0 to {max(queues)}" if queues else "it has no queue",
-                        option=offsets.option,
-                        topic=topic,
-                        queue=queue,
-                        queues=len(queues),
-                    )
+    strict = options.fail_on_data_loss
+    chosen = options.choice.of(extents)
+    for offsets in (options.starting, options.ending):
+        _check_queues(offsets, extents)
+    for topic, queues in chosen.items():
         for queue, bounds in sorted(queues.items()):
-            begin = _resolve(options.starting, topic, queue, bounds)
-            end = _resolve(options.ending, topic, queue, bounds)
-            if begin > end:
-                raise _outside(options.ending, (topic, queue), end, (begin, bounds[1]), "; the starting offset lies behind it")
+            begin = resolve(options.starting, topic, queue, bounds, strict=strict)
+            end = resolve(options.ending, topic, queue, bounds, strict=strict)
+            if begin > end and (strict or options.starting.of(topic, queue) <= bounds[1]):
+                why = "; the starting offset lies behind it"
+                raise outside(options.ending.option, (topic, queue), end, (begin, bounds[1]), why)
             if begin < end:
                 found.append(Slice(topic, queue, begin, end))
     return found
@@ -89,26 +78,43 @@ def partitions(wanted: list[Slice], *, least: int = 0, most_records: int = 0) ->
     return parts
 
 
-def _resolve(offsets: Offsets, topic: str, queue: int, bounds: tuple[int, int]) -> int:
+def resolve(offsets: Offsets, topic: str, queue: int, bounds: tuple[int, int], *, strict: bool) -> int:
+    """The queue offset that one end means. Raises: OffsetOutOfRange: strict, and the queue does not hold it."""
     offset = offsets.of(topic, queue)
     if offset == EARLIEST:
         return bounds[0]
     if offset == LATEST:
         return bounds[1]
-    if not bounds[0] <= offset <= bounds[1]:
-        raise _outside(offsets, (topic, queue), offset, bounds)
-    return offset
+    if bounds[0] <= offset <= bounds[1]:
+        return offset
+    error = outside(offsets.option, (topic, queue), offset, bounds)
+    if strict:
+        raise error
+    nearest = min(max(offset, bounds[0]), bounds[1])
+    _log.warning("%s; failOnDataLoss is off: %d is taken", error.message, nearest)
+    return nearest
 
 
-def _outside(offsets: Offsets, place: tuple[str, int], offset: int, bounds: tuple[int, int], why: str = "") -> OffsetOutOfRange:
+def outside(option: str, place: tuple[str, int], offset: int, bounds: tuple[int, int], why: str = "") -> OffsetOutOfRange:
+    """The error about an offset of an option."""
     topic, queue = place
     return OffsetOutOfRange(
-        f"cannot read topic {topic!r}, queue {queue}, with offset {offset:,} in option {offsets.option}: "
+        f"cannot read topic {topic!r}, queue {queue}, with offset {offset:,} in option {option}: "
         f"{bounds[0]:,} to {bounds[1]:,} would do{why}",
-        option=offsets.option,
+        option=option,
         topic=topic,
         queue=queue,
         offset=offset,
         minimum=bounds[0],
         maximum=bounds[1],
     )
+
+
+def _check_queues(offsets: Offsets, extents: Extents) -> None:
+    for each in (offsets.each, offsets.moments):
+        for topic, queues in each.items():
+            if topic not in extents:
+                raise unknown_topic(offsets.option, topic, extents)
+            for queue in queues:
+                if queue not in extents[topic]:
+                    raise unknown_queue(offsets.option, topic, queue, extents[topic])

@@ -42,6 +42,7 @@ void control_init(struct control *control, const struct settings *settings, uint
 void wake_init(struct wake *wake, uint64_t generation);
 
 bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
+bool control_await_flushed(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 void control_positions(const struct control *control, struct positions_seen *seen);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);
