@@ -14,6 +14,8 @@ try:
 except ImportError as error:  # an extra: everything else works without
     raise ImportError(f"{error}; Arrow batches need it: pip install 'orbitmq[spark]'", name=error.name) from error
 
+PAIR = pa.struct([pa.field("key", pa.string(), False), pa.field("value", pa.binary(), False)])
+
 # Name, bit of enum column, type; in the order in which the columns stand in a batch.
 COLUMNS: dict[str, tuple[int, Any]] = {
     "topic": (1 << 3, pa.dictionary(pa.int32(), pa.string())),
@@ -26,20 +28,31 @@ COLUMNS: dict[str, tuple[int, Any]] = {
     "born": (1 << 7, pa.timestamp("ms", "UTC")),
     "stored": (1 << 8, pa.timestamp("ms", "UTC")),
     "flag": (1 << 9, pa.int32()),
+    "reconsume_times": (1 << 10, pa.int32()),
+    "message_id": (1 << 11, pa.string()),
+    "born_host": (1 << 12, pa.string()),
+    "store_host": (1 << 13, pa.string()),
+    "headers": (1 << 14, pa.list_(PAIR)),
+    "properties": (1 << 15, pa.map_(pa.string(), pa.field("value", pa.string(), False))),
 }
-# Where each stands among the buffers of Reader.columns; texts: offsets, data, then validity.
-_FIXED = {"topic": 8, "queue": 9, "offset": 10, "physical_offset": 11, "born": 12, "stored": 13, "flag": 14}
-_TEXT = {"body": 0, "tags": 2, "keys": 5}
+USUAL = tuple(COLUMNS)[:10]  # what a batch has unless columns are named
+# Where each stands among the buffers of Reader.columns. Texts: offsets, data, then validity. Pairs: starts, validity, then
+# names and values as two texts.
+_NUMBERS = ("topic", "queue", "offset", "physical_offset", "born", "stored", "flag", "reconsume_times")
+_FIXED = {name: 8 + place for place, name in enumerate(_NUMBERS)}
+_TEXT = {"body": 0, "tags": 2, "keys": 5, "message_id": 16, "born_host": 18, "store_host": 20}
+_NULLABLE = ("tags", "keys", "headers")
+_PAIRS = {"headers": 22, "properties": 28}
 
 BODY_LIMIT = (1 << 31) - 1  # what the 32-bit offsets of a column reach
 
 
 def selected(columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, all for None, in the order of COLUMNS. Raises: SettingError: an unknown one."""
+    """The columns asked for, USUAL for None, in the order of COLUMNS. Raises: SettingError: an unknown one."""
     for name in columns or ():
         if name not in COLUMNS:
             raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", column=name)
-    return [name for name in COLUMNS if columns is None or name in columns]
+    return [name for name in COLUMNS if name in (USUAL if columns is None else columns)]
 
 
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
@@ -62,19 +75,34 @@ def record_batch(
     keys is the text of KEYS, words separated by one space; bodies that are stored compressed arrive decompressed.
     """
     plan, selection = _plan(None if columns is None else tuple(columns))
-    rows, tags_null, keys_null, found = reader.columns(selection, most, body_limit)
+    rows, *counts, found = reader.columns(selection, most, body_limit)
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in found]
-    nulls = {"tags": tags_null, "keys": keys_null}
+    nulls = dict(zip(_NULLABLE, counts, strict=True))
     arrays = []
     for field in plan:
         if field.name in _TEXT:
             place = _TEXT[field.name]
-            validity = None if field.name == "body" else buffers[place + 2]
+            validity = buffers[place + 2] if field.name in _NULLABLE else None
             pieces = [validity, buffers[place], buffers[place + 1]]
             arrays.append(pa.Array.from_buffers(field.type, rows, pieces, nulls.get(field.name, 0)))
+        elif field.name in _PAIRS:
+            place = _PAIRS[field.name]
+            arrays.append(_pairs(field.type, rows, buffers[place : place + 6], nulls.get(field.name)))
         elif field.name == "topic":
             indices = pa.Array.from_buffers(pa.int32(), rows, [None, buffers[_FIXED["topic"]]], 0)
             arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array(reader.names(), pa.string())))
         else:
             arrays.append(pa.Array.from_buffers(field.type, rows, [None, buffers[_FIXED[field.name]]], 0))
     return pa.RecordBatch.from_arrays(arrays, schema=plan)
+
+
+def _pairs(kind: Any, rows: int, buffers: Sequence[Any], nulls: int | None) -> Any:
+    """A list or a map of names and values. nulls: None where there cannot be any."""
+    starts, validity, *rest = buffers
+    count = len(rest[0]) // 4 - 1
+    pair = PAIR if nulls is not None else pa.struct([kind.key_field, kind.item_field])
+    names, values = (
+        pa.Array.from_buffers(pair.field(place).type, count, [None, *rest[2 * place : 2 * place + 2]], 0) for place in (0, 1)
+    )
+    pairs = pa.Array.from_buffers(pair, count, [None], 0, children=[names, values])
+    return pa.Array.from_buffers(kind, rows, [None if nulls is None else validity, starts], nulls or 0, children=[pairs])

@@ -133,7 +133,8 @@ class Consumer:
     ) -> pa.RecordBatch:
         """The next messages as an Arrow record batch, of no rows when the time is over; waits and raises as `poll` does.
 
-        columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag; None: all.
+        columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag (None: these), and
+            reconsume_times, message_id, born_host, store_host, headers, properties.
         """
         from orbitmq.client.arrow import record_batch, selected
 

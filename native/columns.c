@@ -5,21 +5,38 @@ static inline bool is_compressed(const struct message_ref *ref)
     return load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED;
 }
 
-struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
-                                uint64_t body_limit)
+static uint64_t pair_bytes(const struct column_pairs *pairs, uint32_t rows)
 {
-    const uint64_t tags = column_bytes(&columns->tags, columns->rows), keys = column_bytes(&columns->keys, columns->rows);
-    const uint64_t body = column_bytes(&columns->body, columns->rows), text = tags > keys ? tags : keys;
+    const uint32_t count = column_pair_count(pairs, rows);
+    return pairs->starts ? column_bytes(&pairs->name, count) + column_bytes(&pairs->value, count) : 0;
+}
+
+static inline uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Bytes of the longest text but bodies. An id or a host takes no more than its record's head, which `text` of a need counts. */
+static uint64_t text_bytes(const struct columns *columns)
+{
+    const uint32_t rows = columns->rows;
+    uint64_t most = larger(column_bytes(&columns->tags, rows), column_bytes(&columns->keys, rows));
+    most = larger(most, larger(pair_bytes(&columns->headers, rows), pair_bytes(&columns->properties, rows)));
+    const uint64_t hosts = larger(column_bytes(&columns->born_host.text, rows), column_bytes(&columns->store_host.text, rows));
+    return larger(most, larger(column_bytes(&columns->id, rows), hosts));
+}
+
+struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count, uint64_t limit)
+{
+    const uint64_t body = column_bytes(&columns->body, columns->rows), text = text_bytes(columns);
+    const uint64_t text_limit = columns->headers.starts || columns->properties.starts ? limit : COLUMN_BYTES_MAX;
     struct columns_need need = {0};
     for (; need.rows < count; need.rows++) {
         const struct message_ref *ref = &refs[need.rows];
         const bool first = columns->rows + need.rows == 0;
+        if (text + need.text + (ref->size - ref->body_size) > text_limit && !first)
+            break;
         need.compressed = columns->body.offsets && is_compressed(ref);
         if (need.compressed)
             break;
-        if (columns->body.offsets && body + need.body + ref->body_size > body_limit && !first)
-            break;
-        if (text + need.text + (ref->size - ref->body_size) > COLUMN_BYTES_MAX && !first)
+        if (columns->body.offsets && body + need.body + ref->body_size > limit && !first)
             break;
         need.body += ref->body_size;
         need.text += ref->size - ref->body_size;
@@ -35,22 +52,24 @@ static inline struct slice properties_of(const struct message_ref *ref)
     return (struct slice){size_at + 2, load_be16(size_at)};
 }
 
-/* record_end: up to there may be read. */
-static inline void append_text(struct column_text *to, uint32_t row, struct slice text, const uint8_t *record_end)
+/* What stands in a record behind its born host: 12 bytes more where that is IPv6, and in the store host likewise. */
+static inline void append_places(struct columns *to, uint32_t row, const struct message_ref *ref)
 {
-    uint32_t at = (uint32_t)to->offsets[row];
-    if (text.data) {
-        to->validity[row / 8] |= (uint8_t)(1u << (row & 7));
-        /* a tag or key is short: one move of a fixed size, where neither side ends too soon, instead of a call */
-        if (text.size <= COLUMN_SLACK && record_end - text.data >= (ptrdiff_t)COLUMN_SLACK)
-            memcpy(to->data + at, text.data, COLUMN_SLACK);
-        else
-            memcpy(to->data + at, text.data, text.size);
-        at += text.size;
-    } else {
-        to->nulls++;
-    }
-    to->offsets[row + 1] = (int32_t)at;
+    const uint8_t *record = ref->record;
+    const uint32_t flags = load_be32(record + RECORD_SYSFLAG_AT);
+    const struct slice born = {record + RECORD_BORN_MS_AT + 8, flags & SYSFLAG_BORN_IPV6 ? 20 : 8};
+    const uint8_t *stored_at = born.data + born.size;
+    const struct slice store = {stored_at + 8, flags & SYSFLAG_STORE_IPV6 ? 20 : 8};
+    if (to->stored_ms)
+        to->stored_ms[row] = (int64_t)load_be64(stored_at);
+    if (to->reconsume)
+        to->reconsume[row] = (int32_t)load_be32(store.data + store.size);
+    if (to->born_host.text.offsets)
+        column_host_append(&to->born_host, row, born);
+    if (to->store_host.text.offsets)
+        column_host_append(&to->store_host, row, store);
+    if (to->id.offsets)
+        column_id_append(&to->id, row, store, ref->physical_offset);
 }
 
 static inline void append_row(struct columns *to, uint32_t row, const struct message_ref *ref, struct slice body,
@@ -62,15 +81,20 @@ static inline void append_row(struct columns *to, uint32_t row, const struct mes
         memcpy(to->body.data + at, body.data, body.size);
         to->body.offsets[row + 1] = (int32_t)(at + body.size);
     }
+    const uint8_t *record_end = record + ref->size;
     if (to->tags.offsets || to->keys.offsets) {
         const struct slice properties = properties_of(ref);
         struct known_properties known;
         properties_known(properties.data, properties.size, &known);
         if (to->tags.offsets)
-            append_text(&to->tags, row, known.tags, record + ref->size);
+            column_append_or_null(&to->tags, row, known.tags, record_end);
         if (to->keys.offsets)
-            append_text(&to->keys, row, known.keys, record + ref->size);
+            column_append_or_null(&to->keys, row, known.keys, record_end);
     }
+    if (to->headers.starts)
+        column_pairs_append(&to->headers, row, properties_of(ref), record_end);
+    if (to->properties.starts)
+        column_pairs_append(&to->properties, row, properties_of(ref), record_end);
     if (to->topic)
         to->topic[row] = (int32_t)cursors[ref->cursor].name;
     if (to->queue)
@@ -83,11 +107,8 @@ static inline void append_row(struct columns *to, uint32_t row, const struct mes
         to->born_ms[row] = (int64_t)load_be64(record + RECORD_BORN_MS_AT);
     if (to->flag)
         to->flag[row] = (int32_t)load_be32(record + RECORD_FLAG_AT);
-    if (to->stored_ms) {
-        /* behind the born host, which is 12 bytes longer when it is IPv6 */
-        const uint32_t longer = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_BORN_IPV6 ? 12 : 0;
-        to->stored_ms[row] = (int64_t)load_be64(record + RECORD_STORE_MS_AT + longer);
-    }
+    if (to->stored_ms || to->reconsume || to->id.offsets || to->born_host.text.offsets || to->store_host.text.offsets)
+        append_places(to, row, ref);
 }
 
 void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,

@@ -8,6 +8,8 @@
 #ifndef ORBITMQ_COLUMNS_H
 #define ORBITMQ_COLUMNS_H
 
+#include "column_host.h"
+#include "column_pairs.h"
 #include "reader.h"
 
 enum column {
@@ -21,43 +23,39 @@ enum column {
     COLUMN_BORN = 1 << 7,     /* int64 milliseconds since the epoch */
     COLUMN_STORED = 1 << 8,   /* likewise */
     COLUMN_FLAG = 1 << 9,     /* int32 */
+    COLUMN_RECONSUME = 1 << 10,  /* int32 */
+    COLUMN_ID = 1 << 11,         /* text: hex digits */
+    COLUMN_BORN_HOST = 1 << 12,  /* text */
+    COLUMN_STORE_HOST = 1 << 13, /* text */
+    COLUMN_HEADERS = 1 << 14,    /* the sender's own properties; null without any */
+    COLUMN_PROPERTIES = 1 << 15, /* all properties */
 };
 
-#define COLUMNS_BLOCK 512u                     /* rows to append at once */
-#define COLUMN_BYTES_MAX UINT64_C(0x7FFFFFFF) /* what 32-bit offsets reach */
-#define COLUMN_SLACK 16u                       /* bytes of data behind its end that appending may overwrite */
+#define COLUMNS_BLOCK 512u /* rows to append at once */
 
 /* Buffers; those of columns that are not selected stay NULL. */
-struct column_text {
-    int32_t *offsets;  /* one more than rows, the first of them 0 */
-    uint8_t *data;
-    uint8_t *validity; /* one bit a row, zero before; NULL for bodies, which are never null */
-    uint32_t nulls;
-};
 struct columns {
     uint32_t rows; /* appended so far */
     struct column_text body, tags, keys;
-    int32_t *topic, *queue, *flag;
+    int32_t *topic, *queue, *flag, *reconsume;
     int64_t *offset, *physical, *born_ms, *stored_ms;
+    struct column_text id;
+    struct column_host born_host, store_host;
+    struct column_pairs headers, properties;
 };
-
-static inline uint64_t column_bytes(const struct column_text *text, uint32_t rows)
-{
-    return text->offsets ? (uint32_t)text->offsets[rows] : 0;
-}
 
 /* What the first references of a block need. */
 struct columns_need {
     uint32_t rows;
     bool compressed; /* the body behind them is stored compressed: it has to be appended by itself */
     uint64_t body;   /* bytes of bodies */
-    uint64_t text;   /* bytes of tags at most, and of keys: all of the records beside their bodies */
+    uint64_t text;   /* bytes of tags at most, and of any other text but bodies: all of the records beside their bodies */
 };
 
-/* Of the first references as many as fit with `body_limit` bytes of bodies in all, and with what the offsets reach; the first
- * row of all always does. */
+/* Of the first references as many as fit with `limit` bytes of bodies in all, and likewise of properties where these are selected,
+ * and with what the offsets reach; the first row of all always does. */
 struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
-                                uint64_t body_limit);
+                                uint64_t limit);
 
 /* Appends rows for which there is room: what they need, and COLUMN_SLACK behind each text. cursors: the reader's. */
 void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,

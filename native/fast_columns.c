@@ -17,17 +17,41 @@ enum buffer {
     BORN,
     STORED,
     FLAG,
-    BUFFERS
+    RECONSUME,
+    ID_OFFSETS,
+    ID,
+    BORN_HOST_OFFSETS,
+    BORN_HOST,
+    STORE_HOST_OFFSETS,
+    STORE_HOST,
+    HEADERS, /* where each of PAIRS stands behind it */
+    PROPERTIES = HEADERS + 6,
+    BUFFERS = PROPERTIES + 6
 };
 
-/* Of each buffer its column and its bits a row; 0: as many as there are, for the data of texts. */
+/* The buffers of a column of pairs. */
+enum pairs { STARTS, VALIDITY, NAME_OFFSETS, NAME, VALUE_OFFSETS, VALUE };
+
+/* Of each buffer its column and its bits a row; 0: as many as there are, for the data of texts and for pairs. */
+#define PAIRS(column) {column, 32}, {column, 1}, {column, 0}, {column, 0}, {column, 0}, {column, 0}
 static const struct {
     uint16_t column, bits;
 } shape[BUFFERS] = {
-    {COLUMN_BODY, 32}, {COLUMN_BODY, 0},   {COLUMN_TAGS, 32},    {COLUMN_TAGS, 0},    {COLUMN_TAGS, 1},
-    {COLUMN_KEYS, 32}, {COLUMN_KEYS, 0},   {COLUMN_KEYS, 1},     {COLUMN_TOPIC, 32},  {COLUMN_QUEUE, 32},
-    {COLUMN_OFFSET, 64}, {COLUMN_PHYSICAL, 64}, {COLUMN_BORN, 64}, {COLUMN_STORED, 64}, {COLUMN_FLAG, 32},
+    {COLUMN_BODY, 32},       {COLUMN_BODY, 0},        {COLUMN_TAGS, 32},       {COLUMN_TAGS, 0},   {COLUMN_TAGS, 1},
+    {COLUMN_KEYS, 32},       {COLUMN_KEYS, 0},        {COLUMN_KEYS, 1},        {COLUMN_TOPIC, 32}, {COLUMN_QUEUE, 32},
+    {COLUMN_OFFSET, 64},     {COLUMN_PHYSICAL, 64},   {COLUMN_BORN, 64},       {COLUMN_STORED, 64}, {COLUMN_FLAG, 32},
+    {COLUMN_RECONSUME, 32},  {COLUMN_ID, 32},         {COLUMN_ID, 0},          {COLUMN_BORN_HOST, 32},
+    {COLUMN_BORN_HOST, 0},   {COLUMN_STORE_HOST, 32}, {COLUMN_STORE_HOST, 0},  PAIRS(COLUMN_HEADERS),
+    PAIRS(COLUMN_PROPERTIES),
 };
+
+/* Buffers of bits == 32 that hold one value more than rows. */
+static bool has_one_more(enum buffer which)
+{
+    return which == BODY_OFFSETS || which == TAGS_OFFSETS || which == KEYS_OFFSETS || which == ID_OFFSETS ||
+           which == BORN_HOST_OFFSETS || which == STORE_HOST_OFFSETS || which == HEADERS + STARTS ||
+           which == PROPERTIES + STARTS;
+}
 
 struct batch {
     struct columns columns;
@@ -37,8 +61,7 @@ struct batch {
 
 static uint64_t fixed_size(enum buffer which, uint32_t rows)
 {
-    const bool offsets = which == BODY_OFFSETS || which == TAGS_OFFSETS || which == KEYS_OFFSETS;
-    return ((uint64_t)shape[which].bits * (rows + offsets) + 7) / 8;
+    return ((uint64_t)shape[which].bits * (rows + has_one_more(which)) + 7) / 8;
 }
 
 static void *address_of(const struct batch *batch, enum buffer which)
@@ -56,6 +79,24 @@ static struct column_text text_of(const struct batch *batch, enum buffer offsets
     if (text.validity)
         memset(text.validity, 0, fixed_size(validity, batch->rows));
     return text;
+}
+
+/* Where each pair begins is not known before there are any: room for the first offset. */
+static bool open_pairs(struct batch *batch, enum buffer first, struct column_pairs *pairs, bool own)
+{
+    *pairs = (struct column_pairs){.starts = address_of(batch, first + STARTS), .own = own};
+    if (!pairs->starts)
+        return true;
+    pairs->starts[0] = 0;
+    if (own)
+        pairs->validity = address_of(batch, first + VALIDITY);
+    memset(address_of(batch, first + VALIDITY), 0, fixed_size(first + VALIDITY, batch->rows));
+    if (PyByteArray_Resize(batch->buffer[first + NAME_OFFSETS], 4) < 0 ||
+        PyByteArray_Resize(batch->buffer[first + VALUE_OFFSETS], 4) < 0)
+        return false;
+    pairs->name = text_of(batch, first + NAME_OFFSETS, first + NAME, BUFFERS);
+    pairs->value = text_of(batch, first + VALUE_OFFSETS, first + VALUE, BUFFERS);
+    return true;
 }
 
 static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
@@ -79,31 +120,63 @@ static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
         .born_ms = address_of(batch, BORN),
         .stored_ms = address_of(batch, STORED),
         .flag = address_of(batch, FLAG),
+        .reconsume = address_of(batch, RECONSUME),
+        .id = text_of(batch, ID_OFFSETS, ID, BUFFERS),
+        .born_host.text = text_of(batch, BORN_HOST_OFFSETS, BORN_HOST, BUFFERS),
+        .store_host.text = text_of(batch, STORE_HOST_OFFSETS, STORE_HOST, BUFFERS),
     };
-    return true;
+    return open_pairs(batch, HEADERS, &batch->columns.headers, true) &&
+           open_pairs(batch, PROPERTIES, &batch->columns.properties, false);
 }
 
 /* Room for so many bytes more. The first growth after some rows are known goes as far as they let expect for all. */
+static bool grow(struct batch *batch, enum buffer which, uint64_t used, uint64_t more)
+{
+    const uint32_t rows = batch->columns.rows;
+    const uint64_t least = used + more + COLUMN_SLACK;
+    if (least <= (uint64_t)PyByteArray_Size(batch->buffer[which]))
+        return true;
+    const uint64_t expected = rows ? used * batch->rows / rows : 0;
+    return PyByteArray_Resize(batch->buffer[which], (Py_ssize_t)(least + expected + expected / 16)) == 0;
+}
+
 static bool reserve(struct batch *batch, struct column_text *text, enum buffer data, uint64_t more)
 {
     if (!text->offsets)
         return true;
-    const uint32_t rows = batch->columns.rows;
-    const uint64_t used = column_bytes(text, rows), least = used + more + COLUMN_SLACK;
-    if (least <= (uint64_t)PyByteArray_Size(batch->buffer[data]))
-        return true;
-    const uint64_t expected = rows ? used * batch->rows / rows : 0;
-    if (PyByteArray_Resize(batch->buffer[data], (Py_ssize_t)(least + expected + expected / 16)) < 0)
+    if (!grow(batch, data, column_bytes(text, batch->columns.rows), more))
         return false;
     text->data = address_of(batch, data);
     return true;
+}
+
+static bool reserve_pair_text(struct batch *batch, struct column_text *text, enum buffer offsets, uint32_t count, uint64_t more)
+{
+    if (!grow(batch, offsets, ((uint64_t)count + 1) * 4, more / COLUMN_PAIR_MIN * 4) ||
+        !grow(batch, offsets + 1, column_bytes(text, count), more))
+        return false;
+    text->offsets = address_of(batch, offsets);
+    text->data = address_of(batch, offsets + 1);
+    return true;
+}
+
+/* `more`: bytes of properties at most. */
+static bool reserve_pairs(struct batch *batch, struct column_pairs *pairs, enum buffer first, uint64_t more)
+{
+    const uint32_t count = column_pair_count(pairs, batch->columns.rows);
+    return !pairs->starts || (reserve_pair_text(batch, &pairs->name, first + NAME_OFFSETS, count, more) &&
+                              reserve_pair_text(batch, &pairs->value, first + VALUE_OFFSETS, count, more));
 }
 
 static bool reserve_all(struct batch *batch, const struct columns_need *need)
 {
     struct columns *columns = &batch->columns;
     return reserve(batch, &columns->body, BODY, need->body) && reserve(batch, &columns->tags, TAGS, need->text) &&
-           reserve(batch, &columns->keys, KEYS, need->text);
+           reserve(batch, &columns->keys, KEYS, need->text) && reserve(batch, &columns->id, ID, need->text) &&
+           reserve(batch, &columns->born_host.text, BORN_HOST, need->text) &&
+           reserve(batch, &columns->store_host.text, STORE_HOST, need->text) &&
+           reserve_pairs(batch, &columns->headers, HEADERS, need->text) &&
+           reserve_pairs(batch, &columns->properties, PROPERTIES, need->text);
 }
 
 /* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the rows there are; -1 with an exception. */
@@ -180,24 +253,39 @@ static bool append_all(struct reader_object *self, struct batch *batch, uint32_t
     return true;
 }
 
-/* (rows, nulls in tags, nulls in keys, buffers): these cut to the rows there are, None where a column is not selected. */
+static void pair_sizes(uint64_t *size, enum buffer first, const struct column_pairs *pairs, uint32_t rows)
+{
+    const uint32_t count = column_pair_count(pairs, rows);
+    size[first + NAME_OFFSETS] = size[first + VALUE_OFFSETS] = ((uint64_t)count + 1) * 4;
+    size[first + NAME] = pairs->starts ? column_bytes(&pairs->name, count) : 0;
+    size[first + VALUE] = pairs->starts ? column_bytes(&pairs->value, count) : 0;
+}
+
+/* (rows, nulls in tags, nulls in keys, nulls in headers, buffers): these cut to what there is, None where a column is not selected. */
 static PyObject *batch_result(struct batch *batch)
 {
     const struct columns *columns = &batch->columns;
+    const uint32_t rows = columns->rows;
     PyObject *buffers = PyTuple_New(BUFFERS);
     uint64_t size[BUFFERS];
     for (enum buffer which = 0; which < BUFFERS; which++)
-        size[which] = fixed_size(which, columns->rows);
-    size[BODY] = column_bytes(&columns->body, columns->rows);
-    size[TAGS] = column_bytes(&columns->tags, columns->rows);
-    size[KEYS] = column_bytes(&columns->keys, columns->rows);
+        size[which] = fixed_size(which, rows);
+    size[BODY] = column_bytes(&columns->body, rows);
+    size[TAGS] = column_bytes(&columns->tags, rows);
+    size[KEYS] = column_bytes(&columns->keys, rows);
+    size[ID] = column_bytes(&columns->id, rows);
+    size[BORN_HOST] = column_bytes(&columns->born_host.text, rows);
+    size[STORE_HOST] = column_bytes(&columns->store_host.text, rows);
+    pair_sizes(size, HEADERS, &columns->headers, rows);
+    pair_sizes(size, PROPERTIES, &columns->properties, rows);
     for (enum buffer which = 0; buffers && which < BUFFERS; which++) {
         PyObject *buffer = batch->buffer[which];
         if ((buffer && PyByteArray_Resize(buffer, (Py_ssize_t)size[which]) < 0) ||
             PyTuple_SetItem(buffers, which, Py_NewRef(buffer ? buffer : Py_None)) < 0)
             Py_CLEAR(buffers);
     }
-    return buffers ? Py_BuildValue("(IIIN)", columns->rows, columns->tags.nulls, columns->keys.nulls, buffers) : NULL;
+    return buffers ? Py_BuildValue("(IIIIN)", rows, columns->tags.nulls, columns->keys.nulls, columns->headers.nulls, buffers)
+                   : NULL;
 }
 
 /* How many units the queues of the reader's round still hold; stops counting at `enough`. */

@@ -156,18 +156,29 @@ static PyObject *reader_object_removals(PyObject *object, PyObject *unused)
     return list;
 }
 
-static PyObject *reader_object_search_time(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+static PyObject *search(PyObject *object, PyObject *const *arguments, Py_ssize_t count, const char *name,
+                        bool (*find)(struct reader *, uint32_t, uint64_t, uint64_t *))
 {
     struct reader_object *self = fast_reader_self(object);
     uint32_t index;
     uint64_t store_ms, offset;
-    if (!fast_arity("search_time", count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
+    if (!fast_arity(name, count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
         !fast_take_u64(arguments[1], &store_ms))
         return NULL;
     fast_reader_put_back(self);
-    const bool found = reader_search_time(self->reader, index, store_ms, &offset);
+    const bool found = find(self->reader, index, store_ms, &offset);
     reader_release(self->reader);
     return found ? PyLong_FromUnsignedLongLong(offset) : fast_reader_raise(self);
+}
+
+static PyObject *reader_object_search_time(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+{
+    return search(object, arguments, count, "search_time", reader_search_time);
+}
+
+static PyObject *reader_object_since(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+{
+    return search(object, arguments, count, "since", reader_since);
 }
 
 static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
@@ -325,6 +336,7 @@ static PyMethodDef reader_methods[] = {
     NONE(positions),
     NONE(removals),
     FAST(search_time),
+    FAST(since),
     ONE(filter),
     {"messages", fast_delivery_messages, METH_O, NULL},
     {"message", fast_delivery_message, METH_O, NULL},

@@ -166,4 +166,7 @@ bool reader_record(struct reader *reader, uint64_t physical_offset);
  * else the nearer neighbour; the first or last message outside. `min` for an empty queue. False with reader->fault set. */
 bool reader_search_time(struct reader *reader, uint32_t cursor, uint64_t store_ms, uint64_t *queue_offset);
 
+/* The first of the readable units that was stored at or after store_ms, or their end. False with reader->fault set. */
+bool reader_since(struct reader *reader, uint32_t cursor, uint64_t store_ms, uint64_t *queue_offset);
+
 #endif

@@ -48,12 +48,11 @@ static bool store_ms_at(struct reader *reader, uint32_t index, uint64_t offset, 
     return true;
 }
 
-static bool search_between(struct reader *reader, uint32_t index, uint64_t min, uint64_t max, uint64_t store_ms,
-                           uint64_t *queue_offset)
+/* The first unit of [min, max) stored at or after store_ms, or max. */
+static bool first_since(struct reader *reader, uint32_t index, uint64_t min, uint64_t max, uint64_t store_ms,
+                        uint64_t *queue_offset)
 {
-    *queue_offset = min;
-    /* the first unit stored at or after store_ms is in [low, high] */
-    uint64_t low = min, high = max;
+    uint64_t low = min, high = max; /* it is in [low, high] */
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
         uint64_t at_ms;
@@ -64,6 +63,16 @@ static bool search_between(struct reader *reader, uint32_t index, uint64_t min, 
         else
             low = middle + 1;
     }
+    *queue_offset = low;
+    return true;
+}
+
+/* What RocketMQ finds. */
+static bool nearest(struct reader *reader, uint32_t index, uint64_t min, uint64_t max, uint64_t store_ms, uint64_t *queue_offset)
+{
+    uint64_t low;
+    if (!first_since(reader, index, min, max, store_ms, &low))
+        return false;
     if (low == max) { /* everything is older: the last message, as RocketMQ does */
         *queue_offset = max > min ? max - 1 : min;
         return true;
@@ -80,17 +89,29 @@ static bool search_between(struct reader *reader, uint32_t index, uint64_t min, 
     return true;
 }
 
-bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
+typedef bool search(struct reader *reader, uint32_t index, uint64_t min, uint64_t max, uint64_t store_ms, uint64_t *queue_offset);
+
+static bool search_readable(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset, search *find)
 {
     uint64_t min, max, begun;
     reader_bounds(reader, index, &min, &max);
     do {
         reader->fault = (struct reader_fault){0};
-        if (search_between(reader, index, min, max, store_ms, queue_offset))
+        if (find(reader, index, min, max, store_ms, queue_offset))
             return true;
         /* Retention may have taken what we were looking at; then there is less to search. */
         begun = min;
         reader_bounds(reader, index, &min, &max);
     } while (min != begun);
     return false;
+}
+
+bool reader_search_time(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
+{
+    return search_readable(reader, index, store_ms, queue_offset, nearest);
+}
+
+bool reader_since(struct reader *reader, uint32_t index, uint64_t store_ms, uint64_t *queue_offset)
+{
+    return search_readable(reader, index, store_ms, queue_offset, first_since);
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
-from orbitmq.spark import columns, extents, planning
+from orbitmq.spark import columns, extents, moments, planning
 from orbitmq.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class OrbitReader(DataSourceReader):
         snapshot = extents.of_options(asked)
         self._root = str(snapshot.root)
         self._sizes = (snapshot.log_file_size, snapshot.queue_file_units)
-        self._slices = planning.slices(snapshot.topics, asked)
+        self._slices = planning.slices(snapshot.topics, moments.settled(snapshot, asked))
 
     def partitions(self) -> Sequence[InputPartition]:
         asked = self._options

@@ -6,13 +6,20 @@
     partition        int                queue
     offset           bigint             queue offset
     timestamp        timestamp          when it was stored
+    timestampType    int                1: timestamp is the time of the log
+    headers          array<struct<key:string,value:binary>>  the sender's own properties; null without any
     tags             string             null without one
     keys             array<string>      the keys one by one; null without any
-    born_timestamp   timestamp          when its producer made it
+    message_id       string             RocketMQ's offset message id
     physical_offset  bigint             byte of the CommitLog
+    born_timestamp   timestamp          when its producer made it
+    born_host        string             its producer's address and port
+    store_host       string             its broker's
+    reconsume_times  int                how often it was sent back
     flag             int                the producer's
+    properties       map<string,string> all that was sent beside the body
 
-The first six are those of Spark's Kafka source, in its order.
+The first eight are those of Spark's Kafka source, in its order.
 """
 
 from __future__ import annotations
@@ -32,10 +39,10 @@ BATCH_BYTES = 16 << 20  # of bodies in one batch; only a single body may be larg
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """sql: Spark's type. source: the column of client.arrow that it is made of. nullable: as it says."""
+    """sql: Spark's type. source: the column of client.arrow that it is made of, or None. nullable: as it says."""
 
     sql: str
-    source: str
+    source: str | None
     nullable: bool = False
 
 
@@ -46,12 +53,20 @@ COLUMNS: dict[str, Column] = {
     "partition": Column("int", "queue"),
     "offset": Column("bigint", "offset"),
     "timestamp": Column("timestamp", "stored"),
+    "timestampType": Column("int", None),
+    "headers": Column("array<struct<key:string,value:binary>>", "headers", True),
     "tags": Column("string", "tags", True),
     "keys": Column("array<string>", "keys", True),
-    "born_timestamp": Column("timestamp", "born"),
+    "message_id": Column("string", "message_id"),
     "physical_offset": Column("bigint", "physical_offset"),
+    "born_timestamp": Column("timestamp", "born"),
+    "born_host": Column("string", "born_host"),
+    "store_host": Column("string", "store_host"),
+    "reconsume_times": Column("int", "reconsume_times"),
     "flag": Column("int", "flag"),
+    "properties": Column("map<string,string>", "properties"),
 }
+LOG_APPEND_TIME = 1  # as Kafka numbers it
 
 
 def ddl(names: Sequence[str]) -> str:
@@ -70,6 +85,10 @@ def schema(names: Sequence[str]) -> pa.Schema:
         "bigint": pa.int64(),
         "timestamp": pa.timestamp("us", "UTC"),
         "array<string>": pa.list_(pa.field("element", pa.string())),
+        "array<struct<key:string,value:binary>>": pa.list_(
+            pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        ),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
     }
     return pa.schema([pa.field(name, types[COLUMNS[name].sql], COLUMNS[name].nullable) for name in names])
 
@@ -85,18 +104,25 @@ def batches(reader: Reader, names: Sequence[str], rows: int = BATCH_ROWS, size: 
     from orbitmq.client.arrow import record_batch
 
     wanted = schema(names)
-    sources = sorted({COLUMNS[name].source for name in names})
+    # Something has to tell how many rows there are, and this costs nothing.
+    sources = sorted({source for name in names if (source := COLUMNS[name].source)}) or ["queue"]
     while True:
         batch = record_batch(reader, rows, sources, body_limit=size)
         if batch.num_rows == 0:
             if not reader.ready():
                 return
             continue
-        arrays = [_made(name, batch.column(COLUMNS[name].source), wanted.field(name).type) for name in names]
+        arrays = [_made(name, batch, wanted.field(name).type) for name in names]
         yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _made(name: str, array: Any, kind: Any) -> Any:
+def _made(name: str, batch: Any, kind: Any) -> Any:
+    import pyarrow as pa
+
+    source = COLUMNS[name].source
+    if source is None:
+        return pa.repeat(pa.scalar(LOG_APPEND_TIME, kind), batch.num_rows)
+    array = batch.column(source)
     make = _MAKERS.get(name)
     return make(array, kind) if make else array if array.type.equals(kind) else array.cast(kind)
 

@@ -14,7 +14,7 @@ PLAIN = {"path": "/store", "subscribe": "orders"}
 def test_defaults() -> None:
     options = parse({"PATH": "/store", "subscribe": " orders, bills ,orders"})
     assert (options.path, options.broker, options.topics) == ("/store", None, ("orders", "bills"))
-    assert options.columns == tuple(COLUMNS)
+    assert options.columns == tuple(name for name in COLUMNS if name != "headers")
     assert (options.starting.of("orders", 0), options.ending.of("bills", 3)) == (EARLIEST, LATEST)
     assert (options.min_partitions, options.max_records) == (0, 0)
 
