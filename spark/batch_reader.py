@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
 from orbitmq.spark import columns, extents, moments, planning
+from orbitmq.spark.filters import narrowing
 from orbitmq.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -28,6 +30,19 @@ class OrbitPartition(InputPartition):
         self.slices = slices
 
 
+class _Push:
+    """Spark refuses a reader with a pushFilters of its own wherever the session does not push filters, which no reader can see
+    beforehand. So this looks like the one that takes nothing, until it is called; and Spark calls it only where it pushes."""
+
+    __func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __init__(self, reader: OrbitReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: Sequence[Any]) -> list[Any]:
+        return self._reader.narrow(filters)
+
+
 class OrbitReader(DataSourceReader):
     """A batch read. The store is looked at when Spark plans: 4.0 at each action, 4.3 once a DataFrame.
 
@@ -39,7 +54,28 @@ class OrbitReader(DataSourceReader):
         snapshot = extents.of_options(asked)
         self._root = str(snapshot.root)
         self._sizes = (snapshot.log_file_size, snapshot.queue_file_units)
+        # What planning alone needs; a task does not get it.
+        self._snapshot: extents.Snapshot | None = snapshot
         self._slices = planning.slices(snapshot.topics, moments.settled(snapshot, asked))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_snapshot": None, "_slices": []}
+
+    @property
+    def pushFilters(self) -> _Push:
+        """Called with Spark's filters, takes those that it can, and returns the others."""
+        return _Push(self)
+
+    def narrow(self, filters: Sequence[Any]) -> list[Any]:
+        assert self._snapshot is not None
+        found = narrowing(filters)
+        tags = found.filtered(self._options.tags)
+        if tags is None:
+            self._slices = []
+        else:
+            self._slices = found.of(self._slices, self._snapshot)
+            self._options = replace(self._options, tags=tags)
+        return found.rest
 
     def partitions(self) -> Sequence[InputPartition]:
         asked = self._options

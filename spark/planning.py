@@ -12,6 +12,7 @@ from orbitmq.spark.options import EARLIEST, LATEST, Offsets, SourceOptions
 
 LONG = 1 << 20  # messages in one partition at most, unless told otherwise: a hot queue still keeps every core busy
 SHORT = 1 << 16  # ranges are put together up to this many: a task costs more than reading them
+RANGES = 1 << 10  # in one partition at most: each has a file mapped while it is read
 _log = logging.getLogger("orbitmq")
 
 
@@ -68,7 +69,7 @@ def partitions(wanted: list[Slice], *, least: int = 0, most_records: int = 0) ->
         for number in range(pieces):
             begin, end = (whole.begin + whole.count * place // pieces for place in (number, number + 1))
             piece = Slice(whole.topic, whole.queue, begin, end)
-            if gathered and piece.count > room:
+            if gathered and (piece.count > room or len(gathered) == RANGES):
                 parts.append(tuple(gathered))
                 gathered, room = [], together
             gathered.append(piece)

@@ -54,12 +54,21 @@ class Extent:
 
 def queues(store: Path) -> Iterator[tuple[str, int]]:
     """(topic, queue id) of every queue with a folder under <store>/consumequeue, sorted."""
-    root = store / "consumequeue"
-    if not root.is_dir():
-        return
-    for topic in sorted(entry for entry in root.iterdir() if entry.is_dir()):
-        for number in sorted(int(entry.name) for entry in topic.iterdir() if entry.name.isdecimal() and entry.is_dir()):
-            yield topic.name, number
+    for topic in sorted(_folders(f"{store}/consumequeue")):
+        for number in sorted(int(name) for name in _folders(f"{store}/consumequeue/{topic}") if name.isdecimal()):
+            yield topic, number
+
+
+def _folders(root: str) -> list[str]:
+    return [entry.name for entry in _entries(root) if entry.is_dir()]
+
+
+def _entries(root: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(root) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 class ConsumeQueue:
@@ -71,18 +80,16 @@ class ConsumeQueue:
     """
 
     def __init__(self, store: Path, topic: str, queue_id: int, file_units: int) -> None:
-        self.folder = store / "consumequeue" / topic / str(queue_id)
+        self.folder = Path(f"{store}/consumequeue/{topic}/{queue_id}")  # one step: planning makes ten thousand
         self.file_units = file_units
 
     def files(self) -> list[int]:
         """First queue offset of each file, ascending."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) // UNIT_SIZE for path in self.folder.iterdir() if path.name.isdecimal())
+        return sorted(int(entry.name) // UNIT_SIZE for entry in _entries(self.folder) if entry.name.isdecimal())
 
     def path(self, first: int) -> Path:
         """The file whose first unit is `first`."""
-        return self.folder / f"{first * UNIT_SIZE:020d}"
+        return Path(f"{self.folder}/{first * UNIT_SIZE:020d}")
 
     def units(self, begin: int, end: int) -> list[Unit]:
         """Units of the queue offsets [begin, end), as they stand in the files, read or not yet published.
@@ -249,21 +256,24 @@ class ConsumeQueue:
 
     @contextmanager
     def _mapped(self, first: int) -> Iterator[mmap.mmap]:
-        path = self.path(first)
+        path = f"{self.folder}/{first * UNIT_SIZE:020d}"
         size = self.file_units * UNIT_SIZE
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno()).st_size
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor).st_size
             if found == 0:  # made by a process that died before it gave it a length: nothing in it
                 memory = mmap.mmap(-1, size)
             elif found != size:
                 raise StoreSettings(
                     f"cannot read {path}, it has {found} bytes where {size} are expected",
                     hint="open the store with the queue_file_units it was made with",
-                    path=str(path),
+                    path=path,
                     size=found,
                     expected=size,
                 )
             else:
-                memory = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+                memory = mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
         with memory:
             yield memory
