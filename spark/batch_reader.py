@@ -34,10 +34,9 @@ class _Push:
     """Spark refuses a reader with a pushFilters of its own wherever the session does not push filters, which no reader can see
     beforehand. So this looks like the one that takes nothing, until it is called; and Spark calls it only where it pushes."""
 
-    __func__ = getattr(DataSourceReader, "pushFilters", None)
-
     def __init__(self, reader: OrbitReader) -> None:
         self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
 
     def __call__(self, filters: Sequence[Any]) -> list[Any]:
         return self._reader.narrow(filters)

@@ -66,7 +66,7 @@ def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
             if wait:
                 _wait_for_flush(client.name, attachment, end)
             elif (flushed := read_positions(attachment).flushed) < end:
-                topics = _flushed(layout, sizes[1], topics, flushed)
+                topics = flushed_part(layout, sizes[1], topics, flushed)
         return Snapshot(layout.root, *sizes, client.name, topics)
 
 
@@ -166,7 +166,7 @@ def _published(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
     return {queue: table.bounds(topic.first_slot + queue) for queue in range(topic.queues)}
 
 
-def _flushed(layout: StoreLayout, queue_file_units: int, topics: Extents, flushed: int) -> Extents:
+def flushed_part(layout: StoreLayout, queue_file_units: int, topics: Extents, flushed: int) -> Extents:
     """The part of it that lies below `flushed` in the log."""
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for topic, queues_of in topics.items():

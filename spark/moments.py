@@ -12,6 +12,7 @@ from orbitmq.errors import OffsetOutOfRange, StoreError
 from orbitmq.spark.ends import Offsets
 from orbitmq.spark.extents import Snapshot
 from orbitmq.spark.options import SourceOptions
+from orbitmq.spark.planning import check_queues
 
 if TYPE_CHECKING:
     from orbitmq.native._fast import Reader
@@ -60,6 +61,7 @@ def _since(reader: Reader, place: Place, bounds: tuple[int, int], moment_ms: int
 def _settled(snapshot: Snapshot, options: SourceOptions, offsets: Offsets) -> Offsets:
     if not offsets.timed:
         return offsets
+    check_queues(offsets, snapshot.topics)
     wanted: list[tuple[Place, tuple[int, int], int]] = []
     for topic, queues in options.choice.of(snapshot.topics).items():
         for queue, bounds in queues.items():

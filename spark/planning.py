@@ -41,7 +41,7 @@ def slices(extents: Extents, options: SourceOptions) -> list[Slice]:
     strict = options.fail_on_data_loss
     chosen = options.choice.of(extents)
     for offsets in (options.starting, options.ending):
-        _check_queues(offsets, extents)
+        check_queues(offsets, extents)
     for topic, queues in chosen.items():
         for queue, bounds in sorted(queues.items()):
             begin = resolve(options.starting, topic, queue, bounds, strict=strict)
@@ -111,7 +111,8 @@ def outside(option: str, place: tuple[str, int], offset: int, bounds: tuple[int,
     )
 
 
-def _check_queues(offsets: Offsets, extents: Extents) -> None:
+def check_queues(offsets: Offsets, extents: Extents) -> None:
+    """Raises: UnknownTopic, UnknownQueue: it names one that the store does not have."""
     for each in (offsets.each, offsets.moments):
         for topic, queues in each.items():
             if topic not in extents:

@@ -122,6 +122,8 @@ class ConsumeQueue:
         firsts = self._chain()
         if not firsts:
             return Extent(0, 0, 0)
+        if len(firsts) == 1:
+            return self._extent_of_one(firsts[0], log_min, log_end)
         maximum, end = self._maximum(firsts if whole else firsts[-SCAN_FILES:], log_end)
         if not whole and end == 0 and len(firsts) > SCAN_FILES:
             maximum, end = self._maximum(firsts, log_end)
@@ -225,6 +227,16 @@ class ConsumeQueue:
             if firsts[i] != firsts[i - 1] + self.file_units:
                 return firsts[:i]
         return firsts
+
+    def _extent_of_one(self, first: int, log_min: int, log_end: int) -> Extent:
+        """Most queues are one file, which is mapped once."""
+        end = ffi.new("uint64_t *", 0)
+        with self._mapped(first) as memory:
+            units = ffi.from_buffer(memory)
+            good = lib.consume_queue_good(units, self.file_units, 0, log_end, end)
+            index = lib.consume_queue_first(units, good, log_min)
+            ffi.release(units)
+        return Extent(first + index, first + good, int(end[0]))
 
     def _maximum(self, firsts: list[int], log_end: int) -> tuple[int, int]:
         end = ffi.new("uint64_t *", 0)

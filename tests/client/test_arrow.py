@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from orbitmq.client.arrow import record_batch
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._fast import Message, Reader
+from orbitmq.store import record
 from tests.native.composed_store import ComposedStore
 
 BLOCK = 512  # COLUMNS_BLOCK
@@ -209,3 +210,80 @@ def test_texts_that_are_no_utf8_stay_in_their_rows(store: ComposedStore) -> None
     (batch,) = (record_batch(reader_of(store, slot), 10),)
     assert batch["body"].to_pylist() == [b"one", b"two"]
     assert batch["tags"].cast(pa.binary()).to_pylist() == [b"\xff\xfe\x00\xc3\x28"] * 2
+
+
+NAMES = st.sampled_from(["a", "b", "color", "TAGS", "KEYS", "WAIT", "UNIQ_KEY", "a rather long name of a property", "\u00e4"])
+SEGMENTS = st.lists(st.tuples(NAMES, st.text(st.characters(codec="utf-8", exclude_characters="\1\2"), min_size=1, max_size=40)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages=st.lists(SEGMENTS, min_size=1, max_size=40), most=st.integers(1, 50))
+def test_properties_are_those_of_the_messages(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[list[tuple[str, str]]], most: int
+) -> None:
+    """Also of names that stand twice, as another make of client may write them: the last value counts."""
+    store = ComposedStore(tmp_path_factory.mktemp("properties") / "store", log_file_size=1 << 18)
+    slot = store.add_topic("t", 1)
+    for segments in messages:
+        store.append("t", slot, b"body", properties=_Doubled(segments))
+    found = [
+        row for batch in batches(reader_of(store, slot), most, columns=["headers", "properties"]) for row in batch.to_pylist()
+    ]
+    wanted = [message.properties for message in reader_of(store, slot).messages(100)]
+    assert [dict(row["properties"]) for row in found] == wanted
+    assert all(len(row["properties"]) == len(dict(row["properties"])) for row in found)
+    reserved = ("TAGS", "KEYS", "WAIT", "UNIQ_KEY")
+    own = [{name: value for name, value in each.items() if name not in reserved} for each in wanted]
+    assert [
+        None if row["headers"] is None else {pair["key"]: pair["value"].decode() for pair in row["headers"]} for row in found
+    ] == [each or None for each in own]
+
+
+class _Doubled(dict[str, str]):
+    """Properties of which one may stand twice."""
+
+    def __init__(self, segments: list[tuple[str, str]]) -> None:
+        super().__init__(segments)
+        self._segments = segments
+
+    def items(self) -> Any:
+        return self._segments
+
+
+def test_ids_hosts_and_how_often_sent_back(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    for number in range(20):
+        born = (f"10.0.0.{number // 7}", 9000 + number // 7)
+        store.append("t", slot, b"", born_host=born, store_host=("10.1.2.3", 10911), reconsume_times=number)
+    _append_with_ipv6(store, slot)
+    names = ["message_id", "born_host", "store_host", "reconsume_times", "stored"]
+    rows = [row for batch in batches(reader_of(store, slot), 6, columns=names) for row in batch.to_pylist()]
+    messages = reader_of(store, slot).messages(100)
+    assert [row["message_id"] for row in rows] == [message.id for message in messages]
+    hosts = [f"10.0.0.{number // 7}:{9000 + number // 7}" for number in range(20)]
+    assert [row["born_host"] for row in rows] == [*hosts, "[fe80::a]:65535"]
+    assert [row["store_host"] for row in rows] == ["10.1.2.3:10911"] * 20 + ["[fe80::b]:1"]
+    assert [row["reconsume_times"] for row in rows] == [*range(20), 77]
+    assert [round(row["stored"].timestamp() * 1000) for row in rows] == [message.stored_ms for message in messages]
+
+
+def _append_with_ipv6(store: ComposedStore, slot: int) -> None:
+    """OrbitMQ writes none itself: both hosts of a plain record are exchanged, and its CRC property, which covers them, goes."""
+    place = {"queue_offset": store.next[slot], "physical_offset": store.end, "store_ms": store.store_ms, "reconsume_times": 77}
+    plain = record.encode("t", b"six", **place)
+    hosts = [bytes.fromhex(f"fe80{'0' * 27}{last}") + port.to_bytes(4, "big") for last, port in (("a", 65535), ("b", 1))]
+    six = plain[:48] + hosts[0] + plain[56:64] + hosts[1] + plain[72:-22] + bytes(2)
+    flags = (0x30).to_bytes(4, "big")
+    six = len(six).to_bytes(4, "big") + six[4:36] + flags + six[40:]
+    store.write(store.end, six)
+    store.put_unit("t", slot, store.next[slot], store.end, len(six), 0)
+    store.next[slot] += 1
+    store.end += len(six)
+
+
+def test_bytes_of_properties_are_bounded(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    for _ in range(100):
+        store.append("t", slot, b"", properties={"p": "x" * 1000})
+    found = list(batches(reader_of(store, slot), 1000, columns=["properties"], body_limit=10_000))
+    assert sum(batch.num_rows for batch in found) == 100 and 1 < max(batch.num_rows for batch in found) < 10

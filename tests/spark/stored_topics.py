@@ -39,6 +39,7 @@ class StoredTopics:
         slot, queues = self._topics[topic]
         queue = sum(row[0] == topic for row in self.rows) % queues
         properties = {name: value for name, value in (("TAGS", tags), ("KEYS", keys)) if value is not None}
+        properties.update(more.pop("properties", {}))
         offset = self._store.next.get(slot + queue, 0)
         born = 1_700_000_000_000 + len(self.rows)
         physical = self._store.append(

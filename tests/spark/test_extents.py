@@ -50,6 +50,9 @@ def test_after_a_crash_of_the_machine_what_was_flushed_counts(stored: StoredTopi
     recorded.record(flushed, 0)
     recorded.close()
     assert extents.of(stored.root).topics["orders"] == {0: (0, 151), 1: (0, 150)}, "the machine has not crashed"
+    appended = extents.of(stored.root, read="appended", wait=False).topics["orders"]
+    assert appended == {0: (0, 151), 1: (0, 150)}, "a stream that takes what was appended"
+    assert extents.of(stored.root, wait=False).topics["orders"] == {0: (0, 50), 1: (0, 50)}, "a stream waits for nothing"
     recorded = positions.Positions(layout)
     recorded._boot = bytes(16)
     recorded.record(flushed, 0)
@@ -88,3 +91,32 @@ def test_a_unit_half_written_ends_the_queue(stored: StoredTopics) -> None:
     path = stored.root / "consumequeue" / "orders" / "1" / f"{150 * 20:020d}"
     path.write_bytes(struct.pack(">qiq", 1 << 40, 0, 0).ljust(50 * 20, b"\0"))
     assert extents.of(stored.root).topics["orders"][1] == (0, 150)
+
+
+def test_what_only_the_page_cache_has_is_flushed_for_a_batch(stored: StoredTopics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash of the broker alone."""
+    layout = StoreLayout.at(stored.root)
+    layout.own.mkdir(exist_ok=True)
+    recorded = positions.Positions(layout)
+    recorded.record(3 << 16, 0)
+    recorded.close()
+    synced = []
+    sync = os.fdatasync
+
+    def told(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", told)
+    assert extents.of(stored.root).topics["orders"][0] == (0, 151)
+    logs = sorted(path.name for path in layout.commitlog.iterdir())
+    assert synced == logs[3:] and len(logs) > 3 - 1
+
+
+def test_the_flushed_part_of_what_is_published(stored: StoredTopics) -> None:
+    snapshot = extents.of(stored.root)
+    for place in (0, 1, 57, 299, 300):
+        found = extents.flushed_part(StoreLayout.at(stored.root), 50, snapshot.topics, stored.rows[place][8])
+        held = [sum(row[1] == queue for row in stored.rows[:place]) for queue in (0, 1)]
+        assert found["orders"] == {queue: (0, held[queue]) for queue in (0, 1)}
+        assert found["empty"] == snapshot.topics["empty"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.errors import SettingError
+from orbitmq.errors import SettingError, UnknownQueue
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.options import EARLIEST, LATEST, parse
 
@@ -29,6 +29,29 @@ def test_offsets_of_single_queues() -> None:
     ("change", "option", "names"),
     [
         ({"subscribe": " , "}, "subscribe", "names nothing"),
+        ({"subscribe": None}, "subscribe", "none is given"),
+        ({"assign": '{"orders": [0]}'}, "subscribe", "subscribe and assign are given"),
+        ({"subscribePattern": "o.*"}, "subscribe", "subscribe and subscribePattern are given"),
+        ({"subscribe": None, "subscribePattern": "("}, "subscribePattern", "no regular expression"),
+        ({"subscribe": None, "assign": '{"orders": []}'}, "assign", "JSON"),
+        ({"subscribe": None, "assign": '{"orders": [-1]}'}, "assign", "JSON"),
+        ({"subscribe": None, "assign": "orders"}, "assign", "JSON"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "startingTimestamp", "contradict"),
+        ({"endingOffsetsByTimestamp": "{}", "endingTimestamp": "1"}, "endingTimestamp", "contradict"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp", "milliseconds"),
+        ({"startingTimestamp": "2024-05-01T12:00:00"}, "startingTimestamp", "zone"),
+        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "endingTimestamp", "before startingTimestamp"),
+        ({"startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "startingOffsetsByTimestamp", "milliseconds"),
+        ({"startingOffsetsByTimestampStrategy": "latest"}, "startingOffsetsByTimestampStrategy", "startingTimestamp"),
+        ({"startingTimestamp": "1", "startingOffsetsByTimestampStrategy": "x"}, "startingOffsetsByTimestampStrategy", "latest"),
+        ({"failOnDataLoss": "perhaps"}, "failOnDataLoss", "true or false"),
+        ({"read": "committed"}, "read", "flushed or appended"),
+        ({"tags": "a ||"}, "tags", "a tag is empty"),
+        ({"columns": "value", "includeHeaders": "true"}, "columns", "includeHeaders"),
+        ({"columns": "headers", "includeHeaders": "false"}, "columns", "includeHeaders"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger", "maxOffsetsPerTrigger = 4"),
+        ({"maxTriggerDelay": "5s"}, "maxTriggerDelay", "minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"}, "maxTriggerDelay", "15m"),
         ({"broker": "b"}, "path", "both"),
         ({"path": None}, "path", "neither"),
         ({"subscrib": "x"}, "subscrib", "subscribe"),
@@ -49,3 +72,51 @@ def test_refused(change: dict[str, str | None], option: str, names: str) -> None
     with pytest.raises(SettingError, match=names) as caught:
         parse(given)
     assert caught.value.option == option and option in str(caught.value)
+
+
+def test_of_a_stream() -> None:
+    options = parse(
+        {**PLAIN, "maxOffsetsPerTrigger": "10", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "90s"}, streaming=True
+    )
+    assert (options.max_per_trigger, options.min_per_trigger, options.max_trigger_delay) == (10, 2, 90.0)
+    assert options.starting.of("orders", 0) == LATEST
+    assert parse({**PLAIN, "startingOffsets": '{"orders": {"1": 5}}'}, streaming=True).starting.of("orders", 0) == EARLIEST
+    with pytest.raises(SettingError, match="a stream does not end"):
+        parse({**PLAIN, "endingOffsets": "latest"}, streaming=True)
+
+
+def test_queues_that_are_assigned() -> None:
+    assigned = {"path": "/store", "assign": '{"orders": [2, 0], "bills": [1]}'}
+    options = parse(assigned)
+    extents = {"orders": {queue: (0, 5) for queue in range(4)}, "bills": {0: (0, 1), 1: (0, 2)}, "other": {0: (0, 1)}}
+    assert {topic: sorted(queues) for topic, queues in options.choice.of(extents).items()} == {"orders": [0, 2], "bills": [1]}
+    with pytest.raises(SettingError, match="queue 1 of topic 'orders'"):
+        parse({**assigned, "startingOffsets": '{"orders": {"1": 3}}'})
+    with pytest.raises(UnknownQueue, match="0 to 3") as caught:
+        parse({"path": "/store", "assign": '{"orders": [4]}'}).choice.of(extents)
+    assert caught.value.option == "assign"
+
+
+def test_topics_of_a_pattern() -> None:
+    extents = {name: {0: (0, 1)} for name in ("orders", "orders2", "bills", "%RETRY%orders", "SCHEDULE_TOPIC_XXXX")}
+
+    def chosen(pattern: str) -> list[str]:
+        return list(parse({"path": "/store", "subscribePattern": pattern}).choice.of(extents))
+
+    assert chosen("orders") == ["orders"]
+    assert chosen("o.*") == ["orders", "orders2"]
+    assert chosen(".*") == ["bills", "orders", "orders2"]
+    assert chosen("%RETRY%.*") == ["%RETRY%orders"]
+    assert chosen("nothing") == []
+
+
+def test_tags_and_columns() -> None:
+    assert parse({**PLAIN, "tags": "a || b"}).tags == (b"a", b"b")
+    assert parse({**PLAIN, "tags": "*"}).tags == ()
+    assert "headers" in parse({**PLAIN, "includeHeaders": "true"}).columns
+    assert parse({**PLAIN, "columns": "headers,value", "INCLUDEHEADERS": "True"}).columns == ("headers", "value")
+
+
+def test_limits_of_a_stream_say_nothing_for_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    parse({**PLAIN, "maxOffsetsPerTrigger": "10"})
+    assert "maxOffsetsPerTrigger" in caplog.text

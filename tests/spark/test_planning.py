@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import OffsetOutOfRange, UnknownQueue, UnknownTopic
 from orbitmq.spark.options import parse
-from orbitmq.spark.planning import SHORT, Slice, partitions, slices
+from orbitmq.spark.planning import RANGES, SHORT, Slice, partitions, slices
 
 EXTENTS = {"orders": {0: (10, 20), 1: (0, 0), 2: (5, 5)}, "bills": {0: (0, 3)}}
 
@@ -78,3 +78,27 @@ def test_unknown_names() -> None:
     with pytest.raises(UnknownQueue, match="0 to 2") as caught:
         slices(EXTENTS, parse({"path": "/s", "subscribe": "orders", "endingOffsets": '{"orders": {"3": 0}}'}))
     assert (caught.value.option, caught.value.queues) == ("endingOffsets", 3)
+
+
+def test_many_short_queues_share_only_so_many_files() -> None:
+    parts = partitions([Slice("t", queue, 0, 1) for queue in range(3 * RANGES)])
+    assert [len(part) for part in parts] == [RANGES] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"startingOffsets": '{"orders": {"0": 9}}'}, (10, 20)),
+        ({"startingOffsets": '{"orders": {"0": 25}}'}, None),
+        ({"endingOffsets": '{"orders": {"0": 9}}'}, None),
+        ({"endingOffsets": '{"orders": {"0": 21}}'}, (10, 20)),
+        ({"startingOffsets": '{"orders": {"0": 3}}', "endingOffsets": '{"orders": {"0": 12}}'}, (10, 12)),
+        ({"startingOffsets": '{"orders": {"0": 25}}', "endingOffsets": '{"orders": {"0": 12}}'}, None),
+    ],
+)
+def test_lost_offsets_that_may_be_lost(
+    options: dict[str, str], found: tuple[int, int] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = slices(EXTENTS, parse({"path": "/s", "subscribe": "orders", "failOnDataLoss": "false", **options}))
+    assert cut == ([Slice("orders", 0, *found)] if found else [])
+    assert "failOnDataLoss is off" in caplog.text and "10 to 20 would do" in caplog.text

@@ -3,15 +3,22 @@ options. Method: Spark over a store made by hand."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from orbitmq.errors import OffsetOutOfRange
-from orbitmq.spark.columns import COLUMNS
+import orbitmq
+from orbitmq.errors import OffsetOutOfRange, StoreError
+from orbitmq.native._fast import Reader
+from orbitmq.spark.columns import COLUMNS, batches
 from orbitmq.spark.source import OrbitSource
 from tests.spark.stored_topics import Row, StoredTopics
 
@@ -25,6 +32,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     stored.add("orders", 4)
     stored.add("bills", 1)
     stored.add("empty", 8)
+    stored.add("named", 2)
+    for number in range(100):
+        stored.send("named", b"%d" % number, properties={} if number % 4 else {"color": f"c{number}", "UNIQ_KEY": f"u{number}"})
     for number in range(1000):
         tags, keys = (None, None) if number % 3 == 0 else (f"tag{number % 5}", f"k{number} of{number % 7}")
         stored.send("orders", b"%d" % number * (number % 40), tags=tags, keys=keys, flag=number - 500)
@@ -80,11 +90,48 @@ def test_only_some_columns(spark: SparkSession, stored: StoredTopics) -> None:
     assert sorted((row.partition, row.offset) for row in frame.collect()) == [row[1:3] for row in stored.of("orders")]
 
 
+def test_columns_of_one_message(spark: SparkSession, stored: StoredTopics) -> None:
+    """Those that the rows of stored_topics.py do not have."""
+    for row in load(spark, stored, "named", includeHeaders="true").collect():
+        sent = next(each for each in stored.rows if each[:3] == (row.topic, row.partition, row.offset))
+        number = int(bytes(row.value))
+        named = number % 4 == 0
+        assert row.properties == ({"color": f"c{number}", "UNIQ_KEY": f"u{number}"} if named else {})
+        assert [(pair["key"], bytes(pair["value"])) for pair in row.headers or ()] == [("color", b"c%d" % number)][:named]
+        assert (row.headers is None) != named and row.timestampType == 1 and row.reconsume_times == 0
+        assert (row.born_host, row.store_host) == ("127.0.0.1:0", "127.0.0.1:0")
+        assert row.message_id == f"7F00000100000000{sent[8]:016X}"
+
+
+def test_only_some_tags(spark: SparkSession, stored: StoredTopics) -> None:
+    assert rows(load(spark, stored, "orders", tags="tag1 || tag4")) == [
+        row for row in stored.of("orders") if row[4] in ("tag1", "tag4")
+    ]
+
+
+def test_topics_of_a_pattern_and_assigned_queues(spark: SparkSession, stored: StoredTopics) -> None:
+    read = spark.read.format("orbitmq").option("path", str(stored.root))
+    assert rows(read.option("subscribePattern", ".*ls|ord.*").load()) == stored.of("orders", "bills")
+    read = spark.read.format("orbitmq").option("path", str(stored.root))
+    assigned = read.option("assign", '{"orders": [3, 1]}').load()
+    assert rows(assigned) == [row for row in stored.of("orders") if row[1] in (1, 3)]
+
+
+def test_between_moments(spark: SparkSession, stored: StoredTopics) -> None:
+    moments = sorted(row[6] for row in stored.of("orders"))
+    ends = {"startingTimestamp": str(moments[100]), "endingTimestamp": str(moments[900])}
+    assert rows(load(spark, stored, "orders", **ends)) == [
+        row for row in stored.of("orders") if moments[100] <= row[6] < moments[900]
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"subscribe": "nothing"}, "UnknownTopic: cannot read topic 'nothing'.* bills, empty, orders"),
+        ({"subscribe": "nothing"}, "UnknownTopic: cannot read topic 'nothing'.* bills, empty, named, orders"),
         ({"startingOffsets": '{"orders": {"0": 251}}'}, "OffsetOutOfRange: .*startingOffsets: 0 to 250"),
+        ({"assign": "{}"}, "SettingError: .*subscribe and assign are given"),
+        ({"startingTimestamp": "9999999999999"}, "OffsetOutOfRange: .*startingTimestamp.*startingOffsetsByTimestampStrategy"),
         ({"columns": "body"}, "SettingError: .*columns"),
         ({"path": "/nowhere"}, "SettingError: .*/nowhere"),
         ({"minPartition": "3"}, "SettingError: .*minPartitions"),
@@ -106,18 +153,73 @@ def test_a_damaged_record_is_named(spark: SparkSession, tmp_path: Path) -> None:
         load(spark, stored, "t").count()
 
 
-def test_what_goes_after_planning_is_told(tmp_path: Path) -> None:
-    """A task that comes too late says so, and what is left."""
+@pytest.fixture
+def shortened(tmp_path: Path) -> tuple[StoredTopics, dict[str, str]]:
+    """Several log files of one queue, and options that cut it in two."""
     stored = StoredTopics(tmp_path / "store")
     stored.add("t", 1)
     for number in range(200):
         stored.send("t", b"%d" % number + bytes(1000))
-    source = OrbitSource({"path": str(stored.root), "subscribe": "t", "maxRecordsPerPartition": "100"})
-    reader = source.reader(StructType())
+    return stored, {"path": str(stored.root), "subscribe": "t", "maxRecordsPerPartition": "100"}
+
+
+def test_what_goes_after_planning_is_told(shortened: tuple[StoredTopics, dict[str, str]]) -> None:
+    """A task that comes too late says so, and what is left."""
+    stored, options = shortened
+    reader = OrbitSource(options).reader(StructType())
     late, early = reader.partitions()
     first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
     (stored.root / "commitlog" / f"{0:020d}").unlink()
-    with pytest.raises(OffsetOutOfRange, match="retention has removed it") as caught:
+    with pytest.raises(OffsetOutOfRange, match="retention has removed it.*failOnDataLoss") as caught:
         list(reader.read(late))
     assert (caught.value.topic, caught.value.queue, caught.value.minimum) == ("t", 0, first)
     assert sum(batch.num_rows for batch in reader.read(early)) == 100  # type: ignore[misc]
+
+
+def test_what_goes_after_planning_is_left_out(
+    shortened: tuple[StoredTopics, dict[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    stored, options = shortened
+    reader = OrbitSource({**options, "failOnDataLoss": "false"}).reader(StructType())
+    late, _ = reader.partitions()
+    first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
+    (stored.root / "commitlog" / f"{0:020d}").unlink()
+    found = [row["offset"] for batch in reader.read(late) for row in batch.to_pylist()]  # type: ignore[union-attr]
+    assert found == list(range(first, 100))
+    assert f"{first} messages are left out" in caplog.text
+
+
+def test_a_segment_that_goes_while_it_is_read(shortened: tuple[StoredTopics, dict[str, str]]) -> None:
+    """What a task has mapped stays; what it comes to later is gone, and it is not retention that took it."""
+    stored, options = shortened
+    reader = OrbitSource(options).reader(StructType())
+    _, late = reader.partitions()
+    logs = sorted((stored.root / "commitlog").iterdir())
+    pieces = columns_in_pieces(reader, late)
+    assert next(pieces).num_rows == 5
+    logs[-1].unlink()
+    with pytest.raises(StoreError, match=logs[-1].name.lstrip("0")):
+        list(pieces)
+
+
+def columns_in_pieces(reader: Any, partition: Any) -> Iterator[pa.RecordBatch]:
+    part = partition.slices[0]
+    found = Reader(store=reader._root, log_file_size=reader._sizes[0], queue_file_units=reader._sizes[1])
+    found.add_offline(part.topic, part.queue, part.begin, part.end)
+    yield from batches(found, ["offset"], rows=5)
+
+
+def test_spark_finds_the_format_by_itself(stored: StoredTopics, tmp_path: Path) -> None:
+    """In a process of its own, whose session was never told of the format."""
+    script = tmp_path / "query.py"
+    script.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
+        f"frame = spark.read.format('orbitmq').option('subscribe', 'bills').load({str(stored.root)!r})\n"
+        "print('rows', frame.count())\n"
+    )
+    root = str(Path(orbitmq.__file__).resolve().parent.parent)
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    told = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert f"rows {len(stored.of('bills'))}" in told.stdout, told.stderr

@@ -45,3 +45,19 @@ def test_every_acknowledged_message_is_planned(tmp_path: Path) -> None:
         for number in range(1, 101):
             producer.send("t", b"")
             assert extents.of(broker.name).topics["t"][0] == (0, number)
+
+
+def test_what_is_flushed_and_what_is_appended(tmp_path: Path) -> None:
+    """A broker that flushes rarely: who does not wait sees the flushed part, who takes what was appended sees all."""
+    with (
+        orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26, flush_interval_ms=2000) as broker,
+        broker.producer() as producer,
+    ):
+        broker.create_topic("t", queues=1)
+        producer.send("t", b"", durability="flushed")
+        producer.send_batch("t", [b""] * 9, durability="appended")
+        appended = extents.of(broker.name, read="appended").topics["t"][0]
+        now = extents.of(broker.name, wait=False).topics["t"][0]
+        assert appended == (0, 10) and now[0] == 0 and 1 <= now[1] <= 10
+        assert extents.of(broker.name).topics["t"][0] == (0, 10)
+        assert extents.of(broker.name, wait=False).topics["t"][0] == (0, 10)
