@@ -170,7 +170,7 @@ def test_what_goes_after_planning_is_told(shortened: tuple[StoredTopics, dict[st
     late, early = reader.partitions()
     first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
     (stored.root / "commitlog" / f"{0:020d}").unlink()
-    with pytest.raises(OffsetOutOfRange, match="retention has removed it.*failOnDataLoss") as caught:
+    with pytest.raises(OffsetOutOfRange, match=r"retention has removed it.*failOnDataLoss") as caught:
         list(reader.read(late))
     assert (caught.value.topic, caught.value.queue, caught.value.minimum) == ("t", 0, first)
     assert sum(batch.num_rows for batch in reader.read(early)) == 100  # type: ignore[misc]
