@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from orbitmq.client.attachment import Attachment
 
 WAIT_S = 30.0  # for reput; and for the flush service beside its interval
+LOOK_S = 0.5  # between two looks whether the flush service still can
 
 # Queue offsets [minimum, maximum) by queue, by topic.
 Extents = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -139,27 +141,17 @@ def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
     """The broker flushes by itself, mostly every 500 ms. Nobody is made to do it sooner: what a query costs the disk would then
     depend on how often it is asked."""
     limit = WAIT_S + attachment.settings().flush_interval_ms / 1000
-    if attachment.wait_flushed(end, limit):
-        return
-    positions_now = read_positions(attachment)
-    missing = end - positions_now.flushed
-    hint = "look at flush in `orbitmq status`, or set the option read to appended"
-    if positions_now.flushed_error:
-        why = os.strerror(positions_now.flushed_error)
-        raise StoreFailed(
-            f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk: {why}",
-            hint=hint,
-            option="read",
-            name=name,
-            missing=missing,
-        )
-    raise TimedOut(
-        f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk after {limit:.0f} s",
-        hint=hint,
-        option="read",
-        name=name,
-        missing=missing,
-    )
+    deadline = time.monotonic() + limit
+    while not attachment.wait_flushed(end, LOOK_S):
+        now = read_positions(attachment)
+        if not now.flushed_error and time.monotonic() < deadline:
+            continue
+        values = {"option": "read", "name": name, "missing": end - now.flushed}
+        what = f"cannot read from broker {name!r} with option read: {end - now.flushed:,} bytes of the log are not on disk"
+        hint = "look at flush in `orbitmq status`, or set the option read to appended"
+        if now.flushed_error:
+            raise StoreFailed(f"{what}: {os.strerror(now.flushed_error)}", hint=hint, **values)
+        raise TimedOut(f"{what} after {limit:.0f} s", hint=hint, **values)
 
 
 def _published(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:

@@ -51,7 +51,7 @@ def test_wheel_from_the_source_distribution_works(tmp_path: Path) -> None:
     the command says what is missing."""
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in ("actors", "cli", "client", "native", "orbitmq", "remoting", "shm", "spark", "store"):
+    for name in ("actors", "cli", "client", "native", "orbitmq", "pyspark_orbitmq", "remoting", "shm", "spark", "store"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns(*BUILT))
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, copy)

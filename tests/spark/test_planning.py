@@ -36,8 +36,8 @@ def test_every_message_in_one_partition(queues: list[tuple[int, int]], least: in
 
 
 def test_short_ranges_share_and_long_ones_are_divided() -> None:
-    many = [Slice("t", queue, 0, 10) for queue in range(10_000)]
-    assert len(partitions(many)) == -(-10_000 * 10 // SHORT)
+    many = [Slice("t", queue, 0, 256) for queue in range(1000)]
+    assert len(partitions(many)) == -(-1000 * 256 // SHORT)
     assert len(partitions([Slice("t", 0, 0, 50_000_000)])) > 40
 
 

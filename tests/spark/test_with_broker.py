@@ -3,10 +3,15 @@ tree."""
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import orbitmq
+from orbitmq.errors import TimedOut
 from orbitmq.spark import extents
 from orbitmq.spark.export import export_topic
 
@@ -61,3 +66,27 @@ def test_what_is_flushed_and_what_is_appended(tmp_path: Path) -> None:
         assert appended == (0, 10) and now[0] == 0 and 1 <= now[1] <= 10
         assert extents.of(broker.name).topics["t"][0] == (0, 10)
         assert extents.of(broker.name, wait=False).topics["t"][0] == (0, 10)
+
+
+def test_a_disk_that_does_not_get_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush service that hangs: a batch says so in the end, who takes what was appended or is there now does not wait."""
+    monkeypatch.setattr(extents, "WAIT_S", 0.1)
+    monkeypatch.setattr(extents, "LOOK_S", 0.05)
+    with (
+        orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26, flush_interval_ms=100) as broker,
+        broker.producer() as producer,
+    ):
+        broker.create_topic("t", queues=1)
+        flush = next(actor.pid for actor in broker.status().actors if actor.name == "flush")
+        os.kill(flush, signal.SIGSTOP)
+        try:
+            producer.send("t", b"", durability="appended")
+            with pytest.raises(TimedOut, match="are not on disk") as caught:
+                extents.of(broker.name)
+            assert caught.value.option == "read" and caught.value.missing > 0 and "appended" in str(caught.value)
+            assert extents.of(broker.name, read="appended").topics["t"][0] == (0, 1)
+            assert extents.of(broker.name, wait=False).topics["t"][0] == (0, 0)
+        finally:
+            os.kill(flush, signal.SIGCONT)
+        monkeypatch.undo()
+        assert extents.of(broker.name).topics["t"][0] == (0, 1)
