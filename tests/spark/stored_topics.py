@@ -54,3 +54,7 @@ class StoredTopics:
     def spoil(self, physical: int) -> None:
         """Makes the record there unreadable."""
         self._store.write(physical + 4, b"\0\0\0\1")
+
+    def spoil_body(self, physical: int) -> None:
+        """Changes its first byte."""
+        self._store.write(physical + 88, b"\xff")

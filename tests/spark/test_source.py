@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 import orbitmq
-from orbitmq.errors import OffsetOutOfRange, StoreError
+from orbitmq.errors import CorruptRecord, OffsetOutOfRange, StoreError
 from orbitmq.native._fast import Reader
 from orbitmq.spark.columns import COLUMNS, batches
 from orbitmq.spark.source import OrbitSource
@@ -151,6 +151,25 @@ def test_a_damaged_record_is_named(spark: SparkSession, tmp_path: Path) -> None:
     stored.spoil(stored.rows[1][8])
     with pytest.raises(PySparkException, match=f"(?s)CorruptRecord: .*{stored.rows[1][8]}"):
         load(spark, stored, "t").count()
+
+
+def test_a_damaged_body_is_told_to_who_reads_it(tmp_path: Path) -> None:
+    stored = StoredTopics(tmp_path / "store")
+    stored.add("t", 1)
+    for _ in range(3):
+        stored.send("t", b"body")
+    stored.spoil_body(stored.rows[1][8])
+    options = {"path": str(stored.root), "subscribe": "t", "failOnDataLoss": "false"}
+    with pytest.raises(CorruptRecord) as caught:
+        read_all(OrbitSource(options))
+    assert caught.value.offset == stored.rows[1][8]
+    assert len(read_all(OrbitSource({**options, "columns": "offset"}))) == 3
+
+
+def read_all(source: OrbitSource) -> list[dict[str, Any]]:
+    reader = source.reader(StructType())
+    batches = (batch for part in reader.partitions() for batch in reader.read(part))
+    return [row for batch in batches for row in batch.to_pylist()]  # type: ignore[union-attr]
 
 
 @pytest.fixture
