@@ -31,10 +31,19 @@ _knowing: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format known to a session. Doing it again changes nothing; Spark itself would warn."""
-    if spark not in _knowing:
+    """Makes the format known to a session, unless Spark has found it by itself. Doing it again changes nothing; Spark itself would
+    warn."""
+    from pyspark.errors import AnalysisException
+
+    if spark in _knowing:
+        return
+    try:
         spark.dataSource.register(OrbitSource)
-        _knowing.add(spark)
+    except AnalysisException as error:
+        # 4.0 refuses what it has found as pyspark_orbitmq, which is this.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    _knowing.add(spark)
 
 
 class OrbitSource(DataSource):
