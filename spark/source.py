@@ -31,8 +31,8 @@ _knowing: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format known to a session, unless Spark has found it by itself. Doing it again changes nothing; Spark itself would
-    warn."""
+    """Makes the format known to a session, unless Spark has found it by itself. Doing it again changes nothing; Spark itself
+    would warn."""
     from pyspark.errors import AnalysisException
 
     if spark in _knowing:
