@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
 from orbitmq.client.message import Message
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.durability import Durability
+from orbitmq.shm.runtime import broker_name
 
 
 class AsyncClient:
@@ -30,27 +31,31 @@ class AsyncClient:
         self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
     ) -> TopicInfo:
         """Makes a topic, or finds it; see Client.create_topic."""
-        return await asyncio.to_thread(
-            lambda: self._client.create_topic(name, queues, retention_hours=retention_hours, durability=durability)
+        return await aside(
+            lambda: self._client.create_topic(name, queues, retention_hours=retention_hours, durability=durability),
+            f"create the topic {name!r}",
         )
 
     async def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
-        return await asyncio.to_thread(self._client.topics)
+        return await aside(self._client.topics, f"list the topics of the broker {self.name!r}")
 
     async def status(self) -> Status:
         """The whole tree."""
-        return await asyncio.to_thread(self._client.status)
+        return await aside(self._client.status, f"look at the broker {self.name!r}")
 
     async def message(self, message_id: str) -> Message:
         """The message with this id; see Client.message."""
-        return await asyncio.to_thread(self._client.message, message_id)
+        return await aside(lambda: self._client.message(message_id), f"look for message {message_id}")
 
     async def find(
         self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32
     ) -> list[Message]:
         """Messages of the topic with this key, newest first; see Client.find."""
-        return await asyncio.to_thread(lambda: self._client.find(topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most))
+        return await aside(
+            lambda: self._client.find(topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most),
+            f"look for messages to {topic!r} with the key {key!r}",
+        )
 
     async def producer(
         self,
@@ -62,10 +67,11 @@ class AsyncClient:
         durability: Durability | None = None,
     ) -> AsyncProducer:
         """A producer with a session of its own; see Client.producer."""
-        made = await asyncio.to_thread(
+        made = await aside(
             lambda: self._client.producer(
                 window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability
-            )
+            ),
+            f"make a producer of the broker {self.name!r}",
         )
         return AsyncProducer(made, timeout=timeout)
 
@@ -81,18 +87,19 @@ class AsyncClient:
         removed: Literal["skip", "raise"] = "skip",
     ) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer."""
-        made = await asyncio.to_thread(
-            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed)
+        made = await aside(
+            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed),
+            f"make a consumer of the broker {self.name!r}",
         )
         return AsyncConsumer(made)
 
     async def stop_broker(self) -> None:
         """See Client.stop_broker."""
-        await asyncio.to_thread(self._client.stop_broker)
+        await aside(self._client.stop_broker, f"stop the broker {self.name!r}")
 
     async def close(self) -> None:
         """Closes what was made from this client, then the connection."""
-        await asyncio.to_thread(self._client.close)
+        await aside_or_here(self._client.close, "close the connection")
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,7 +132,8 @@ class Connecting:
             await self._client.close()
 
     async def _connect(self) -> AsyncClient:
-        return AsyncClient(await asyncio.to_thread(Client, self._name, timeout=self._timeout))
+        doing = f"connect to the broker {broker_name(self._name)!r}"
+        return AsyncClient(await aside(lambda: Client(self._name, timeout=self._timeout), doing))
 
 
 def connect(name: str | None = None, *, timeout: float = 5.0) -> Connecting:

@@ -13,9 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from orbitmq.client.aside import aside_or_here
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import Closed
 from orbitmq.native._fast import Message
+from orbitmq.shm.means import means
 from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
@@ -30,6 +32,13 @@ class AsyncConsumer:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="orbitmq-consumer")
+        try:
+            with means("make a consumer"):
+                # Started now: one that could not be would leave work behind, to be done whenever there is a thread.
+                self._thread.submit(int)
+        except BaseException:
+            consumer.close()
+            raise
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """See Consumer.poll."""
@@ -102,7 +111,7 @@ class AsyncConsumer:
     async def close(self) -> None:
         """See Consumer.close. A task that waits for messages ends with Closed."""
         self._consumer.interrupt()
-        await asyncio.get_running_loop().run_in_executor(None, self._consumer.close)
+        await aside_or_here(self._consumer.close, "close this consumer")
         self._thread.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:

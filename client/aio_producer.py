@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.producer import Producer
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
@@ -190,7 +191,7 @@ class AsyncProducer:
         try:
             await self.flush(timeout)
         finally:
-            await asyncio.to_thread(self._producer._retire)
+            await aside_or_here(self._producer._retire, "close this producer")
 
     @property
     def in_flight(self) -> int:
@@ -218,7 +219,7 @@ class AsyncProducer:
     async def _open(self) -> None:
         """After a fork or a death: a session, without stopping the event loop for it."""
         if not self._producer._ready and not self._producer.closed:
-            await asyncio.to_thread(self._producer._reopen)
+            await aside(self._producer._reopen, "open a producer's session")
 
     async def _room(self) -> None:
         await Room(self._producer)

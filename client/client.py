@@ -10,6 +10,7 @@ from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.durability import Durability
+from orbitmq.shm.means import means
 from orbitmq.shm.runtime import introduction
 from orbitmq.shm.topic_table import Topic, TopicTable
 
@@ -29,14 +30,16 @@ class Client:
         name: the broker's; None: $ORBITMQ_BROKER, else "default".
         timeout: seconds that a question to the broker may wait for its answer, connecting included.
 
-    Raises: BrokerNotRunning: none answers under the name; SettingError: no name.
+    Raises: BrokerNotRunning: none answers under the name; SettingError: no name. NoMeans, as every method: this process has no
+    descriptor, mapping, thread or memory left; what it has goes on, and the call succeeds once there is one.
     """
 
     def __init__(self, name: str | None = None, *, timeout: float = 5.0) -> None:
         self._connection = Connection(name, timeout)
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
-        self._connection.ask("hello", **introduction())
+        with means(f"connect to the broker {self.name!r}"):
+            self._connection.ask("hello", **introduction())
 
     @property
     def name(self) -> str:
@@ -64,21 +67,25 @@ class Client:
         """
         settings = {"retention_hours": retention_hours, "durability": durability}
         fields = {setting: value for setting, value in settings.items() if value is not None}
-        return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues, **fields)))
+        with means(f"create the topic {name!r}"):
+            return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues, **fields)))
 
     def topics(self) -> list[TopicInfo]:
         """All topics, by name."""
-        attachment = self._connection.attachment
-        return sorted(map(TopicInfo.of, TopicTable(attachment.topics)), key=lambda topic: topic.name)
+        with means(f"list the topics of the broker {self.name!r}"):
+            attachment = self._connection.attachment
+            return sorted(map(TopicInfo.of, TopicTable(attachment.topics)), key=lambda topic: topic.name)
 
     def status(self) -> Status:
         """The whole tree: actors, positions, topics, groups with their lag, sessions."""
-        return read_status(self._connection.attachment, self._connection.ask)
+        with means(f"look at the broker {self.name!r}"):
+            return read_status(self._connection.attachment, self._connection.ask)
 
     def stop_broker(self) -> None:
         """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""
-        attachment = self._connection.attachment
-        self._connection.ask("stop")
+        with means(f"stop the broker {self.name!r}"):
+            attachment = self._connection.attachment
+            self._connection.ask("stop")
         attachment.wait_ended(self._connection.timeout)
 
     def producer(
@@ -102,11 +109,17 @@ class Client:
 
         Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
         """
-        from orbitmq.client.producer import Producer
+        with means(f"make a producer of the broker {self.name!r}"):
+            from orbitmq.client.producer import Producer
 
-        made = Producer(
-            self._connection, window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability
-        )
+            made = Producer(
+                self._connection,
+                window=window,
+                message_max=message_max,
+                on_full=on_full,
+                timeout=timeout,
+                durability=durability,
+            )
         self._made.add(made)
         return made
 
@@ -135,9 +148,12 @@ class Client:
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
         """
-        from orbitmq.client.consumer import Consumer
+        with means(f"make a consumer of the broker {self.name!r}"):
+            from orbitmq.client.consumer import Consumer
 
-        made = Consumer(self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed)
+            made = Consumer(
+                self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed
+            )
         self._made.add(made)
         return made
 
@@ -146,9 +162,10 @@ class Client:
 
         Raises: UsageError: no id, or no message has it (any more). CorruptRecord: it is damaged. BrokerNotRunning.
         """
-        from orbitmq.client.lookup import message_by_id
+        with means(f"look for message {message_id}"):
+            from orbitmq.client.lookup import message_by_id
 
-        return message_by_id(self._connection.attachment, message_id)
+            return message_by_id(self._connection.attachment, message_id)
 
     def find(self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int | None = None, most: int = 32) -> list[Message]:
         """Messages of the topic with this key, newest first.
@@ -160,9 +177,10 @@ class Client:
         Raises: TopicNameError, UnknownTopic, NoPermission; SettingError: most is below 1. CorruptRecord: one of them is
             damaged. BrokerNotRunning.
         """
-        from orbitmq.client.lookup import messages_by_key
+        with means(f"look for messages to {topic!r} with the key {key!r}"):
+            from orbitmq.client.lookup import messages_by_key
 
-        return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
+            return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
 
     def close(self) -> None:
         """Closes the producers and consumers made from this client, then the connection. Calling it again changes

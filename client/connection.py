@@ -6,6 +6,7 @@ for something."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import select
@@ -17,11 +18,12 @@ from typing import Any
 
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.session import SessionHandle
-from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoPermission, OrbitError, TimedOut
+from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, NoPermission, OrbitError, TimedOut
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.means import lacking
 
 # Between two looks for a broker that is about to start; there is nothing yet that one could wait on.
 LOOK_S = 0.01
@@ -65,8 +67,7 @@ class Connection:
         Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed.
         """
         value, descriptors = self._ask(operation, fields)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        _close(descriptors)
         return value
 
     def open_session(
@@ -74,14 +75,19 @@ class Connection:
     ) -> SessionHandle:
         with self._lock:
             sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
-            shape, (memfd,) = self._ask("open_session", sizes)
+            shape, descriptors = self._ask("open_session", sizes)
             crash_point("connection_opened")
             try:
                 attachment = self.attach_wake()
                 # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
-                memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+                memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+            except (OSError, MemoryError):
+                # A process has so many sessions at most: one that nobody has may not stay open.
+                with suppress(BrokerError, TimedOut):
+                    self.ask("close_session", slot=shape["slot"], epoch=shape["epoch"])
+                raise
             finally:
-                os.close(memfd)
+                _close(descriptors)
             crash_point("connection_mapped")
             return _session_handle(self, attachment, shape, memory)
 
@@ -90,13 +96,13 @@ class Connection:
         with self._lock:
             attachment = self.attachment
             while attachment.wake == ffi.NULL:
-                _, (memfd,) = self._ask("wake_words", {})
+                _, descriptors = self._ask("wake_words", {})
                 try:
                     # Of the tree that has answered, which may be a later one.
                     attachment = self.attachment
-                    attachment.map_wake(memfd)
+                    attachment.map_wake(_only(descriptors))
                 finally:
-                    os.close(memfd)
+                    _close(descriptors)
             return attachment
 
     def close(self) -> None:
@@ -131,6 +137,8 @@ class Connection:
                     if isinstance(error, TimedOut):
                         raise
                     self._drop_socket()
+                    if isinstance(lacking(error, operation), NoMeans):
+                        raise  # of ours: the coordinator has nothing to do with it
                     if isinstance(error, PermissionError):
                         raise NoPermission(
                             f"cannot connect to the broker {self._name!r}, its control socket is not for uid {os.geteuid()}",
@@ -226,6 +234,18 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         close=close,
         **shape,
     )
+
+
+def _only(descriptors: tuple[int, ...]) -> int:
+    """The one that an answer carries; the kernel leaves it out where this process has no number left for it."""
+    if not descriptors:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return descriptors[0]
+
+
+def _close(descriptors: tuple[int, ...]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _pause_beside(pid: int) -> None:

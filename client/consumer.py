@@ -24,6 +24,7 @@ from orbitmq.errors import BrokerStopped, Closed, Fenced, OrbitError, SettingErr
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.means import NEEDY, means, refuse
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.index_file import TIME_END
 
@@ -77,6 +78,7 @@ class Consumer:
         self._opener = opener
         self._group = group
         self._topics = topic_names(topics)
+        self._doing = f"read {', '.join(map(repr, self._topics))}"  # what could not be done, when it could not
         self._tags = tag_list(tags)
         self._start = start
         self._batch = batch
@@ -104,19 +106,22 @@ class Consumer:
         """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
 
         Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
-            are read on, and `seek` past it goes on in this one.
+            are read on, and `seek` past it goes on in this one. NoMeans: another call goes on here when there are some again.
             BrokerStopped: nothing is left to read and the broker is gone. Closed.
         """
-        self._enter()
         try:
-            message = self._reader.message(self._batch)
-            if message is None:
-                found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
-                message = found[0] if found else None
-            self._tell()
-            return message
-        finally:
-            self._leave()
+            self._enter()
+            try:
+                message = self._reader.message(self._batch)
+                if message is None:
+                    found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
+                    message = found[0] if found else None
+                self._tell()
+                return message
+            finally:
+                self._leave()
+        except NEEDY as error:
+            refuse(error, self._doing)
 
     def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
         """The next messages, at least one unless the time is over; waits and raises as `poll` does."""
@@ -136,10 +141,10 @@ class Consumer:
         columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag (None: these), and
             reconsume_times, message_id, born_host, store_host, headers, properties.
         """
-        from orbitmq.client.arrow import record_batch, selected
-
-        names = selected(columns)
         with self._used():
+            from orbitmq.client.arrow import record_batch, selected
+
+            names = selected(columns)
             batch: pa.RecordBatch = self._gather(
                 lambda most: record_batch(self._reader, most, names), max_messages, timeout, size=lambda found: found.num_rows
             )
@@ -331,11 +336,12 @@ class Consumer:
     @contextmanager
     def _used(self, rebalance: bool = True) -> Iterator[None]:
         """_enter and _leave, for calls that are not made once a message."""
-        self._enter(rebalance)
-        try:
-            yield
-        finally:
-            self._leave()
+        with means(self._doing):
+            self._enter(rebalance)
+            try:
+                yield
+            finally:
+                self._leave()
 
     def _gather(
         self, take: Callable[[int], _Batch], most: int, timeout: float | None, size: Callable[[_Batch], int] = len

@@ -24,6 +24,7 @@ from orbitmq.errors import SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
+from orbitmq.shm.means import means
 from orbitmq.store.file_system import store_full
 
 WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
@@ -72,7 +73,7 @@ class Producer(ProducerBase):
             timeout: seconds that a send waits, for room and then for its receipt, unless it says otherwise.
             durability: what a receipt waits for, unless a send says otherwise; None: what the topic says.
 
-        Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full: no session could be opened.
+        Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
         if not 1 <= window <= WINDOW_MAX:
             raise _impossible("window", window, f"it must be 1 to {WINDOW_MAX} messages")
@@ -96,12 +97,17 @@ class Producer(ProducerBase):
     # What C calls.
 
     def _reopen(self) -> None:
-        handle = self._opener.open_session(
-            window=self._window,
-            sq_capacity=ring_capacity(self._message_max, self._window),
-            message_max=self._message_max,
-        )
-        self._attach(handle)
+        with means(f"open a producer's session at the broker {self._opener.name!r}"):
+            handle = self._opener.open_session(
+                window=self._window,
+                sq_capacity=ring_capacity(self._message_max, self._window),
+                message_max=self._message_max,
+            )
+            try:
+                self._attach(handle)
+            except BaseException:
+                handle.close()
+                raise
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)

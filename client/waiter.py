@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
 SLICE_S = 0.1  # longest wait before the thread looks at all it waits for again
+ALONE_S = 1e-3  # between two looks of a task that has no thread to wait for it
 IDLE_S = 5.0  # an idle thread ends after this
 
 
@@ -64,8 +65,14 @@ class Waiter:
             self._sleepers.append(sleeper)
             if self._thread is None:
                 name = "orbitmq-disk" if self._disk else "orbitmq-verdicts"
-                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no thread to be had: each task looks by itself, every now and then
+                    self._sleepers.remove(sleeper)
+                    sleeper.loop.call_soon_threadsafe(sleeper.loop.call_later, ALONE_S, _finish, [sleeper.future])
+                else:
+                    self._thread = thread
             elif len(self._sleepers) == 1:
                 self._changed.notify()
 

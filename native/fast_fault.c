@@ -19,16 +19,29 @@ static const char *record_fault_text(enum record_fault fault)
     return "it is damaged";
 }
 
+static bool all_pinned(const struct log_map *log)
+{
+    unsigned pinned = 0;
+    for (unsigned i = 0; i < LOG_MAP_SLOTS; i++)
+        pinned += log->files[i].pins > 0;
+    return pinned == LOG_MAP_SLOTS;
+}
+
+/* Python is left to say which knob there is: shm/means.py. */
+static bool means_short(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
 PyObject *fast_reader_raise(struct reader_object *self)
 {
     struct reader *reader = self->reader;
     const struct reader_fault fault = reader->fault;
     reader->fault = (struct reader_fault){0};
-    if (fault.error == ENOMEM)
-        return PyErr_NoMemory();
-    if (fault.error == EMFILE)
+    if (fault.error == EMFILE && !fault.in_queue && all_pinned(&reader->log))
         return fast_raise("Full", "release messages, or copy what they hold", Py_BuildValue("{s:i}", "limit", (int)LOG_MAP_SLOTS),
                           "could not map another CommitLog file: live messages hold %d files", (int)LOG_MAP_SLOTS);
+    if (means_short(fault.error)) {
+        errno = fault.error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
     PyObject *values = Py_BuildValue("{s:K,s:K,s:i}", "offset", (unsigned long long)fault.physical_offset, "queue_offset",
                                      (unsigned long long)fault.queue_offset, "fault", (int)fault.record);
     char where[TOPIC_NAME_MAX + 1] = "";

@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.shm.means import means
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -52,10 +54,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"orbitmq.{name}")
+        with means(f"load orbitmq.{name}"):
+            return import_module(f"orbitmq.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    with means(f"load orbitmq.{name}"):
+        value = getattr(import_module(home), name)
     globals()[name] = value
     return value

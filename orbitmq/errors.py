@@ -14,6 +14,7 @@
     │   └── SettingError                 a setting of the broker or a client that cannot be
     ├── NoPermission                     not for this user; or the topic may not be written or read
     ├── Full                             no room now: the window, the ring, or a table; trying again later helps
+    │   └── NoMeans                      ... but a descriptor, mapping, thread or memory that this process cannot get
     ├── TimedOut (also TimeoutError)     the wait the caller bounded is over; the send may still end well
     ├── Closed                           closed by us: this producer, consumer or client
     ├── Fenced                           the group has given the queue to somebody else; the commit did not count
@@ -120,6 +121,11 @@ class NoPermission(OrbitError):
 
 class Full(OrbitError):
     """No room now; `limit` says of what. Trying again later helps."""
+
+
+class NoMeans(Full):
+    """This process gets no descriptor, mapping, thread or memory now; `limit` says of which, and `errno` is the system's word.
+    What it had stays usable, and what failed succeeds once there are some again."""
 
 
 class TimedOut(OrbitError, TimeoutError):

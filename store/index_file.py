@@ -7,13 +7,15 @@ key: whoever asks compares the keys of what it reads. Any process may look while
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from orbitmq.errors import StoreFailed, StoreSettings
+from orbitmq.errors import NoMeans, StoreError, StoreSettings
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.means import lacking
 from orbitmq.store.index_headers import IndexHeader, index_files
 
 HITS_MAX = 64
@@ -33,7 +35,7 @@ class IndexFile:
 
     Args:
         slots, entries: the broker's settings index_slots and index_entries.
-    Raises: FileNotFoundError; StoreSettings: of another length; StoreFailed: cannot be mapped.
+    Raises: FileNotFoundError; StoreSettings: of another length; NoMeans, StoreError: cannot be mapped.
     """
 
     def __init__(self, path: Path, slots: int, entries: int) -> None:
@@ -49,7 +51,9 @@ class IndexFile:
                 path=str(path),
             )
         if error:
-            raise StoreFailed(f"cannot map {path}, errno {error}", path=str(path), errno=error)
+            why = os.strerror(error)
+            short = lacking(OSError(error, why), f"map {path}")
+            raise short if isinstance(short, NoMeans) else StoreError(f"cannot map {path}: {why}", path=str(path), errno=error)
 
     @property
     def header(self) -> IndexHeader:
@@ -81,7 +85,7 @@ def candidates(
     Args:
         begin_ms, end_ms: store timestamps, both included; matched to the second, so the edges may bring more.
         most: of one file at most this many.
-    Raises: StoreFailed: a file cannot be mapped.
+    Raises: NoMeans, StoreError: a file cannot be mapped.
     """
     for path in reversed(index_files(folder)):
         # Of a file that is just being made, or was just removed, nothing is wanted.

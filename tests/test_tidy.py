@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"shm", "native"},
     "actors": {"store", "shm", "native"},
     "client": {"store", "shm", "native"},
-    "root": {"client"},
+    "root": {"client", "shm"},  # shm/means.py, which says what is short where not even a module can be loaded
     "remoting": {"root", "client", "store", "shm", "native"},
     "spark": {"root", "client", "store", "shm", "native"},
     "cli": {"root", "spark", "client", "store", "shm", "native"},

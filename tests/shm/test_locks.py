@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import signal
 import struct
 import threading
@@ -171,6 +172,26 @@ def test_a_forked_child_is_somebody_else(lock: Any) -> None:
     with children() as family:
         family.start(child)
         family.finish()
+
+
+def test_a_holder_without_descriptors(lock: Any, memory: mmap.mmap) -> None:
+    """One that cannot read its start time takes the lock all the same, and counts as alive for as long as it lives."""
+
+    def hold() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        assert lock.acquire() is LockOutcome.TAKEN
+        store(memory, READY, 1)
+        signal.pause()
+
+    with children() as family:
+        pid = family.start(hold)
+        until(lambda: load(memory, READY) == 1)
+        word = load(memory, 0)
+        assert word == pid and not lib.lock_holder_dead(word)
+        family.kill(pid)
+        assert lib.lock_holder_dead(word)
+    assert lock.acquire() is LockOutcome.STOLEN
+    lock.release()
 
 
 def test_taking_it_twice_aborts(lock: Any) -> None:
