@@ -132,15 +132,14 @@ static int push(Producer *self, Batch *batch)
 /* Ends a batch that was sent in part: it is the batch of those messages now, and the exception says so. */
 static void cut_short(Batch *batch)
 {
+    verdict_pending((PyObject *)batch);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
     batch->count = batch->sent;
     parcel_drop(batch);
     PyObject *sent = PyLong_FromUnsignedLong(batch->sent);
-    if (!sent || !value || PyObject_SetAttrString(value, "sent", sent) < 0 ||
-        PyObject_SetAttrString(value, "pending", (PyObject *)batch) < 0)
-        PyErr_Clear(); /* the attributes are a help, the exception is the news */
+    if (!sent || !value || PyObject_SetAttrString(value, "sent", sent) < 0)
+        PyErr_Clear();
     Py_XDECREF(sent);
     PyErr_Restore(type, value, traceback);
 }

@@ -116,11 +116,13 @@ static uint64_t flush_end(const Pending *self)
     return self->durable && self->verdict.code == VERDICT_APPENDED && disk_open(&wish) ? wish.end : 0;
 }
 
+bool pending_open(const Pending *self) { return self->verdict.code == VERDICT_NONE || flush_end(self) != 0; }
+
 static PyObject *pending_done(Pending *self, PyObject *unused)
 {
     (void)unused;
     take_news(self);
-    return PyBool_FromLong(self->verdict.code != VERDICT_NONE && flush_end(self) == 0);
+    return PyBool_FromLong(!pending_open(self));
 }
 
 static PyObject *pending_result(Pending *self, PyObject *const *args, Py_ssize_t count, PyObject *names)

@@ -104,6 +104,8 @@ static PyObject *producer_send(Producer *self, PyObject *const *args, Py_ssize_t
     if (!pending)
         return NULL;
     PyObject *receipt = pending_wait(pending, timeout_ns);
+    if (!receipt && pending_open(pending))
+        verdict_pending((PyObject *)pending);
     Py_DECREF(pending);
     return receipt;
 }

@@ -256,6 +256,8 @@ int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline
 int pending_init(PyObject *module);
 Pending *pending_new(Producer *producer, PyObject *topic);
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
+/* True when there is something left to wait for, as far as is known. */
+bool pending_open(const Pending *self);
 
 struct batch {
     PyObject_HEAD
@@ -319,6 +321,8 @@ PyObject *producer_push(Producer *self, PyObject *batch);
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
 PyObject *verdict_unknown_topic(PyObject *topic);
 PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
+/* Hangs what can still be waited for on the exception that is on its way, as its attribute `pending`. */
+void verdict_pending(PyObject *pending);
 
 /* ---- fast_receipt.c ---- */
 

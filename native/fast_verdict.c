@@ -14,6 +14,16 @@ PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what
     return NULL;
 }
 
+void verdict_pending(PyObject *pending)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (!value || PyObject_SetAttrString(value, "pending", pending) < 0)
+        PyErr_Clear(); /* the attribute is a help, the exception is the news */
+    PyErr_Restore(type, value, traceback);
+}
+
 PyObject *verdict_unknown_topic(PyObject *topic)
 {
     const char *name = PyUnicode_AsUTF8AndSize(topic, NULL);

@@ -413,6 +413,21 @@ def test_a_batch_cut_short_says_what_was_sent(broker: ThreadBroker) -> None:
     assert len(broker.log()) == 8
 
 
+def test_a_send_that_ran_out_of_time_can_be_waited_for(broker: ThreadBroker) -> None:
+    with Producer(broker, timeout=0.05) as producer:
+        with pytest.raises(UnknownTopic) as refused:
+            producer.send("nowhere", b"")
+        assert not hasattr(refused.value, "pending")
+        for durability in ("appended", "flushed"):
+            broker.stall_now()
+            with pytest.raises(TimedOut) as short:
+                producer.send("orders", b"late", durability=durability)
+            assert not short.value.pending.done()
+            broker.resume()
+            assert short.value.pending.result(10).durability == durability
+    assert len(broker.log()) == 2
+
+
 def test_threads_share_a_producer(broker: ThreadBroker) -> None:
     """Small window, so that waits interleave; each thread's messages must come back to it, all and in order."""
     failures: list[BaseException] = []
