@@ -19,6 +19,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import PERM_READ_WRITE
+from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.file_system import disk_error
 
 Answer = tuple[Any, tuple[int, ...]]
@@ -62,8 +63,15 @@ class Operations:
                     "broker again",
                     limit="descriptors",
                 ) from error
-            raise disk_error(error, self._tree.settings.layout.root, 4096, f"what {name!r} has to write") from error
+            raise disk_error(error, self._tree.settings.layout.config, 4096, self._written(name, question)) from error
         return answer if isinstance(answer, tuple) else (answer, ())
+
+    def _written(self, operation: str, question: dict[str, Any]) -> str:
+        """For errors: the file that could not be written, and what about."""
+        folder = self._tree.settings.layout.config
+        if operation in ("create_topic", "adopt_topic"):
+            return f"the topic {question['name']!r} in {folder / TOPICS}"
+        return f"the group {question['group']!r} in {folder / GROUPS}" if operation == "join_group" else f"the files of {folder}"
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Who the client is, in its own words. The start belongs to it, because its number may be another's by now."""

@@ -16,7 +16,7 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import BrokerError, Full
+from orbitmq.errors import BrokerError, Full, StoreError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import ControlSocket
@@ -45,7 +45,7 @@ class Reput(CoreActor):
             return
         try:
             self._adopt(topic, queue + 1)
-        except (BrokerError, Full, OSError) as error:
+        except (BrokerError, Full, StoreError, OSError) as error:
             if isinstance(error, Full) and error.limit in ("topics", "queues"):
                 lib.reput_stop(self.handle, errno.EOVERFLOW)
                 self._say_stopped(f"has no place in the topic table ({error})")

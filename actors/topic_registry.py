@@ -95,13 +95,21 @@ class TopicRegistry(TopicTable):
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
         broker's. durability: what receipts wait for where a sender does not say; None: as it is, a new topic's "appended".
 
-        Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table.
+        The file comes first: what cannot be written there is not done at all, and what is there and not yet in the table when the
+        coordinator dies, its successor adds.
+
+        Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table; OSError: the file
+        cannot be written.
         """
         check_topic_name(name)
         _check(name, queues, perm, retention_hours, durability)
         topic = self.find(name)
+        config = self._configs.get(name) or TopicConfig(name)
+        if topic is None or queues > topic.queues or name not in self._configs:
+            config = replace(config, perm=perm, read_queues=queues, write_queues=queues)
+        config = _changed(config, retention_hours, durability)
         if topic is None:
-            topic = self._add(name, queues, perm)
+            self._capacity(name, queues)
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
             what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
             there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
@@ -116,18 +124,14 @@ class TopicRegistry(TopicTable):
                 queues=topic.queues,
                 perm=topic.perm,
             )
+        if self._behind or self._configs.get(name) != config:
+            self._store({**self._configs, name: config})
+        if topic is None:
+            topic = self._add(name, queues, perm)
         elif queues > topic.queues:
             lib.topic_set_queues(self._table, topic.index, queues)
             crash_point("topic_registry_grown")
-            topic = self._live(topic.index)
-        elif not self._behind and self._configs[name] == _changed(self._configs[name], retention_hours, durability):
-            # The table may not know yet what the file does, when an earlier write failed and somebody else's made up for it.
-            self._keep(topic.index, self._configs[name])
-            return self._live(topic.index)
-        self._describe(topic)
-        self._configs[name] = _changed(self._configs[name], retention_hours, durability)
-        self._store()
-        self._keep(topic.index, self._configs[name])
+        self._keep(topic.index, config)
         return self._live(topic.index)
 
     def adopt(self, name: str, queues: int) -> Topic:
@@ -153,11 +157,17 @@ class TopicRegistry(TopicTable):
     def _add(self, name: str, queues: int, perm: int) -> Topic:
         encoded = name.encode()
         index = ffi.new("uint32_t *")
+        lib.topics_add(self._table, encoded, len(encoded), queues, self._capacity(name, queues), perm, index)
+        crash_point("topic_registry_added")
+        return self._live(index[0])
+
+    def _capacity(self, name: str, queues: int) -> int:
+        """How many slots a new topic gets. Raises: Full: the table has no room."""
+        encoded = name.encode()
         for capacity in (max(2 * queues, SPARE_SLOTS), queues):
-            result = lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
-            if result in (lib.TOPICS_ADDED, lib.TOPICS_EXISTS):
-                crash_point("topic_registry_added")
-                return self._live(index[0])
+            result = lib.topics_room(self._table, encoded, len(encoded), capacity)
+            if result == lib.TOPICS_ADDED:
+                return capacity
             if result == lib.TOPICS_FULL:
                 break
         limit, setting = ("topics", "topic_capacity") if result == lib.TOPICS_FULL else ("queues", "queue_capacity")
@@ -187,11 +197,14 @@ class TopicRegistry(TopicTable):
         lib.topic_set_durable(self._table, index, config.durability not in (None, APPENDED))
         crash_point("topic_registry_durable")
 
-    def _store(self) -> None:
+    def _store(self, configs: dict[str, TopicConfig] | None = None) -> None:
+        """configs: what they are to be; they are once the file says so."""
+        configs = self._configs if configs is None else configs
         self._version = self._version.next()
         self._behind = True
-        store_topics(self._layout, self._configs, self._version)
+        store_topics(self._layout, configs, self._version)
         crash_point("topic_registry_stored")
+        self._configs = configs
         self._behind = False
 
 

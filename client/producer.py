@@ -25,7 +25,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
-from orbitmq.store.file_system import store_full
+from orbitmq.store.file_system import LOG_KNOB, store_full
 
 WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
 MESSAGE_MAX = 4 << 20
@@ -115,7 +115,7 @@ class Producer(ProducerBase):
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. What is free is looked up here and now."""
         what = f"the next file of the log, to store a message to {topic!r}"
-        error = store_full(self._store / "commitlog", self._log_file_size, what)
+        error = store_full(self._store / "commitlog", self._log_file_size, what, LOG_KNOB)
         message, hint = error.message, error.hint
         if number not in (errno.ENOSPC, errno.EDQUOT):
             message = f"could not store a message to {topic!r}: the log cannot go on in its next file ({os.strerror(number)})"

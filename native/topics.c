@@ -77,6 +77,20 @@ uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t 
     return (uint32_t)(entry - topics->topic);
 }
 
+enum topics_add_result topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity)
+{
+    const struct topic_entry *entry = probe(topics, name, size, topic_hash(name, size));
+    /* relaxed, all: only the coordinator writes these words */
+    const uint32_t count = atomic_load_explicit(&topics->topic_count, memory_order_relaxed);
+    const uint32_t first = atomic_load_explicit(&topics->queue_count, memory_order_relaxed);
+    if (entry && atomic_load_explicit(&entry->state, memory_order_relaxed) == TOPIC_LIVE)
+        return TOPICS_EXISTS;
+    /* an eighth stays empty, so that a probe for a missing name is short */
+    if (!entry || count >= topics->topic_capacity - topics->topic_capacity / 8)
+        return TOPICS_FULL;
+    return slot_capacity > topics->queue_capacity - first ? TOPICS_QUEUES_FULL : TOPICS_ADDED;
+}
+
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index)
 {
@@ -86,17 +100,12 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
     /* relaxed, here and below: only the coordinator writes these words */
     const uint32_t count = atomic_load_explicit(&topics->topic_count, memory_order_relaxed);
     const uint32_t first = atomic_load_explicit(&topics->queue_count, memory_order_relaxed);
-    if (entry && atomic_load_explicit(&entry->state, memory_order_relaxed) == TOPIC_LIVE) {
-        *index = (uint32_t)(entry - topics->topic);
-        return TOPICS_EXISTS;
-    }
-    /* an eighth stays empty, so that a probe for a missing name is short */
-    if (!entry || count >= topics->topic_capacity - topics->topic_capacity / 8)
-        return TOPICS_FULL;
-    if (slot_capacity > topics->queue_capacity - first)
-        return TOPICS_QUEUES_FULL;
-
+    const enum topics_add_result room = topics_room(topics, name, size, slot_capacity);
+    if (room == TOPICS_FULL || room == TOPICS_QUEUES_FULL)
+        return room;
     *index = (uint32_t)(entry - topics->topic);
+    if (room == TOPICS_EXISTS)
+        return room;
     for (uint32_t i = 0; i < slot_capacity; i++) {
         struct queue_slot *queue = topics_queue(topics, first + i);
         queue->topic = *index;

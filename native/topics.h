@@ -86,6 +86,9 @@ uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t 
 
 enum topics_add_result { TOPICS_ADDED = 0, TOPICS_FULL = 1, TOPICS_QUEUES_FULL = 2, TOPICS_EXISTS = 3 };
 
+/* The coordinator only: what topics_add would answer. */
+enum topics_add_result topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity);
+
 /* The coordinator only. *index: the topic's, new or existing. */
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index);

@@ -211,7 +211,13 @@ def _load(layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T]) 
 def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
     path = layout.config / name
     temporary = _with_suffix(path, ".tmp")
-    atomic_file.write_synced(temporary, json_text.dumps(value).encode())
+    try:
+        atomic_file.write_synced(temporary, json_text.dumps(value).encode())
+    except OSError:
+        # A part of it must not keep what room there is.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
     crash_point("config_written")
     # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first.
     backup = _with_suffix(path, ".bak")

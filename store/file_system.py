@@ -71,20 +71,23 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def disk_error(error: OSError, path: Path, need: int, what: str) -> StoreFull | StoreFailed:
-    """The error for a write of `need` bytes to the file system of `path` that did not succeed."""
+LOG_KNOB = "use smaller files (log_file_size) in a new store"
+
+
+def disk_error(error: OSError, path: Path, need: int, what: str, knob: str | None = None) -> StoreFull | StoreFailed:
+    """The error for a write of `need` bytes to the file system of `path` that did not succeed; knob as store_full has it."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return store_full(path, need, what)
+        return store_full(path, need, what, knob)
     return StoreFailed(f"cannot write {what}: {error}", path=str(path), errno=error.errno or 0)
 
 
-def store_full(path: Path, need: int, what: str) -> StoreFull:
-    """The error for `need` bytes of `what` that the file system of `path` has no room for."""
+def store_full(path: Path, need: int, what: str, knob: str | None = None) -> StoreFull:
+    """The error for `need` bytes of `what` that the file system of `path` has no room for. knob: what would need less."""
     mount = mount_of(path).point
     free = free_bytes(path)
     return StoreFull(
         f"cannot reserve {need:,} bytes for {what}: {mount} has {free:,} bytes free",
-        hint=f"make room on {mount}, or use smaller files (log_file_size) in a new store",
+        hint=f"make room on {mount}" + (f", or {knob}" if knob else ""),
         path=str(path),
         mount=mount,
         need=need,

@@ -16,7 +16,7 @@ from pathlib import Path
 from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
-from orbitmq.store.file_system import disk_error
+from orbitmq.store.file_system import LOG_KNOB, disk_error
 from orbitmq.store.layout import StoreLayout
 
 NAME_DIGITS = 20
@@ -55,7 +55,7 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
                 hint="keep commitlog and orbitmq on one file system",
                 path=str(layout.commitlog),
             ) from error
-        raise disk_error(error, layout.root, size, f"the log file {path}") from error
+        raise disk_error(error, layout.root, size, f"the log file {path}", LOG_KNOB) from error
     return path
 
 

@@ -18,6 +18,7 @@ void topics_init(struct topics *topics, uint32_t topic_capacity, uint32_t queue_
 uint32_t topic_hash(const uint8_t *name, uint32_t size);
 int topic_name_check(const uint8_t *name, uint32_t size, uint32_t *at);
 uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t size);
+int topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity);
 int topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues, uint32_t slot_capacity,
                uint32_t perm, uint32_t *index);
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);

@@ -85,8 +85,18 @@ def others_fill_disk(disk: Path) -> None:
                 broker.create_topic("more", 1)
             except errors.StoreFull as error:
                 assert error.values["mount"] == str(disk)
+                assert "more" in error.message and "log_file_size" not in error.hint, error
             else:
                 raise AssertionError("made a topic without room for it")
+            try:
+                broker.create_topic("orders", 3, retention_hours=1)
+            except errors.StoreFull:
+                pass
+            else:
+                raise AssertionError("changed a topic without room for it")
+            ((name, queues, hours),) = [(topic.name, topic.queues, topic.retention_hours) for topic in broker.topics()]
+            assert (name, queues, hours) == ("orders", 2, None), "what failed was not done"
+            assert [path.name for path in (disk / "store/config").glob("topics*.tmp")] == []
             until(lambda: broker.status().positions.reput_error, "reput to say what it lacks")
             (disk / "filler").unlink()
             read(consumer, 3001)
