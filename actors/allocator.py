@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import sys
 
 from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.events import say
 from orbitmq.actors.spec import PAGE_ALLOCATOR
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
@@ -31,7 +31,7 @@ class Allocator(CoreActor):
         except OrbitError as error:
             if str(error) != self._complaint:  # said once, not twice a second
                 self._complaint = str(error)
-                print(f"orbitmq: {error}", file=sys.stderr, flush=True)
+                say(self.tree.settings.name, str(error))
             lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or errno.ENOSPC)
         else:
             self._complaint = ""

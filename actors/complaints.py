@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
+
+from orbitmq.actors.events import say
 
 LINES_AT_ONCE = 20
 LINES_PER_S = 1.0
 
 
 class Complaints:
-    """A bucket of lines that fills with time; how many were left out is said with the next one."""
+    """A bucket of lines that fills with time; how many were left out is said with the next one. broker: its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker: str) -> None:
+        self._broker = broker
         self._room = float(LINES_AT_ONCE)
         self._looked = time.monotonic()
         self._left_out = 0
@@ -27,4 +29,4 @@ class Complaints:
         self._room -= 1
         more = f" ({self._left_out:,} lines like it were left out)" if self._left_out else ""
         self._left_out = 0
-        print(f"orbitmq: {text}{more}", file=sys.stderr, flush=True)
+        say(self._broker, f"{text}{more}")

@@ -19,6 +19,7 @@ from orbitmq.actors.actor import Actor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.door import Door
+from orbitmq.actors.events import say
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
@@ -63,7 +64,7 @@ class Coordinator(Actor):
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
         self._busy: set[Peer] = set()  # with questions that must wait for others' turns
-        self._complaints = Complaints()
+        self._complaints = Complaints(tree.settings.name)
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
@@ -89,7 +90,7 @@ class Coordinator(Actor):
         try:
             self.offsets.leave()
         except OSError as error:
-            print(f"orbitmq: cannot write the groups' offsets: {error}", file=sys.stderr, flush=True)
+            say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
 
     def close(self) -> None:
         self._selector.close()
@@ -193,7 +194,7 @@ class Coordinator(Actor):
                 except OSError as error:
                     # Tried again with the next snapshot; until then a crash repeats work.
                     self.offsets.changed = True
-                    print(f"orbitmq: cannot write the groups' offsets: {error}", file=sys.stderr, flush=True)
+                    say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()

@@ -5,11 +5,11 @@ expired. They would hold up who waits for the log, and C gives the interpreter u
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 
 from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.events import say
 from orbitmq.actors.queue_sync import QueueSync
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.spec import PAGE_FLUSH
@@ -80,7 +80,7 @@ class Flush(CoreActor):
                 self._sync.run()
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
-                print(f"orbitmq: cannot sync the store's queues: {error}", file=sys.stderr, flush=True)
+                say(self.tree.settings.name, f"cannot sync the store's queues: {error}")
             self._expire()
             pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
 
@@ -90,6 +90,6 @@ class Flush(CoreActor):
         except (OSError, OrbitError) as error:
             if str(error) != self._complaint:  # said once, not every few seconds
                 self._complaint = str(error)
-                print(f"orbitmq: cannot remove what has expired: {error}", file=sys.stderr, flush=True)
+                say(self.tree.settings.name, f"cannot remove what has expired: {error}")
         else:
             self._complaint = ""

@@ -10,7 +10,6 @@ reads the words that carry the file's epoch, which nobody could overwrite since,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import msgpack
 
+from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
 from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name
 from orbitmq.actors.offsets import Offsets
@@ -111,7 +111,7 @@ class GroupRegistry:
             self._configs.add(name)
         except OSError as error:
             # Only RocketMQ asks for it. Tried again when the group begins the next time.
-            print(f"orbitmq: cannot write down the group {name!r}: {error}", file=sys.stderr, flush=True)
+            say(self._tree.settings.name, f"cannot write down the group {name!r}: {error}")
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
         """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...]}; word i belongs to
@@ -239,4 +239,4 @@ class GroupRegistry:
             fresh.replace(self._path)
         except OSError as error:
             # Without it a successor has the members join again; this life needs no file.
-            print(f"orbitmq: cannot write {self._path}: {error}", file=sys.stderr, flush=True)
+            say(self._tree.settings.name, f"cannot write {self._path}: {error}")

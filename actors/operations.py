@@ -71,7 +71,9 @@ class Operations:
         folder = self._tree.settings.layout.config
         if operation in ("create_topic", "adopt_topic"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
-        return f"the group {question['group']!r} in {folder / GROUPS}" if operation == "join_group" else f"the files of {folder}"
+        if operation == "join_group":
+            return f"the group {question['group']!r} in {folder / GROUPS}"
+        return f"the files of {folder}"
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Who the client is, in its own words. The start belongs to it, because its number may be another's by now."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import select
-import sys
 from contextlib import closing
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
+from orbitmq.actors.events import say
 from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, StoreError
@@ -32,7 +32,7 @@ class Reput(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_REPUT)
-        self._complaints = Complaints()
+        self._complaints = Complaints(tree.settings.name)
 
     def need(self) -> None:
         topic, queue = self._missing()
@@ -69,11 +69,10 @@ class Reput(CoreActor):
     def _say_stopped(self, why: str) -> None:
         size = self.tree.settings.files.log_file_size
         path = self.tree.settings.layout.log_file(self._position - self._position % size)
-        print(
-            f"orbitmq: the record at physical offset {self._position:,} ({path}) {why}; nothing from there on can be read, and "
+        say(
+            self.tree.settings.name,
+            f"the record at physical offset {self._position:,} ({path}) {why}; nothing from there on can be read, and "
             "no message is taken until the broker is started again",
-            file=sys.stderr,
-            flush=True,
         )
 
     def _adopt(self, topic: str, queues: int) -> None:

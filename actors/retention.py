@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from orbitmq.actors.events import say
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
@@ -74,11 +75,10 @@ class Retention:
         if removed.whole:
             self._trimmed = end
         if removed.log:
-            print(
-                f"orbitmq: retention removed {removed.log:,} log files, {removed.queue:,} of queues and {removed.index:,} of "
+            say(
+                self._tree.settings.name,
+                f"retention removed {removed.log:,} log files, {removed.queue:,} of queues and {removed.index:,} of "
                 f"the index; the log begins at {end:,}",
-                file=sys.stderr,
-                flush=True,
             )
         return removed
 

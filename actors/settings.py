@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -102,7 +103,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     of_files = {each.name for each in fields(StoreSettings)}
     for name, value in options.items():
         if name not in own | of_files:
-            raise _refused(name, value, "no such setting", f"settings are {', '.join(sorted(own | of_files))}")
+            raise _refused(name, value, "no such setting", _alike(name, own | of_files))
     options = {**options, "group": _group_id(options.get("group"))}
     layout = StoreLayout.at(store)
     files = layout.settings(**{name: value for name, value in options.items() if name in of_files})
@@ -133,6 +134,13 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
             raise _refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
         settings = replace(settings, files=replace(files, message_max=fitting))
     return settings
+
+
+def _alike(name: str, settings: set[str]) -> str:
+    """A hint: those that may have been meant, else all that are for people to set."""
+    known = sorted(settings - {"name", "owner"})
+    close = get_close_matches(name, known, cutoff=0.5)
+    return f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
 
 
 def _group_id(name: Any) -> int | None:

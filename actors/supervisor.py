@@ -29,6 +29,7 @@ from orbitmq.actors import ground
 from orbitmq.actors.actor import Stopping, live
 from orbitmq.actors.children import Child, child_process
 from orbitmq.actors.descriptor_store import DescriptorStore
+from orbitmq.actors.events import say
 from orbitmq.actors.news import News
 from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.settings import TreeSettings, tree_settings
@@ -40,7 +41,9 @@ from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
 from orbitmq.store.access import PRIVATE_UMASK
+from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
+from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_table import Ending
 
 DESCRIPTORS_MIN = 64  # what a process of the tree needs for itself and for a few clients
@@ -317,9 +320,7 @@ class Supervisor:
             self._log(str(error))
 
     def _log(self, text: str) -> None:
-        now = time.strftime("%Y-%m-%d %H:%M:%S")
-        with suppress(OSError):
-            print(f"{now} orbitmq[{self.settings.name}]: {text}", file=sys.stderr, flush=True)
+        say(self.settings.name, text)
 
 
 def _raise_descriptor_limit() -> None:
@@ -352,7 +353,12 @@ def main(arguments: list[str]) -> int:
         return supervisor.run()
     except (OrbitError, OSError) as caught:
         store = content["store"]
-        error = caught if isinstance(caught, OrbitError) else disk_error(caught, Path(store), 4096, f"the store {store}")
+        if isinstance(caught, OrbitError):
+            error = caught
+        elif isinstance(caught, IsADirectoryError) and caught.filename is not None:
+            error = misplaced(StoreLayout.at(store), Path(os.fsdecode(caught.filename)))
+        else:
+            error = disk_error(caught, Path(store), 4096, f"the store {store}")
         if supervisor is not None:
             supervisor.refuse(error)
         else:

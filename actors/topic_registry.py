@@ -95,8 +95,8 @@ class TopicRegistry(TopicTable):
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
         broker's. durability: what receipts wait for where a sender does not say; None: as it is, a new topic's "appended".
 
-        The file comes first: what cannot be written there is not done at all, and what is there and not yet in the table when the
-        coordinator dies, its successor adds.
+        The file comes first: what cannot be written there is not done at all, and what is there and not yet in the table when
+        the coordinator dies, its successor adds.
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table; OSError: the file
         cannot be written.

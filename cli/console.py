@@ -32,7 +32,7 @@ def show_error(error: OrbitError) -> None:
         hint = error.hint
         for knob, option in KNOBS.items():
             hint = hint.replace(knob, option)
-        err.print(f"  [dim]hint:[/] {escape(hint)}")
+        err.print(f"  [dim]hint:[/] {escape(hint)}", soft_wrap=not err.is_terminal)
 
 
 def counted(count: int, noun: str) -> str:
@@ -71,10 +71,10 @@ def clock_time(milliseconds: int) -> str:
 
 
 def retention(hours: int) -> str:
-    """How long messages are kept: "for ever", "36 h", "7 days"."""
+    """How long messages are kept, as the setting says it: "for ever", "36 hours", "72 hours (3 days)"."""
     if hours == 0:
         return "for ever"
-    return f"{hours // 24:,} days" if hours >= 48 and hours % 24 == 0 else f"{hours:,} h"
+    return counted(hours, "hour") + (f" ({hours // 24:,} days)" if hours >= 48 and hours % 24 == 0 else "")
 
 
 def own_durability(durability: str) -> str:

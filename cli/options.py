@@ -14,6 +14,13 @@ Name = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
+
+
+def usual(text: str, default: str) -> str:
+    """Help of an option whose default is made elsewhere; typer would write it in brackets within its brackets."""
+    return f"{text} [dim]\\[default: {default}][/]"
+
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

@@ -74,15 +74,15 @@ def _repair(store: Path, choice: Choice, yes: bool, as_json: bool) -> bool:
         for finding in job.findings:
             _show(finding, job.deed(finding), as_json)
         if not job.needed:
-            _show_verdict(verdict, as_json, done=False)
+            _show_verdict(verdict, as_json, "nothing to repair")
             return True
         _show_choice(job, as_json)
         if job.undecided or not (yes or _agreed(as_json)):
-            _show_verdict(verdict, as_json, done=False)
+            _show_verdict(verdict, as_json, "only its last end is missing", done=False)
             return verdict.whole
         _with_bar(job, job.carry_out)
         assert job.verdict is not None
-        _show_verdict(job.verdict, as_json, done=True)
+        _show_verdict(job.verdict, as_json, "repaired", done=True)
         return job.verdict.whole
     finally:
         lock.release()
@@ -130,7 +130,7 @@ def _show_choice(job: Repair, as_json: bool) -> None:
         print(json.dumps({"type": "plan", **record}), flush=True)
         return
     if job.unfinished:
-        out.print("[yellow]the last broker, or an earlier repair, did not end[/]: what its next start would do is done now")
+        out.print("[yellow]the last broker, or an earlier repair, did not end[/]: what its next start would do is part of this")
     if not any(losses.values()):
         return
     for choice, loss in losses.items():
@@ -155,14 +155,15 @@ def _plain(loss: Loss) -> dict[str, int | None]:
     return {"damaged_messages": loss.messages, "good_records": records, "bytes": loss.size}
 
 
-def _show_verdict(verdict: Verdict, as_json: bool, *, done: bool) -> None:
+def _show_verdict(verdict: Verdict, as_json: bool, whole: str, *, done: bool = False) -> None:
+    """whole: what to say of a store without a fault."""
     if as_json:
         fields = {"whole": verdict.whole, "repaired": done, "records": verdict.records, "end": verdict.end}
         print(json.dumps({"type": "verdict", **fields, "faults": verdict.faults}), flush=True)
         return
     total = sum(verdict.faults.values())
     if verdict.whole:
-        out.print(f"[bold green]whole[/]  {counted(verdict.records, 'record')}; {'repaired' if done else 'nothing to repair'}")
+        out.print(f"[bold green]whole[/]  {counted(verdict.records, 'record')}; {whole}")
     elif done:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(verdict.faults.items()))
         out.print(f"[bold red]{counted(total, 'fault')} left[/]  ({kinds})")

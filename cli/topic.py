@@ -12,7 +12,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.console import counted, out, own_durability, retention
-from orbitmq.cli.options import Json, Name, Topic
+from orbitmq.cli.options import Json, Name, Topic, usual
 
 app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
 PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
@@ -23,19 +23,18 @@ def create(
     topic: Topic,
     queues: Annotated[
         int | None,
-        typer.Option("--queues", "-q", min=1, help="How many consumers of a group can share it, at most.", show_default="8"),
+        typer.Option("--queues", "-q", min=1, help=usual("How many consumers of a group can share it, at most.", "8")),
     ] = None,
     retention_hours: Annotated[
         int | None,
         typer.Option(
             min=-1,
-            help="How long its messages are kept; 0: for ever; -1: as long as the broker keeps others.",
-            show_default="as long as the broker keeps others",
+            help=usual("How long its messages are kept; 0: for ever; -1: as long as the broker keeps others.", "-1"),
         ),
     ] = None,
     durability: Annotated[
         Literal["appended", "flushed"] | None,
-        typer.Option(help="What receipts wait for where a sender does not say: the log, or the disk.", show_default="appended"),
+        typer.Option(help=usual("What receipts wait for where a sender does not say: the log, or the disk.", "appended")),
     ] = None,
     name: Name = None,
 ) -> None:

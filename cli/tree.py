@@ -17,14 +17,14 @@ from rich.markup import escape
 from rich.text import Text
 
 import orbitmq
-from orbitmq.cli.console import byte_count, err, out, retention
+from orbitmq.cli.console import byte_count, err, out, retention, show_error
 from orbitmq.cli.looks import Between, Look
-from orbitmq.cli.options import Name, size
+from orbitmq.cli.options import Name, size, usual
 from orbitmq.cli.panels import summary_line
 from orbitmq.client.client import Client
-from orbitmq.client.launch import Started, start_tree
+from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
 from orbitmq.client.status import Status
-from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
+from orbitmq.errors import BrokerBroken, BrokerError, OrbitError, SettingError
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
 from orbitmq.store import abort
 from orbitmq.store.layout import StoreLayout
@@ -40,23 +40,23 @@ def up(
         str | None, typer.Option(help="[bold]timed[/], or [bold]batch[/]: every message is on disk before its receipt.")
     ] = None,
     flush_interval_ms: Annotated[
-        int | None, typer.Option(help="Longest time that a message is in the page cache only.", show_default="500")
+        int | None, typer.Option(help=usual("Longest time that a message is in the page cache only.", "500"))
     ] = None,
-    handlers: Annotated[int | None, typer.Option(help="Send handler processes.", show_default="one a core, at most 4")] = None,
+    handlers: Annotated[int | None, typer.Option(help=usual("Send handler processes.", "one a core, at most 4"))] = None,
     log_file_size: Annotated[
         int | None,
-        typer.Option(parser=size, metavar="SIZE", help="Of one CommitLog file; fixed once a store exists.", show_default="1G"),
+        typer.Option(parser=size, metavar="SIZE", help=usual("Of one CommitLog file; fixed once a store exists.", "1G")),
     ] = None,
     message_max: Annotated[
-        int | None, typer.Option(parser=size, metavar="SIZE", help="Largest record that is accepted.", show_default="4M")
+        int | None, typer.Option(parser=size, metavar="SIZE", help=usual("Largest record that is accepted.", "4M"))
     ] = None,
     retention_hours: Annotated[
         int | None,
-        typer.Option(help="How long messages are kept, unless their topic says otherwise; 0: for ever.", show_default="72"),
+        typer.Option(help=usual("How long messages are kept, unless their topic says otherwise; 0: for ever.", "72")),
     ] = None,
     retention_bytes: Annotated[
         int | None,
-        typer.Option(parser=size, metavar="SIZE", help="Most that the log takes on disk; 0: any size.", show_default="0"),
+        typer.Option(parser=size, metavar="SIZE", help=usual("Most that the log takes on disk; 0: any size.", "0")),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
@@ -79,11 +79,18 @@ def up(
         "retention_bytes": retention_bytes,
     }
     options |= {key: value for key, value in given.items() if value is not None}
-    options["name"] = broker_name(name)
-    if detach:
-        _run_detached(store, options)
-    else:
-        _run_in_foreground(store, options)
+    try:
+        options["name"] = broker_name(name)
+        if detach:
+            _run_detached(store, options)
+        else:
+            _run_in_foreground(store, options)
+    except SettingError as error:
+        if "name" not in error.values:
+            raise
+        # A setting that cannot be is a command that was not understood, whoever found it out.
+        show_error(error)
+        raise typer.Exit(2) from None
 
 
 def down(
@@ -182,8 +189,8 @@ def _run_in_foreground(store: Path, options: dict[str, Any]) -> None:
     events.join(timeout=LOOK_S)
     if code != 0:
         raise BrokerBroken(
-            f"the broker {started.name!r} ended with code {code}",
-            hint="the lines above say why; the next start recovers the store",
+            f"the broker {started.name!r} {how_ended(code)}",
+            hint=f"{why_ended(code, 'the lines above say why')}; the next start recovers the store",
         )
     out.print("stopped; the store is flushed and closed")
 

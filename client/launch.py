@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,16 @@ class Started:
     name: str
     generation: int
     store: str
+
+
+def how_ended(code: int) -> str:
+    """A process's exit code in words."""
+    return f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
+
+
+def why_ended(code: int, otherwise: str) -> str:
+    """Where to look for the reason: where memory runs out, the kernel kills without a word."""
+    return "if nobody did it by hand, look whether memory ran out (dmesg)" if code == -signal.SIGKILL else otherwise
 
 
 def start_tree(
@@ -77,8 +88,8 @@ def start_tree(
         raise
     code = process.wait()
     raise BrokerBroken(
-        f"cannot start the broker on {store}, its supervisor ended with code {code}",
-        hint="see its error output",
+        f"cannot start the broker on {store}, its supervisor {how_ended(code)}",
+        hint=why_ended(code, "see its error output"),
         store=store,
         code=code,
     )

@@ -105,7 +105,18 @@ int parse_tags(PyObject *value, const char **tags, uint32_t *size)
 {
     *tags = NULL;
     *size = 0;
-    return value == Py_None ? 0 : property_text(value, "tags", false, tags, size);
+    if (value == Py_None)
+        return 0;
+    if (property_text(value, "tags", false, tags, size) < 0)
+        return -1;
+    for (uint32_t i = 1; i < *size; i++)
+        if ((*tags)[i - 1] == '|' && (*tags)[i] == '|') {
+            /* No filter could ask for it, in RocketMQ neither. */
+            fast_raise("PropertyError", "a message has one tag; what it is to be found by besides are keys",
+                       Py_BuildValue("{s:O}", "value", value), "could not use tags %R: '||' separates the tags of a filter", value);
+            return -1;
+        }
+    return 0;
 }
 
 int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined)

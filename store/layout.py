@@ -28,6 +28,7 @@ from typing import Any
 
 from orbitmq import errors
 from orbitmq.store import atomic_file
+from orbitmq.store.file_places import refuse_folders
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
 LAYOUT_VERSION = 1
@@ -150,7 +151,7 @@ class StoreLayout:
     def settings(self, **options: Any) -> StoreSettings:
         """Settings for this store: sizes that are not among `options` are those of the store, if there is one already.
 
-        Raises: SettingError, StoreVersion.
+        Raises: SettingError, StoreVersion, StoreUnsupported.
         """
         unknown = sorted(set(options) - set(StoreSettings.__dataclass_fields__))
         if unknown:
@@ -160,8 +161,10 @@ class StoreLayout:
     def sizes(self) -> dict[str, int]:
         """File sizes that this store has already, by the setting's name; those of no file yet are missing.
 
-        Raises: StoreVersion: store.json is of another version, or no JSON; has .version and .known.
+        Raises: StoreVersion: store.json is of another version, or no JSON; has .version and .known. StoreUnsupported: it cannot
+        be read, or a folder stands where a file belongs.
         """
+        refuse_folders(self)
         try:
             text = self.store_json.read_bytes()
         except (FileNotFoundError, NotADirectoryError):

@@ -261,7 +261,7 @@ class MessageId:
         Raises: UsageError: not 32 or 56 hexadecimal digits; carries .id.
         """
         try:
-            stored = bytes.fromhex(text) if len(text) in (32, 56) else b""
+            stored = bytes.fromhex(text) if isinstance(text, str) and len(text) in (32, 56) else b""
         except ValueError:
             stored = b""
         if len(stored) not in (16, 28):  # fromhex skips white space

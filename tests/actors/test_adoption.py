@@ -18,7 +18,7 @@ def asker(broker: str) -> Reput:
     made = object.__new__(Reput)
     made.tree = SimpleNamespace(settings=SimpleNamespace(name=broker))
     made._missing = lambda: ("gone", 3)
-    made._complaints = Complaints()
+    made._complaints = Complaints("test")
     return made
 
 

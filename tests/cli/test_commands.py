@@ -78,9 +78,9 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
         return next(line.split() for line in run("topic", "list").stdout.splitlines() if line.startswith("hours"))
 
     made = run("topic", "create", "hours", "--queues", "2", "--retention-hours", "168")
-    assert "hours with 2 queues, kept 7 days" in made.stdout
-    assert listed()[-2:] == ["7", "days"]
-    assert "2 queues, kept 36 h" in run("topic", "create", "hours", "--retention-hours", "36").stdout, "queues stay"
+    assert "hours with 2 queues, kept 168 hours (7 days)" in made.stdout
+    assert listed()[-2:] == ["(7", "days)"]
+    assert "2 queues, kept 36 hours" in run("topic", "create", "hours", "--retention-hours", "36").stdout, "queues stay"
     assert "kept for ever" in run("topic", "create", "hours", "--retention-hours", "0").stdout
     assert "for ever" in run("status").stdout
     assert "kept" not in run("topic", "create", "hours", "--retention-hours", "-1").stdout
@@ -88,7 +88,7 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
     failed(run("topic", "create", "hours", "--retention-hours", "1000001"), "1,000,000")
     run("send", "hours", "x")
     told = run("status").stdout
-    assert "oldest message 20" in told and "kept 3 days" in told
+    assert "oldest message 20" in told and "kept 72 hours (3 days)" in told
     status = json.loads(run("status", "--json").stdout)
     assert status["retention_hours"] == 72 and status["oldest_ms"] > 0
 
@@ -117,12 +117,12 @@ def test_what_receipts_wait_for(broker: Path, run: Run) -> None:
     )
     assert listed()[-2:] == ["write", "flushed"]
     assert "flushed" in next(line for line in run("status").stdout.splitlines() if line.startswith("safe"))
-    assert "kept 36 h, durability flushed" in run("topic", "create", "safe", "--retention-hours", "36").stdout, "it stays"
+    assert "kept 36 hours, durability flushed" in run("topic", "create", "safe", "--retention-hours", "36").stdout, "it stays"
     assert run("send", "safe", "x").stdout.split()[0] == "flushed"
     assert run("send", "safe", "x", "--appended").returncode == 0
     assert "durability appended" in run("topic", "create", "safe", "--durability", "appended").stdout
     assert "durability" not in run("topic", "create", "safe").stdout
-    assert listed()[-3:] == ["write", "36", "h"]
+    assert listed()[-3:] == ["write", "36", "hours"]
     topics = {topic["name"]: topic for topic in json.loads(run("status", "--json").stdout)["topics"]}
     assert topics["safe"]["durability"] == "appended"
     failed(run("topic", "create", "safe", "--durability", "replicated"), "'replicated'", "appended", "flushed", code=2)
@@ -225,8 +225,14 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("send", "narrow"), "rror", code=2)
     failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
     failed(run("up", "--log-file-size", "much"), "much", code=2)
+    failed(run("up", "--handlers", "0", ORBITMQ_BROKER="other"), "handlers", "1 to", code=2)
+    failed(run("up", "--detach", "--set", "spin-us=x", ORBITMQ_BROKER="other"), "spin_us", code=2)
+    failed(run("up", ORBITMQ_BROKER="a/b"), "'a/b'", code=2)
+    failed(run("up", "--set", "handler=3", ORBITMQ_BROKER="other"), "perhaps handlers", code=2)
+    failed(run("send", "narrow", "x", "--tag", "a||b"), "'a||b'", "one tag")
     refused = run("up", "--set", "depth=3", ORBITMQ_BROKER="other")
-    failed(refused, "depth", "hint:")
+    failed(refused, "depth", "hint:", "spin_us", code=2)
+    assert "owner" not in refused.stderr, "that is for programs"
     assert refused.stderr.count("depth") == 1, "once is enough"
     assert "appended" in run("send", "narrow", "x").stdout
 
@@ -237,7 +243,9 @@ def test_help_teaches(run: Run) -> None:
     for step in ("orbitmq up", "orbitmq topic create", "orbitmq send", "orbitmq status", "orbitmq down"):
         assert step in page
     for command in ("up", "down", "status", "send", "tail", "find", "show", "topic"):
-        assert run(command, "--help").returncode == 0
+        page = run(command, "--help").stdout
+        assert page and "[default: (" not in page
+    assert "[default: 500]" in run("up", "--help").stdout
     assert run("--version").stdout.startswith("orbitmq ")
 
 
@@ -276,3 +284,23 @@ def test_up_in_the_foreground_ends_when_it_is_told_to(run: Run, environment: dic
     assert "stopped" in run("down", ORBITMQ_BROKER="front").stdout
     answer, _ = process.communicate(timeout=WATCHDOG_S)
     assert process.returncode == 0 and "stopped" in answer
+
+
+def test_a_broker_that_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
+    """Goal: its end is told as what it was. Method: SIGKILL to the supervisor, as the kernel does where memory runs out."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orbitmq.cli.main", "up", "--store", str(tmp_path / "store"), "--log-file-size", "1M"],
+        env={**environment, "ORBITMQ_BROKER": "front"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    pid = 0
+    while "Ctrl-C" not in (line := process.stdout.readline()):
+        assert line, process.communicate(timeout=WATCHDOG_S)
+        pid = int(line.partition("pid ")[2].partition(",")[0]) if "pid " in line else pid
+    os.kill(pid, signal.SIGKILL)
+    _, complaint = process.communicate(timeout=WATCHDOG_S)
+    assert process.returncode == 1
+    assert "was killed by signal 9 (SIGKILL)" in complaint and "memory" in complaint and "code -9" not in complaint

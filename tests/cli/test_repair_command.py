@@ -71,6 +71,14 @@ def test_from_a_running_broker_to_a_whole_store(broker: Broker, tmp_path: Path) 
     done = orbit("repair", "--store", str(store), "--yes")
     assert done.returncode == 0 and "nothing to repair" in done.stdout, done
 
+    # No damage, only no end: nothing is claimed to be done that is not.
+    (store / "abort").touch()
+    said = orbit("repair", "--store", str(store))
+    assert said.returncode == 0 and "did not end" in said.stdout and "only its last end is missing" in said.stdout, said
+    assert "is done now" not in said.stdout and "nothing to repair" not in said.stdout and "--yes does it" in said.stderr, said
+    done = orbit("repair", "--store", str(store), "--yes")
+    assert done.returncode == 0 and "repaired" in done.stdout and not (store / "abort").exists(), done
+
     # Damage that needs no choice.
     units = sorted((store / "consumequeue/flows/1").iterdir())[0]
     spoil(units, 100)

@@ -67,6 +67,9 @@ def test_an_id_that_names_nothing(broker: Indexed) -> None:
     for wrong in [f"{host}{place + 1:016X}", f"{host}{unread:016X}", f"{host}{1 << 60:016X}", elsewhere, "x", ""]:
         with pytest.raises(UsageError):
             message_by_id(broker, wrong)
+    for none in (None, 7, b"7F00000100000000"):
+        with pytest.raises(UsageError, match="it is not 32 or 56 hexadecimal digits"):
+            message_by_id(broker, none)  # type: ignore[arg-type]
 
 
 def test_by_key(broker: Indexed) -> None:

@@ -284,12 +284,17 @@ def test_properties_that_cannot_be(producer: Producer) -> None:
         {"properties": {"a\x01": "x"}},
         {"properties": {"TAGS": "x"}},
         {"properties": {"__CRC32#": "x"}},
+        {"tags": "a||b"},
+        {"tags": "||"},
     ]
     for arguments in bad:
         with pytest.raises(PropertyError):
             producer.send("orders", b"", **arguments)
     with pytest.raises(PropertyError):
         producer.send_batch("orders", [b"", b""], keys=["a", "b c"])
+    with pytest.raises(PropertyError, match="separates"):
+        producer.send_batch("orders", [b"", b""], tags=["a", "a||b"])
+    producer.send("orders", b"", tags="a|b")
     for arguments in ({"tags": 1}, {"keys": [1]}, {"properties": {"a": 1}}, {"nothing": 1}, {"queue_key": 1}):
         with pytest.raises(TypeError):
             producer.send("orders", b"", **arguments)
