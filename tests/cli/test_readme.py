@@ -64,3 +64,17 @@ def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
     assert lines[0].startswith("appended 0 0 ")
     assert lines[1] == "could not send to topic 'ordesr': there is no such topic; create it: orbitmq topic create ordesr"
     assert sum(int(line.split()[0]) for line in lines[2:]) == 1002
+
+
+def test_library_page(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Goal: docs/library.md shows what happens. Method: its blocks are one program; what each print says stands behind it
+    as a comment."""
+    pytest.importorskip("pyarrow")
+    text = (README.parent / "docs" / "library.md").read_text()
+    program = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    told = re.findall(r"^ *print\(.*\) +# (.*)$", program, re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == told and len(told) == program.count("print(")
