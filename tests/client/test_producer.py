@@ -6,14 +6,13 @@ window and ring full at will; the tree's death and fork are played.
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +22,13 @@ from orbitmq.client.producer import Producer
 from orbitmq.errors import (
     BrokerStopped,
     Closed,
-    Full,
-    MessageTooLarge,
-    NoPermission,
     PerhapsStored,
-    PropertiesTooLarge,
-    PropertyError,
-    SettingError,
-    StoreFull,
     TimedOut,
-    TopicNameError,
-    UnknownQueue,
-    UnknownTopic,
     UsageError,
 )
-from orbitmq.native._core import lib
 from orbitmq.store.record import unpack_properties
 from tests.actors.trees import until
 from tests.client.thread_broker import ThreadBroker
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[ThreadBroker]:
-    with ThreadBroker(tmp_path) as broker:
-        broker.topic("orders")
-        yield broker
-
-
-@pytest.fixture
-def producer(broker: ThreadBroker) -> Iterator[Producer]:
-    with Producer(broker) as producer:
-        yield producer
 
 
 def properties(record: Any) -> dict[str, str]:
@@ -234,203 +209,6 @@ def test_a_signal_ends_every_wait(tmp_path: Path, wait: str) -> None:
             until(lambda: len(broker.log()) == 4, "the messages that nobody waited for to the end")
     finally:
         signal.signal(signal.SIGALRM, before)
-
-
-def test_names_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:
-    with pytest.raises(UnknownTopic, match="orbitmq topic create nothing") as unknown:
-        producer.send("nothing", b"")
-    assert unknown.value.topic == "nothing"
-    for name in ("", "x" * 128, "a b", "ü"):
-        with pytest.raises(TopicNameError):
-            producer.send(name, b"")
-    with pytest.raises(TypeError):
-        producer.send(b"orders", b"")  # type: ignore[arg-type]
-    with pytest.raises(UnknownQueue, match="queue 8 of topic 'orders': it has 8 queues") as queue:
-        producer.send("orders", b"", queue=8)
-    assert (queue.value.queue, queue.value.queues) == (8, 8)
-    for wrong in (-1, 1 << 70):
-        with pytest.raises(UnknownQueue, match=f"queue {wrong}:") as queue:
-            producer.send("orders", b"", queue=wrong)
-        assert queue.value.queue == wrong
-    with pytest.raises(UsageError):
-        producer.send("orders", b"", queue=1, queue_key="a")
-    assert broker.log() == []
-
-
-def test_the_brokers_refusals(broker: ThreadBroker, producer: Producer) -> None:
-    broker.topic("frozen", perm=4)
-    with pytest.raises(NoPermission) as refused:
-        producer.send("frozen", b"")
-    assert refused.value.topic == "frozen"
-    producer.send_oneway("frozen", b"")
-    producer.flush()
-    assert producer.failed == 1
-    with pytest.raises(NoPermission) as batch:
-        producer.send_batch("frozen", [b"a", b"b"])
-    assert (batch.value.failed, batch.value.index, len(batch.value.receipts)) == (2, 0, 2)
-    with pytest.raises(NoPermission):
-        batch.value.receipts[1]
-
-
-def test_properties_that_cannot_be(producer: Producer) -> None:
-    bad: list[dict[str, Any]] = [
-        {"tags": ""},
-        {"tags": "a\x01b"},
-        {"keys": ["a b"]},
-        {"keys": [""]},
-        {"keys": "a\x02"},
-        {"properties": {"": "x"}},
-        {"properties": {"a": ""}},
-        {"properties": {"a\x01": "x"}},
-        {"properties": {"TAGS": "x"}},
-        {"properties": {"__CRC32#": "x"}},
-        {"tags": "a||b"},
-        {"tags": "||"},
-    ]
-    for arguments in bad:
-        with pytest.raises(PropertyError):
-            producer.send("orders", b"", **arguments)
-    with pytest.raises(PropertyError):
-        producer.send_batch("orders", [b"", b""], keys=["a", "b c"])
-    with pytest.raises(PropertyError, match="separates"):
-        producer.send_batch("orders", [b"", b""], tags=["a", "a||b"])
-    producer.send("orders", b"", tags="a|b")
-    for arguments in ({"tags": 1}, {"keys": [1]}, {"properties": {"a": 1}}, {"nothing": 1}, {"queue_key": 1}):
-        with pytest.raises(TypeError):
-            producer.send("orders", b"", **arguments)
-    with pytest.raises(UsageError):
-        producer.send_batch("orders", [b"", b""], keys=["a"])
-    with pytest.raises(TypeError):
-        producer.send_batch("orders", b"abc")
-
-
-def test_limits_on_sizes(broker: ThreadBroker) -> None:
-    with Producer(broker, message_max=4096) as producer:
-        room = 4096 - 91 - 20 - len("orders")
-        assert producer.send("orders", bytes(room)).size == 4096
-        for send in (producer.send, lambda topic, body: producer.send_batch(topic, [b"", body])):
-            with pytest.raises(MessageTooLarge, match="message_max= of producer") as large:
-                send("orders", bytes(room + 1))
-            assert (large.value.size, large.value.limit) == (4097, 4096)
-        assert len(broker.log()) == 1
-        with pytest.raises(MessageTooLarge, match="in parts") as hopeless:
-            producer.send("orders", bytes(5 << 20))
-        assert "message_max" not in str(hopeless.value), "no knob lets so much through"
-    with Producer(broker, message_max=1 << 20) as producer:
-        producer.send("orders", b"", properties={"a": "x" * (32746 - 3)})
-        for arguments in (
-            {"properties": {"a": "x" * (32746 - 2)}},
-            {"keys": ["k" * 1000] * 40},
-            {"tags": "t" * 40_000},
-        ):
-            with pytest.raises(PropertiesTooLarge) as properties_error:
-                producer.send("orders", b"", **arguments)  # type: ignore[arg-type]
-            assert properties_error.value.limit == 32746
-        assert len(broker.log()) == 2
-
-
-def test_a_disk_without_room_is_named(broker: ThreadBroker, producer: Producer, tmp_path: Path) -> None:
-    """Goal: StoreFull says where room is missing and how much. Method: what C calls for the writer's verdict."""
-    settings = lib.control_settings(broker.control)
-    with pytest.raises(StoreFull, match="'orders'") as full:
-        producer._store_full("orders", errno.ENOSPC)
-    assert full.value.need == settings.log_file_size and full.value.free > 0
-    assert full.value.mount in full.value.hint and full.value.path.startswith(str(tmp_path))
-    with pytest.raises(StoreFull, match=os.strerror(errno.EIO)) as broken:
-        producer._store_full("orders", errno.EIO)
-    assert broken.value.errno == errno.EIO
-
-
-def test_settings_that_cannot_be(broker: ThreadBroker, producer: Producer) -> None:
-    for arguments in (
-        {"window": 0},
-        {"window": 1 << 20},
-        {"message_max": 1},
-        {"message_max": 5 << 20},
-        {"on_full": "no"},
-        {"durability": "no"},
-        {"timeout": -1.0},
-    ):
-        with pytest.raises(SettingError):
-            Producer(broker, **arguments)  # type: ignore[arg-type]
-    for arguments in ({"durability": "no"}, {"timeout": -1}, {"timeout": float("nan")}, {"flag": 1 << 32}):
-        with pytest.raises(SettingError):
-            producer.send("orders", b"", **arguments)  # type: ignore[arg-type]
-
-
-def test_a_full_window_is_an_answer(broker: ThreadBroker) -> None:
-    with Producer(broker, window=4, on_full="error") as producer:
-        broker.stall_now()
-        pendings = [producer.send_async("orders", b"") for _ in range(4)]
-        with pytest.raises(Full) as full:
-            producer.send_async("orders", b"")
-        assert (full.value.limit, full.value.size) == ("window", 4)
-        with pytest.raises(Full) as full:
-            producer.send_batch("orders", [b""])
-        assert full.value.sent == 0
-        broker.resume()
-        assert [pending.result(10).queue for pending in pendings] == [0, 1, 2, 3]
-        assert producer.send("orders", b"").offset == 0
-    assert len(broker.log()) == 5
-
-
-def test_a_full_window_is_a_bounded_wait(broker: ThreadBroker) -> None:
-    with Producer(broker, window=4, timeout=0.05) as producer:
-        broker.stall_now()
-        batch = producer.send_batch_async("orders", [b""] * 4)
-        with pytest.raises(TimedOut):
-            producer.send_async("orders", b"")
-        with pytest.raises(TimedOut):
-            batch.result(0)
-        with pytest.raises(TimedOut) as short:
-            producer.send_batch("orders", [b""])
-        assert short.value.sent == 0
-        broker.resume()
-        assert len(batch.result(10)) == 4
-        assert len(producer.send_batch("orders", [b"x"] * 1000, timeout=30)) == 1000
-    assert len(broker.log()) == 1004
-
-
-def test_a_full_ring_is_an_answer_and_a_wait(broker: ThreadBroker) -> None:
-    body = bytes(200_000)
-    with Producer(broker, window=1024, message_max=256 << 10) as producer:
-        assert len(producer.send_batch("orders", [body] * 60)) == 60
-    with Producer(broker, window=1024, message_max=256 << 10, on_full="error") as producer:
-        broker.stall_now()
-        with pytest.raises(Full) as full:
-            producer.send_batch("orders", [body] * 60)
-        assert full.value.limit == "ring"
-        sent = full.value.sent
-        assert 15 <= sent <= 25
-        broker.resume()
-        assert len(full.value.pending.result(10)) == sent
-    assert len(broker.log()) == 60 + sent
-
-
-def test_a_batch_cut_short_says_what_was_sent(broker: ThreadBroker) -> None:
-    with Producer(broker, window=8, timeout=0.05) as producer:
-        broker.stall_now()
-        with pytest.raises(TimedOut) as short:
-            producer.send_batch("orders", [b"%d" % i for i in range(20)])
-        assert short.value.sent == 8
-        broker.resume()
-        assert len(short.value.pending.result(10)) == 8
-    assert len(broker.log()) == 8
-
-
-def test_a_send_that_ran_out_of_time_can_be_waited_for(broker: ThreadBroker) -> None:
-    with Producer(broker, timeout=0.05) as producer:
-        with pytest.raises(UnknownTopic) as refused:
-            producer.send("nowhere", b"")
-        assert not hasattr(refused.value, "pending")
-        for durability in ("appended", "flushed"):
-            broker.stall_now()
-            with pytest.raises(TimedOut) as short:
-                producer.send("orders", b"late", durability=durability)
-            assert not short.value.pending.done()
-            broker.resume()
-            assert short.value.pending.result(10).durability == durability
-    assert len(broker.log()) == 2
 
 
 def test_threads_share_a_producer(broker: ThreadBroker) -> None:
