@@ -19,7 +19,8 @@ from orbitmq.store import access
 from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.repair import Choice, Loss, Repair
+from orbitmq.store.repair import Repair
+from orbitmq.store.repair_choice import Choice, Loss
 
 WORDS = {"verify": "read", "log": "mend the log", "index": "make queues and index"}
 

@@ -19,7 +19,6 @@ A cut gives its order first: a log that is shorter than was recorded must not lo
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,10 +32,13 @@ from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, free_name
+from orbitmq.store.log_damage import Filling, LogDamage
 from orbitmq.store.recovery import recover
 from orbitmq.store.reindex import reindex
+from orbitmq.store.repair_choice import Choice, Loss
 from orbitmq.store.repair_config import ConfigDeed, offsets_of, plan_config
-from orbitmq.store.repair_log import Filling, LogDamage, is_log_file
+from orbitmq.store.repair_deed import OF_LOG, Deeds
+from orbitmq.store.repair_log import LogRepair, is_log_file
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings as Settings
 from orbitmq.store.stand_in import renumber
@@ -44,31 +46,11 @@ from orbitmq.store.verify import verify
 
 Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how many
 
-_OF_LOG = frozenset({Kind.LOG_RECORD, Kind.LOG_UNREADABLE, Kind.LOG_SHORT})
-_OF_INDEX = frozenset(kind for kind in Kind if kind.startswith("index-"))
 # What comes out of a whole log again.
-_REBUILDABLE = frozenset(Kind) - _OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
+_REBUILDABLE = frozenset(Kind) - OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
 NOWHERE = (1 << 64) - 1
 # What needs nothing but itself to be put right.
 _SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT})
-
-
-class Choice(enum.StrEnum):
-    """What becomes of damage in the log itself."""
-
-    NONE = "none"
-    SKIP = "skip"
-    CUT = "cut"
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """What a choice gives up. messages: lost with the damaged bytes, whatever is chosen. records: good ones that go beside
-    them; None: their number is not known. size: bytes."""
-
-    messages: int
-    records: int | None
-    size: int
 
 
 @dataclass(slots=True)
@@ -109,7 +91,7 @@ class Repair:
         self.verdict = self._verify(self.findings.append)
         short = any(finding.kind is Kind.LOG_SHORT for finding in self.findings)
         self._damage = LogDamage.measure(self.layout, self.settings, self.verdict, floor, self._beyond() if short else [])
-        if not any(finding.damage and finding.kind in _OF_LOG for finding in self.findings):
+        if not any(finding.damage and finding.kind in OF_LOG for finding in self.findings):
             self._damage.fillings = []
         self._judge_emptied()
         self._judge_misplaced()
@@ -162,26 +144,19 @@ class Repair:
 
     def deed(self, finding: Finding) -> str:
         """What is done about one finding, in a sentence."""
-        if not finding.damage:
-            return "recovery cuts it off and keeps it, as at the start of a broker"
-        kind, path = finding.kind, Path(finding.path)
-        if kind is Kind.CONFIG and not self.undecided:
-            return next((deed.text for deed in self._config if deed.path == path), "is put right with the others")
-        if kind is Kind.LOG_FILE:
-            return self._deed_of_log_file(path)
-        if kind in _OF_LOG or kind in (Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET):
-            return self._deed_of_log(finding)
-        if kind in _OF_INDEX:
-            text = "the index is made anew from the log"
-        elif kind is Kind.QUEUE_FILE and path.exists() and not path.name.isdecimal():
-            text = f"goes to {self.layout.cut}"
-        else:
-            text = (
-                "the queue is made anew from the log"
-                if finding.topic is not None or kind is Kind.QUEUE_FILE
-                else "is made anew"
-            )
-        return text + ("; not before the log is whole" if self.undecided else "")
+        deeds = Deeds(
+            cut_folder=self.layout.cut,
+            log_file_size=self.settings.log_file_size,
+            choice=self.choice,
+            undecided=self.undecided,
+            cut_at=self._cut_at(),
+            filling=self._filling,
+            markers=self._markers,
+            renumbered=dict(self._renumbered),
+            explained=self._explained,
+            config=self._config,
+        )
+        return deeds.of(finding)
 
     # ---- doing it
 
@@ -226,12 +201,13 @@ class Repair:
         cutting = self.choice is Choice.CUT and at is not None
         if cutting:
             remake.give(self.layout, self._order(cut=at))
-        damage.make_files_whole(missing=not cutting)
+        mend = LogRepair(damage)
+        mend.make_files_whole(missing=not cutting)
         end = at if cutting and at is not None else NOWHERE
         for place, queue_offset in self._renumbered:
             if place < end:
-                damage.rewrite(place, renumber(damage.read(place), queue_offset))
-        plan = tuple(damage.plan(filling) for filling in damage.fillings if filling.gap.offset < end)
+                mend.rewrite(place, renumber(mend.read(place), queue_offset))
+        plan = tuple(mend.plan(filling) for filling in damage.fillings if filling.gap.offset < end)
         order = self._order(cut=at if cutting else None)
         if plan:
             remake.give(self.layout, replace(order, fill=plan))
@@ -246,7 +222,7 @@ class Repair:
     def _fill(self, damage: LogDamage, plan: Sequence[Stretch]) -> None:
         whole, done = sum(stretch.size for stretch in plan), 0
         for stretch in plan:
-            damage.fill(stretch)
+            LogRepair(damage).fill(stretch)
             done += stretch.size
             self.progress("log", done, whole)
 
@@ -390,7 +366,7 @@ class Repair:
             right = self._right_numbers(finding)
             self._renumbered += right
             if not right:
-                size = len(damage.read(finding.offset))
+                size = len(LogRepair(damage).read(finding.offset))
                 gap = Gap(finding.offset, finding.offset + size, True, -1, self._seen().last_ms, last=False)
                 damage.fillings.append(Filling(gap, gap.end, to_file_end=False))
         damage.fillings.sort(key=lambda filling: filling.gap.offset)
@@ -410,43 +386,6 @@ class Repair:
                 self._explained.append(gap)
                 return [(wrong.offset, wrong.first)]
         return []
-
-    def _deed_of_log(self, finding: Finding) -> str:
-        return self._deed_without_loss(finding) or self._deed_by_choice(finding)
-
-    def _deed_without_loss(self, finding: Finding) -> str | None:
-        if finding.kind is Kind.QUEUE_OFFSET and finding.offset in dict(self._renumbered):
-            return "the record gets the queue offset that is due"
-        if finding in self._explained:
-            return "a record gets this queue offset"
-        if finding.kind in _OF_LOG and finding.offset in self._markers:
-            return "the blank marker at the end of the file is written anew; nothing is lost"
-        return None
-
-    def _deed_by_choice(self, finding: Finding) -> str:
-        if self._filling:
-            return "what an interrupted repair has begun to fill is finished first"
-        lost = finding.kind is Kind.MESSAGE_LOST
-        if self.choice is Choice.CUT:
-            return "stays lost" if lost else f"the log ends at {self._cut_at():,}"
-        if finding.kind is Kind.QUEUE_GAP:
-            return "only --cut helps: the log has no bytes in which something could stand in for them"
-        if self.choice is Choice.NONE:
-            return "needs a choice: --skip or --cut"
-        if lost:
-            return "stand-ins keep their places in the queue, and consumers pass over them"
-        return "kept under orbitmq/cut, and filled with records that nobody gets"
-
-    def _deed_of_log_file(self, path: Path) -> str:
-        if not is_log_file(path.name, self.settings.log_file_size):
-            return f"goes to {self.layout.cut}"
-        if not path.exists():
-            if self.choice is Choice.CUT and (at := self._cut_at()) is not None:
-                return f"the log ends at {at:,}"
-            if self.undecided:
-                return "needs a choice: --skip or --cut"
-            return "is made anew, without what was in it, if the log reaches so far"
-        return "gets its size; what it had too much is kept" if self.choice is not Choice.CUT else "gets its size, if it stays"
 
     def _refuse_other_sizes(self) -> None:
         if not self.layout.commitlog.is_dir():

@@ -19,11 +19,12 @@ from orbitmq.store import abort, config, log_cut, remake, repair_log
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.findings import Gap, Verdict
 from orbitmq.store.lock import StoreLock
+from orbitmq.store.log_damage import Filling
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import BLANK_MAGIC, Record, check
 from orbitmq.store.recovery import recover
-from orbitmq.store.repair import Choice, Repair
-from orbitmq.store.repair_log import Filling
+from orbitmq.store.repair import Repair
+from orbitmq.store.repair_choice import Choice
 from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
 
 SIZE = SETTINGS.log_file_size
