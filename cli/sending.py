@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import err, out, rate
-from orbitmq.cli.options import Name, Topic
+from orbitmq.cli.options import Name, Topic, usual
 from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
 
 BATCH = 1000
@@ -25,14 +25,14 @@ def send(
     key: Annotated[
         list[str] | None, typer.Option("--key", "-k", help="What `orbitmq find` looks for; may be given again.")
     ] = None,
-    queue: Annotated[int | None, typer.Option(help="Number of the queue.", show_default="one after another")] = None,
+    queue: Annotated[int | None, typer.Option(help=usual("Number of the queue.", "one after another"))] = None,
     queue_key: Annotated[
         str | None, typer.Option(help="Messages of one such key go to the same queue, and keep their order.")
     ] = None,
     flushed: Annotated[
         bool | None,
         typer.Option(
-            "--flushed/--appended", "-f", help="Wait until the disk, or the log, has it.", show_default="as the topic says"
+            "--flushed/--appended", "-f", help=usual("Wait until the disk, or the log, has it.", "as the topic says")
         ),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
