@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 try:
-    from pyspark.sql.datasource import DataSource, DataSourceReader
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 except ImportError as error:  # an extra: everything else works without
     raise ImportError(f"{error}; the data source needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
 
@@ -61,3 +61,8 @@ class OrbitSource(DataSource):
         from orbitmq.spark.batch_reader import OrbitReader
 
         return OrbitReader(parse(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from orbitmq.spark.stream_reader import OrbitStreamReader
+
+        return OrbitStreamReader(parse(self.options, streaming=True))
