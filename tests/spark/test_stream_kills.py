@@ -1,0 +1,22 @@
+"""Goal: exactly once into Parquet, whoever is killed. Method: stream_rampage.py, a few kills of a seed. Queues and topics are
+added meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.stream_rampage import StreamRampage
+
+
+@pytest.mark.parametrize(("by", "seed", "kills"), [("broker", 3, 2), ("path", 8, 1)])
+def test_exactly_once_through_kills(tmp_path: Path, by: str, seed: int, kills: int) -> None:
+    rampage = StreamRampage(tmp_path, seed, by)
+    try:
+        for _ in range(kills):
+            rampage.strike()
+        count = rampage.finish()
+    finally:
+        rampage.close()
+    assert count > 0 and len(rampage.kills) == kills
