@@ -3,6 +3,8 @@
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from _typeshed import ReadableBuffer as Buffer
+
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import SessionHandle
 
@@ -113,6 +115,21 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
+    ) -> PendingBatch: ...
+    def _send_columns(
+        self,
+        topic: str,
+        rows: int,
+        body_offsets: Buffer,
+        bodies: Buffer,
+        property_offsets: Buffer,
+        properties: Buffer,
+        queues: Buffer | None,
+        flags: Buffer | None,
+        key_offsets: Buffer | None,
+        keys: Buffer | None,
+        durable: bool,
+        /,
     ) -> PendingBatch: ...
     def _push(self, batch: PendingBatch, /) -> bool: ...
     def _attach(self, handle: SessionHandle, /) -> None: ...

@@ -7,28 +7,43 @@
 
 static PyTypeObject *batch_type;
 
-static Batch *batch_new(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+/* Of nothing yet: the caller takes what is to be sent, and has batch_made judge it. */
+static Batch *batch_empty(Producer *self)
 {
-    PyObject *topic, *bodies;
-    if (parse_positional(args, count, names, "bodies", &topic, &bodies) < 0)
-        return NULL;
     Batch *batch = PyObject_New(Batch, batch_type);
     if (!batch)
         return NULL;
     memset((char *)batch + sizeof(PyObject), 0, sizeof *batch - sizeof(PyObject));
     Py_INCREF((PyObject *)self);
-    Py_INCREF(topic);
     Py_INCREF(Py_None);
     batch->producer = self;
-    batch->topic = topic;
     batch->tags = Py_None;
-    if (parcel_take(self, batch, bodies, args, count, names, timeout_ns) < 0)
+    return batch;
+}
+
+/* The batch with room for its verdicts; NULL with an exception, which is there already when it was not taken. */
+static Batch *batch_made(Batch *batch, int taken)
+{
+    if (taken < 0) {
         Py_CLEAR(batch);
-    else if (!(batch->verdicts = PyMem_Malloc((batch->count ? batch->count : 1) * sizeof *batch->verdicts))) {
+    } else if (!(batch->verdicts = PyMem_Malloc((batch->count ? batch->count : 1) * sizeof *batch->verdicts))) {
         PyErr_NoMemory();
         Py_CLEAR(batch);
     }
     return batch;
+}
+
+static Batch *batch_new(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+{
+    PyObject *topic, *bodies;
+    if (parse_positional(args, count, names, "bodies", &topic, &bodies) < 0)
+        return NULL;
+    Batch *batch = batch_empty(self);
+    if (!batch)
+        return NULL;
+    Py_INCREF(topic);
+    batch->topic = topic;
+    return batch_made(batch, parcel_take(self, batch, bodies, args, count, names, timeout_ns));
 }
 
 static void batch_dealloc(Batch *self)
@@ -37,7 +52,7 @@ static void batch_dealloc(Batch *self)
         link_disown(self->producer->link, self);
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     parcel_drop(self);
-    Py_DECREF(self->topic);
+    Py_XDECREF(self->topic);
     Py_DECREF((PyObject *)self->producer);
     PyMem_Free(self->verdicts);
     PyObject_Free(self);
@@ -80,6 +95,8 @@ static void fill_frame(Batch *batch, struct sender *sender)
 
 static uint32_t stride_of(const Batch *batch, uint32_t i)
 {
+    if (batch->table)
+        return table_stride(batch, i);
     const struct piece tags = parcel_text(batch->tags, i), keys = parcel_text(batch->keys, i);
     const uint64_t body = (uint64_t)PyBytes_Size(PyTuple_GetItem(batch->bodies, (Py_ssize_t)i));
     return (uint32_t)send_message_stride(properties_size(tags.size, tags.text, keys.size, keys.text), body);
@@ -116,7 +133,7 @@ static int push(Producer *self, Batch *batch)
         producer_lock(link);
         const enum sender_result result = sender_open(sender, topic, batch->durable ? SEND_FLUSH : 0, born_ms, room);
         if (result == SENDER_OK) {
-            fill_frame(batch, sender);
+            (batch->table ? table_fill : fill_frame)(batch, sender);
             sender_close(sender);
         }
         producer_unlock(link);
@@ -290,6 +307,18 @@ PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t 
         cut_short(batch);
     Py_DECREF((PyObject *)batch);
     return receipts;
+}
+
+/* _send_columns(topic, rows, bodies' offsets and data, properties' offsets and data, queues, flags, keys' offsets and data,
+ * durable). */
+PyObject *producer_send_columns(Producer *self, PyObject *arguments)
+{
+    Batch *batch = batch_empty(self);
+    if (batch)
+        batch = batch_made(batch, table_take(self, batch, arguments));
+    if (batch && push_all(self, batch, self->timeout_ns) < 0)
+        Py_CLEAR(batch);
+    return (PyObject *)batch;
 }
 
 PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)

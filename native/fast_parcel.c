@@ -216,4 +216,5 @@ void parcel_drop(Batch *batch)
     Py_CLEAR(batch->bodies);
     Py_CLEAR(batch->keys);
     Py_CLEAR(batch->tags);
+    table_drop(batch);
 }

@@ -263,6 +263,7 @@ static PyMethodDef producer_methods[] = {
     {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, "send_batch" BATCH_ARGUMENTS " -> Receipts"},
     {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS,
      "send_batch_async" BATCH_ARGUMENTS " -> PendingBatch"},
+    {"_send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, "a batch out of Arrow's buffers, on its way"},
     {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
     {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},

@@ -4,6 +4,7 @@
  *   fast_session.c   its session, its view of the topic table, its waits
  *   fast_letter.c    what one call wants sent: its arguments, checked, and its properties string
  *   fast_parcel.c    what one batch call wants sent
+ *   fast_table.c     the same out of Arrow's buffers
  *   fast_link.c      one session, the runs of messages in flight on it, and their verdicts
  *   fast_pending.c   the type Pending: one message's verdict to come
  *   fast_batch.c     the type PendingBatch: many messages of one call
@@ -267,6 +268,7 @@ struct batch {
     PyObject *keys;     /* tuple of str or None, or NULL */
     PyObject *tags;     /* str for all, a tuple of str or None, or NULL */
     PyObject *queue_key;
+    struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
     struct completion *verdicts;
     uint64_t life;      /* of the session that its first message went into */
     uint64_t sequence;  /* of the newest message sent */
@@ -305,6 +307,18 @@ struct piece parcel_text(PyObject *texts, uint32_t i);
 /* The queue of the next message. */
 uint32_t parcel_queue(Batch *batch);
 
+/* ---- fast_table.c ---- */
+
+/* The arguments of _send_columns. 0, or -1 with an exception. */
+int table_take(Producer *self, Batch *batch, PyObject *arguments);
+void table_drop(Batch *batch);
+
+/* Bytes that message i takes in a frame. */
+uint32_t table_stride(const Batch *batch, uint32_t i);
+
+/* Fills the open frame until it, the window or the batch ends. Runs no Python code. */
+void table_fill(Batch *batch, struct sender *sender);
+
 /* ---- fast_batch.c ---- */
 
 int batch_init(PyObject *module);
@@ -312,6 +326,7 @@ void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdic
 void batch_lose(Batch *batch, uint32_t code);
 PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *producer_send_batch_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_send_columns(Producer *self, PyObject *arguments);
 PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *producer_push(Producer *self, PyObject *batch);
 

@@ -11,6 +11,7 @@
     │   ├── PropertiesTooLarge
     │   ├── PropertyError                an empty name or value, or a separator byte in one
     │   ├── OffsetOutOfRange             carries the valid range
+    │   ├── ColumnError                  a column of a DataFrame that cannot be sent: its type, or a value in it
     │   └── SettingError                 a setting of the broker or a client that cannot be
     ├── NoPermission                     not for this user; or the topic may not be written or read
     ├── Full                             no room now: the window, the ring, or a table; trying again later helps
@@ -109,6 +110,10 @@ class PropertyError(UsageError):
 class OffsetOutOfRange(UsageError):
     """An offset outside what the queue holds; `minimum` and `maximum` say what would do. Where a read raises it, `removed` is
     how many messages retention took before they were read."""
+
+
+class ColumnError(UsageError):
+    """A column of a DataFrame cannot be sent, because of its name, its type or a value in it; `column` says which."""
 
 
 class SettingError(UsageError):

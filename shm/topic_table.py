@@ -11,6 +11,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm.durability import APPENDED, FLUSHED, Durability
 
 PERM_READ: int = lib.PERM_READ
+PERM_WRITE: int = lib.PERM_WRITE
 PERM_READ_WRITE: int = lib.PERM_READ | lib.PERM_WRITE
 
 RETENTION_FOR_EVER: int = lib.RETENTION_FOR_EVER

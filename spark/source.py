@@ -22,6 +22,7 @@ from orbitmq.spark.options import columns_of, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
 FORMAT = "orbitmq"
@@ -66,3 +67,13 @@ class OrbitSource(DataSource):
         from orbitmq.spark.stream_reader import OrbitStreamReader
 
         return OrbitStreamReader(parse(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from orbitmq.spark import sink
+
+        return sink.writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from orbitmq.spark import sink
+
+        return sink.stream_writer(self.options, schema, overwrite)

@@ -1,0 +1,260 @@
+"""A DataFrame's columns as messages: which there may be, of which types, and how a batch of them becomes bodies and finished
+properties strings. All of it happens a column at a time, in Arrow; no Python object stands for a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
+from orbitmq.shm.topic_name import check_topic_name
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+TYPES = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "tags": ("string",),
+    "keys": ("array<string>",),
+    "properties": ("map<string,string>",),
+    "flag": ("int",),
+}
+# What the source has beside them and the broker gives out anew: a topic that was read can be written as it is.
+GIVEN_OUT = frozenset(
+    {
+        "offset",
+        "timestamp",
+        "timestampType",
+        "message_id",
+        "physical_offset",
+        "born_timestamp",
+        "born_host",
+        "store_host",
+        "reconsume_times",
+    }
+)
+ROW_NAME = "SPARK_ROW"  # the property that names query, batch and row
+ROW_NAME_MAX = 64  # bytes that it takes at most, name and separators included
+PROPERTIES_MOST = 32_767 - 21 - ROW_NAME_MAX  # of a record, less its CRC property and the row's name
+AROUND = 91 + 20 + ROW_NAME_MAX  # bytes of a record beside body, properties and topic
+_NOT_OURS = ("WAIT", "__CRC32#", ROW_NAME)  # dropped: they say something about the message that was read
+
+STAGED = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("body", pa.large_binary()),
+        ("properties", pa.large_binary()),
+        ("queue", pa.int32()),
+        ("flag", pa.int32()),
+        ("queue_key", pa.large_binary()),
+    ]
+)
+
+
+def check(schema: StructType, topic: str | None) -> None:
+    """Raises: ColumnError: a column that cannot be sent, or one that is missing; has .column, and .type and .types where
+    the type is the reason."""
+    for field in schema.fields:
+        name, found = field.name, field.dataType.simpleString()
+        if name in GIVEN_OUT:
+            continue
+        if name not in TYPES:
+            raise ColumnError(
+                f"cannot write column {name!r}: the sink has no such column",
+                hint=f"select or rename; it has {', '.join(TYPES)}",
+                column=name,
+            )
+        if found not in TYPES[name]:
+            raise ColumnError(
+                f"cannot write column {name!r} of type {found}: {' or '.join(TYPES[name])} would do",
+                hint=f"cast it, or make it JSON with to_json{'' if name == 'value' else ', or leave it out'}",
+                column=name,
+                type=found,
+                types=TYPES[name],
+            )
+    names = set(schema.fieldNames())
+    if "value" not in names:
+        raise ColumnError(
+            "cannot write without a column 'value': string or binary would do",
+            hint="name the body's column so: df.select(to_json(struct('*')).alias('value'))",
+            column="value",
+        )
+    if topic is None and "topic" not in names:
+        raise ColumnError(
+            "cannot write without a topic: there is neither the option topic nor a column 'topic'",
+            hint="give the option topic",
+            column="topic",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What makes messages of batches. topic: of all rows, or None. message_max: of a record, bytes."""
+
+    topic: str | None
+    message_max: int
+
+    def messages(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the columns of STAGED; negative queues stand for none, an empty queue_key too.
+
+        Raises: ColumnError, TopicNameError, MessageTooLarge, PropertiesTooLarge.
+        """
+        rows = batch.num_rows
+        columns = {name: _whole(batch.column(name)) for name in batch.schema.names if name in TYPES}
+        _require(columns["value"], "value", "is null", columns["value"].is_null())
+        body = _bytes(columns["value"])
+        topic = self._topics(columns, rows)
+        key = _bytes(columns["key"]) if "key" in columns else None
+        properties = pc.cast(_properties(columns, rows), pa.large_binary())
+        queue = pc.fill_null(columns["partition"], -1) if "partition" in columns else _same(-1, rows)
+        if "partition" in columns:
+            _require(columns["partition"], "partition", "is negative", pc.less(columns["partition"], 0))
+        flag = pc.fill_null(columns["flag"], 0) if "flag" in columns else _same(0, rows)
+        queue_key = pc.fill_null(key, b"") if key is not None else pa.repeat(pa.scalar(b"", pa.large_binary()), rows)
+        messages = pa.RecordBatch.from_arrays([topic, body, properties, queue, flag, queue_key], schema=STAGED)
+        self._measure(messages)
+        return messages
+
+    def _topics(self, columns: dict[str, Any], rows: int) -> Any:
+        if self.topic is not None:
+            return pa.repeat(pa.scalar(self.topic), rows)
+        topics = pc.cast(columns["topic"], pa.string())
+        _require(topics, "topic", "is null", topics.is_null(), "fill it, or give the option topic")
+        for name in pc.unique(topics).to_pylist():
+            check_topic_name(name)
+        return topics
+
+    def _measure(self, messages: pa.RecordBatch) -> None:
+        most = pc.max(pc.binary_length(messages["properties"])).as_py() or 0
+        if most > PROPERTIES_MOST:
+            raise PropertiesTooLarge(
+                f"cannot write a row whose properties take {most:,} bytes, and the limit is {PROPERTIES_MOST:,}",
+                hint="send fewer keys, headers or properties, or put them into the body",
+                size=most,
+                limit=PROPERTIES_MOST,
+            )
+        most = largest(messages)
+        if most > self.message_max:
+            raise MessageTooLarge(
+                f"cannot write a row whose record takes {most:,} bytes, and the limit is {self.message_max:,}",
+                hint="raise message_max of the broker, 4,194,304 at most, or send it in parts",
+                size=most,
+                limit=self.message_max,
+            )
+
+
+def largest(messages: pa.RecordBatch) -> int:
+    """Bytes that the largest record of them takes at most; 0: there are none."""
+    sizes = [pc.binary_length(messages[name]) for name in ("body", "properties")]
+    most = pc.max(pc.add(pc.add(*sizes), pc.cast(pc.binary_length(messages["topic"]), pa.int64()))).as_py()
+    return 0 if most is None else AROUND + int(most)
+
+
+def _same(value: int, rows: int) -> Any:
+    return pa.repeat(pa.scalar(value, pa.int32()), rows)
+
+
+def _whole(column: Any) -> Any:
+    """The column with its buffers beginning at row 0, on which the lists below rely."""
+    return column.take(pa.array(range(len(column)), pa.int64())) if column.offset else column
+
+
+def _bytes(column: Any) -> Any:
+    return pc.cast(column, pa.large_binary())
+
+
+def _require(column: Any, name: str, what: str, bad: Any, hint: str | None = None) -> None:
+    """Raises: ColumnError: one of `bad` is true."""
+    if pc.any(bad).as_py():
+        first = pc.index(bad, True).as_py()
+        value = column[first].as_py() if first < len(column) else None
+        shown = "" if value is None else f" {value!r}"
+        raise ColumnError(f"cannot write a row whose {name}{shown} {what}", hint=hint, column=name, value=value)
+
+
+def _text(column: Any, name: str) -> Any:
+    """As large_string, fit to stand in a properties string."""
+    try:
+        text = pc.cast(column, pa.large_string())
+    except pa.ArrowInvalid:
+        raise ColumnError(
+            f"cannot write a row whose {name} is not UTF-8: it becomes a property, which is text",
+            hint="write it in hexadecimal or base64, or put it into the body",
+            column=name,
+        ) from None
+    _require(text, name, "holds a separator byte (0x01 or 0x02)", pc.match_substring_regex(text, "[\x01\x02]"))
+    return text
+
+
+def _properties(columns: dict[str, Any], rows: int) -> Any:
+    """The properties strings, as large_string: name 0x01 value 0x02, again and again."""
+    parts = []
+    if "tags" in columns:
+        parts.append(_property("TAGS", _text(columns["tags"], "tags")))
+    keys = _keys(columns)
+    if keys is not None:
+        parts.append(_property("KEYS", keys))
+    dropped = [*_NOT_OURS, *(["TAGS"] if "tags" in columns else []), *(["KEYS"] if keys is not None else [])]
+    named = [_pairs(columns[name], name, dropped) for name in ("properties", "headers") if name in columns]
+    if named:
+        parts.append(pc.coalesce(*named, _word("")))
+    return _joined(pa.repeat(_word(""), rows), *parts)
+
+
+def _word(text: str) -> Any:
+    return pa.scalar(text, pa.large_string())
+
+
+def _joined(*parts: Any) -> Any:
+    return pc.binary_join_element_wise(*parts, _word(""))
+
+
+def _property(name: str, values: Any) -> Any:
+    there = pc.fill_null(pc.greater(pc.binary_length(values), 0), False)
+    return pc.if_else(there, _joined(_word(f"{name}\1"), values, _word("\2")), _word(""))
+
+
+def _keys(columns: dict[str, Any]) -> Any:
+    """Each row's keys with one space between them; those of `keys`, else of `key`."""
+    found = []
+    if "keys" in columns:
+        items = columns["keys"].flatten()
+        _require(items, "keys", "is null", items.is_null())
+        text = _text(items, "keys")
+        _require(text, "keys", "is empty or holds a space, which separates keys", pc.match_substring_regex(text, "^$| "))
+        joined = pc.binary_join(_lists(columns["keys"], text), _word(" "))
+        found.append(pc.if_else(columns["keys"].is_null(), pa.scalar(None, pa.large_string()), joined))
+    if "key" in columns:
+        found.append(_text(columns["key"], "key"))
+    return pc.coalesce(*found) if found else None
+
+
+def _pairs(column: Any, kind: str, dropped: list[str]) -> Any:
+    """Each row's pairs of a map or an array of structs, as one string; null where the row has none."""
+    entries = column.flatten() if kind == "headers" else None
+    names = _text(column.keys if entries is None else pc.struct_field(entries, 0), kind)
+    values = _text(column.items if entries is None else pc.struct_field(entries, 1), kind)
+    mine = pc.invert(pc.is_in(names, value_set=pa.array(dropped, pa.large_string())))
+    for what, texts in (("a name", names), ("a value", values)):
+        bad = pc.or_(texts.is_null(), pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
+        bad = pc.and_(bad, pc.fill_null(mine, True))
+        _require(names, kind, f"has {what} that is null or empty, which no property can be", bad)
+    pairs = pc.if_else(mine, _joined(names, _word("\1"), values, _word("\2")), _word(""))
+    joined = pc.binary_join(_lists(column, pairs), _word(""))
+    return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), joined)
+
+
+def _lists(like: Any, items: Any) -> Any:
+    """Lists of `items`, as long as those of `like`; null ones are empty."""
+    lengths = pc.fill_null(pc.list_value_length(like), 0) if not pa.types.is_map(like.type) else None
+    if lengths is None:
+        return pa.ListArray.from_arrays(like.offsets, items)
+    ends = pc.cumulative_sum(pc.cast(lengths, pa.int32()))
+    return pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], pa.int32()), ends]), items)

@@ -1,0 +1,84 @@
+"""The options of the sink: read out of Spark's strings and checked, with the names of Spark's Kafka sink where that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orbitmq.errors import SettingError
+from orbitmq.shm.topic_name import check_topic_name
+
+KNOWN = ("path", "broker", "topic", "queryId", "batchId", "stagingLocation", "timeout")
+OF_SPARK = ("checkpointLocation", "queryName", "outputMode")  # what Spark hands on beside them
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to send to. Exactly one of path (root of a store whose broker runs) and broker (a name) is set.
+
+    topic: of all rows; None: each row's own. query, batch: under which name and number the rows are stored once; None: Spark's
+    own. staging: folder for what tasks have written and commits remember; None: in the store. timeout: seconds.
+    """
+
+    path: str | None
+    broker: str | None
+    topic: str | None
+    query: str | None
+    batch: int | None
+    staging: str | None
+    timeout: float
+
+
+def parse(given: Mapping[str, str]) -> SinkOptions:
+    """Checks the options; names are compared without case.
+
+    Raises: SettingError: an unknown option, a value that cannot be, or options that contradict each other; has .option
+        and .value. TopicNameError.
+    """
+    known = {name.lower(): name for name in (*KNOWN, *OF_SPARK)}
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower() not in known:
+            raise refused(name, value, "there is no such option", f"the sink's options are {', '.join(KNOWN)}")
+        values[known[name.lower()]] = value
+    path, broker = values.get("path"), values.get("broker")
+    if (path is None) == (broker is None):
+        why = "neither is given" if path is None else "both are given"
+        raise refused("broker", broker, f"one of the options broker and path says where to send to, and {why}")
+    topic = values.get("topic")
+    if topic is not None:
+        check_topic_name(topic)
+    query = values.get("queryId")
+    if query is not None and not query:
+        raise refused("queryId", query, "it is empty")
+    batch, timeout = _batch(values), _timeout(values.get("timeout"))
+    return SinkOptions(path, broker, topic, query, batch, values.get("stagingLocation"), timeout)
+
+
+def refused(option: str, value: object, why: str, hint: str | None = None) -> SettingError:
+    """The error about an option."""
+    return SettingError(f"cannot write with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
+
+
+def _batch(values: Mapping[str, str]) -> int | None:
+    text = values.get("batchId")
+    if text is None:
+        return None
+    if "queryId" not in values:
+        raise refused("batchId", text, "a batch has a number within a query", "give the option queryId too")
+    if not text.isascii() or not text.isdecimal():
+        raise refused("batchId", text, "a whole number of at least 0 is wanted")
+    return int(text)
+
+
+def _timeout(text: str | None) -> float:
+    if text is None:
+        return TIMEOUT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise refused("timeout", text, "a number of seconds from 0 is wanted")
+    return seconds
