@@ -113,12 +113,11 @@ class OrbitWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         query = Query.of(self._plan.home, self._query)
         sink_commit.commit(self._plan.home, self._plan.target, query, self._batch, _rows(messages), named=self._named)
-        if not self._named or not _pending(query):
-            staging.remove_folder(self._job)
+        staging.remove_folder(self._job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         query = Query.of(self._plan.home, self._query)
-        sink_commit.abandon(query, _rows(messages))
+        sink_commit.abandon(query, _rows(messages), named=self._named)
         if not _pending(query):
             staging.remove_folder(self._job)
 

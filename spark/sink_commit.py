@@ -112,6 +112,7 @@ def commit(home: Staging, target: Target, query: Query, batch: int, staged: list
     with home.kept(), query.locked(target.timeout):
         state = query.load() or State(query.name, named, staging.owner())
         state.owner = staging.owner()
+        staging.remove(map(Path, state.spent))  # whoever stored them may have died before
         if state.intent is not None:
             _finish(target, query, state)
         if state.done < batch:
@@ -131,13 +132,13 @@ def commit(home: Staging, target: Target, query: Query, batch: int, staged: list
     sink_state.clear(home)
 
 
-def abandon(query: Query, staged: list[StagedRows]) -> None:
+def abandon(query: Query, staged: list[StagedRows], *, named: bool = True) -> None:
     """The batch is not to be stored: removes what its tasks have written, unless it is half stored already and will
     be asked for again."""
-    state = query.load()
-    if state is not None and not state.named:
+    if not named:
         query.forget()
-    needed = {path for path, _ in state.intent.files} if state is not None and state.named and state.intent else set()
+    state = query.load()
+    needed = {path for path, _ in state.intent.files} if state is not None and state.intent is not None else set()
     staging.remove(Path(each.path) for each in staged if each.rows and each.path not in needed)
 
 
@@ -167,10 +168,10 @@ def _finish(target: Target, query: Query, state: State, staged: list[StagedRows]
             with suppress(OrbitError):
                 client.close()
     crash_point("sink_commit_stored")
-    state.done, state.intent = max(state.done, intent.batch), None
+    state.done, state.intent, state.spent = max(state.done, intent.batch), None, [path for path, _ in intent.files]
     query.store(state)
     crash_point("sink_commit_done")
-    staging.remove(Path(path) for path, _ in intent.files)
+    staging.remove(map(Path, state.spent))
 
 
 def _check_files(files: list[tuple[str, int]]) -> None:

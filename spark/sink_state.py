@@ -52,13 +52,15 @@ class Intent:
 
 @dataclass(slots=True)
 class State:
-    """See the head of this file. named: the query may come again, so that `done` is kept. owner: the driver that wrote it."""
+    """See the head of this file. named: the query may come again, so that `done` is kept. owner: the driver that wrote it.
+    spent: files of the last batch, to be removed."""
 
     query: str
     named: bool
     owner: str
     done: int = -1
     intent: Intent | None = None
+    spent: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +83,21 @@ class Query:
     @contextlib.contextmanager
     def locked(self, timeout: float) -> Iterator[None]:
         """Raises: TimedOut: another process is storing rows of the query."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         deadline = time.monotonic() + timeout
-        try:
-            while not _lock(descriptor):
-                if time.monotonic() >= deadline:
-                    raise TimedOut(
-                        f"cannot store rows of query {self.name!r}: another process has been doing so for {timeout:g} s",
-                        hint="let it end, or raise the option timeout",
-                        query=self.name,
-                        timeout=timeout,
-                    )
-                time.sleep(LOOK_S)
-            yield
-        finally:
-            os.close(descriptor)
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with _locked(self.folder) as mine:
+                if mine:
+                    yield
+                    return
+            if time.monotonic() >= deadline:
+                raise TimedOut(
+                    f"cannot store rows of query {self.name!r}: another process has been doing so for {timeout:g} s",
+                    hint="let it end, or raise the option timeout",
+                    query=self.name,
+                    timeout=timeout,
+                )
+            time.sleep(LOOK_S)
 
     def load(self) -> State | None:
         return load(self.folder)
@@ -134,13 +135,10 @@ def clear(home: Staging) -> None:
     """Removes what nobody can need any more: jobs without a name whose drivers are dead, and what dead drivers have staged."""
     for folder in home.query_folders():
         state = load(folder)
-        if state is not None and not state.named and not staging.owner_lives(state.owner):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                if _lock(descriptor):
+        if state is None or not (state.named or staging.owner_lives(state.owner)):
+            with _locked(folder) as mine:
+                if mine and load(folder) == state:
                     staging.remove_folder(folder)
-            finally:
-                os.close(descriptor)
 
     def needed() -> set[str]:
         intents = [state.intent for state in map(load, home.query_folders()) if state is not None]
@@ -149,9 +147,20 @@ def clear(home: Staging) -> None:
     home.clear(needed)
 
 
-def _lock(descriptor: int) -> bool:
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether the folder could be locked, and still is the one of its name."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield os.fstat(descriptor).st_nlink > 0
+    finally:
+        os.close(descriptor)

@@ -17,9 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "crash"
 POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
 # What is a point's in C, and in Python; neither its definition nor a test.
-SOURCES = ("native/*.c", "actors/*.py", "client/*.py", "store/*.py")
+SOURCES = ("native/*.c", "actors/*.py", "client/*.py", "store/*.py", "spark/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
+# Likewise of Spark's sink.
+OF_SINK = {"sink_commit"}
 
 
 def points() -> dict[str, Path]:

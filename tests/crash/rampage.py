@@ -60,7 +60,8 @@ class Kill:
 def schedule(seed: int) -> Iterator[Kill]:
     """For ever."""
     rng = random.Random(seed)
-    points = [point for point, path in crash_build.points().items() if path.stem not in STEMS | crash_build.OF_REPAIR]
+    elsewhere = STEMS | crash_build.OF_REPAIR | crash_build.OF_SINK
+    points = [point for point, path in crash_build.points().items() if path.stem not in elsewhere]
     kinds, weights = list(KINDS), list(KINDS.values())
     while True:
         yield Kill(rng.choices(kinds, weights)[0], rng.randrange(100_000), rng.choice(points), rng.choice((1, 1, 2, 5, 50)))

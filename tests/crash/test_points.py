@@ -19,7 +19,8 @@ from retained import STEMS
 from strike import strike
 
 # Points by the files that they stand in; each family shares one broker. Those of retained.STEMS are passed in
-# test_retention_points.py, those of a repair in test_repair_kills.py.
+# test_retention_points.py, those of a repair in test_repair_kills.py, those of
+# Spark's sink in tests/spark/test_sink_commit.py.
 FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler"},
@@ -48,7 +49,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
 def test_every_point_has_its_family() -> None:
     """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
     stems = {path.stem for path in crash_build.points().values()}
-    assert stems == STEMS.union(crash_build.OF_REPAIR, *FAMILIES.values())
+    assert stems == STEMS.union(crash_build.OF_REPAIR, crash_build.OF_SINK, *FAMILIES.values())
 
 
 @pytest.mark.timeout(300)
