@@ -1,0 +1,77 @@
+"""Goal: a stream into a topic stores every row once, in order, although a task of it fails, its driver is killed in the middle
+of commits, and its broker too.
+
+Method: drivers in processes of their own, all of one checkpoint. The process that commits dies at a crash point, and then all
+of its driver by SIGKILL; the last driver ends well. The broker is killed before it, and comes back when the driver runs already.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.spark.staging import Staging
+from orbitmq.store.layout import StoreLayout
+from tests.actors.trees import until
+from tests.crash import crash_build
+from tests.crash.crash_plan import CrashPlan
+from tests.spark.sink_rows import left, wrong
+
+FILES, LINES = 2, 5000
+NAME = "sink-kills"
+# Where each driver dies, in the order in which they follow one another.
+DEATHS = [("sink_commit_sent", 1), ("sink_commit_done", 1)]
+
+
+@contextmanager
+def driver(folder: Path, plan: Path | None) -> Iterator[subprocess.Popen[str]]:
+    """With its JVM and their Python processes, all of which are killed at the end."""
+    environment = {**os.environ, **crash_build.environment(plan)}
+    command = [sys.executable, "-m", "tests.spark.sink_driver", NAME, str(folder)]
+    with (folder / "driver.log").open("a") as log:
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.timeout(300)
+def test_drivers_that_are_killed(tmp_path: Path) -> None:
+    crash_build.build()
+    (tmp_path / "in").mkdir()
+    for task in range(FILES):
+        (tmp_path / "in" / f"{task}.txt").write_text("".join(f"{task} {line}\n" for line in range(LINES)))
+    broker = orbitmq.Broker(tmp_path / "store", name=NAME, handlers=1, log_file_size=1 << 26)
+    try:
+        broker.create_topic("t", 2)
+        plan = CrashPlan(tmp_path / "plan")
+        for point, passage in DEATHS:
+            plan.arm(point, passage=passage)
+            with driver(tmp_path, plan.path) as process:
+                until(lambda: plan.victim(point) or process.poll() is not None, f"a commit to come to {point}")
+                assert plan.victim(point), (tmp_path / "driver.log").read_text()[-4000:]
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.close()
+        with driver(tmp_path, None) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            broker = orbitmq.Broker(tmp_path / "store", name=NAME, handlers=1, log_file_size=1 << 26)
+            assert process.wait() == 0, (tmp_path / "driver.log").read_text()[-4000:]
+        assert (tmp_path / "failed").exists()
+        assert wrong(tmp_path / "store", FILES, LINES) == []
+        assert left(Staging(StoreLayout.at(tmp_path / "store").own / "spark")) == []
+    finally:
+        broker.close()
