@@ -13,6 +13,7 @@
                    remake            a repair's order to make queues and index anew
                    allocating/       log files on their way into commitlog/
                    cut/              what recovery or a repair took out of the store
+                   spark/            what Spark's sink has staged and remembers
 
 A RocketMQ broker refuses stray names in commitlog/ and ignores the folder orbitmq/, so the store opens in either.
 docs/formats/store-files.md describes each file.

@@ -2,7 +2,8 @@
 of commits, and its broker too.
 
 Method: drivers in processes of their own, all of one checkpoint. The process that commits dies at a crash point, and then all
-of its driver by SIGKILL; the last driver ends well. The broker is killed before it, and comes back when the driver runs already.
+of its driver by SIGKILL; the last driver ends well. The broker is killed before it, and comes back when the driver runs
+already.
 """
 
 from __future__ import annotations
