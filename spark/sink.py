@@ -65,8 +65,8 @@ class Plan:
             if options.topic is not None:
                 sink_commit.check_topic(TopicTable(attachment.topics), options.topic)
             shape = Shape(options.topic, int(attachment.settings().message_max))
-        home = Path(options.staging).absolute() if options.staging is not None else layout.own / "spark"
-        return cls(Target(name or "", str(layout.root), options.timeout), Staging(home), shape)
+        home = Staging(layout.own / "spark", Path(options.staging).absolute() if options.staging is not None else None)
+        return cls(Target(name or "", str(layout.root), options.timeout), home, shape)
 
 
 def writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> OrbitWriter:

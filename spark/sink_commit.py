@@ -129,7 +129,8 @@ def commit(home: Staging, target: Target, query: Query, batch: int, staged: list
         crash_point("sink_commit_cleared")
         if not named:
             query.forget()
-    sink_state.clear(home)
+    with suppress(StoreError, OSError):  # what is left over, even if it cannot be removed, is no harm to what is stored
+        sink_state.clear(home)
 
 
 def abandon(query: Query, staged: list[StagedRows], *, named: bool = True) -> None:

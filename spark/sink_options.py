@@ -18,7 +18,7 @@ class SinkOptions:
     """Where to send to. Exactly one of path (root of a store whose broker runs) and broker (a name) is set.
 
     topic: of all rows; None: each row's own. query, batch: under which name and number the rows are stored once; None: Spark's
-    own. staging: folder for what tasks have written and commits remember; None: in the store. timeout: seconds.
+    own. staging: folder for what tasks have written; None: in the store. timeout: seconds.
     """
 
     path: str | None

@@ -1,13 +1,13 @@
-"""The sink's folder: where tasks put rows that nobody has sent yet, and where commits remember what they did.
+"""The sink's folders: where tasks put rows that nobody has sent yet, and where commits remember what they did.
 
-    <store>/orbitmq/spark/            or what the option stagingLocation says
-        staged/<owner>/<job>/<batch>-<partition>-<random>.arrow     rows of one task, an Arrow stream
-        queries/<hash of the query>/state.json                      sink_state.py
+    <store>/orbitmq/spark/queries/<hash of the query>/state.json    sink_state.py
+                          staged/<owner>/<job>/<name>-<random>.arrow
+                                     rows of one task, an Arrow stream; elsewhere with the option stagingLocation
 
 An owner is a driver: the boot of its machine, the number of its JVM and when that began, so that anybody can see whether it
 lives. What a dead driver has staged is of no use, unless a query's state names it: no other process will send it. Whoever
-commits holds a shared lock on its owner's folder; whoever clears needs the exclusive one, because the Python process of a
-commit can outlive the JVM that started it.
+commits holds a shared lock on the folder spark/; whoever clears needs the exclusive one, because the Python process of a commit
+can outlive the JVM that started it. Locks are taken in the store alone, which is never on a network.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The folder of one sink."""
+    """The folders of one sink. home: in the store. elsewhere: for what is staged; None: it is there too."""
 
     home: Path
+    elsewhere: Path | None = None
 
     @property
     def staged(self) -> Path:
-        return self.home / "staged"
+        return self.home / "staged" if self.elsewhere is None else self.elsewhere
 
     @property
     def queries(self) -> Path:
@@ -67,20 +68,20 @@ class Staging:
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
         """Nobody clears what this process's driver has staged meanwhile."""
-        folder = self.staged / owner()
-        folder.mkdir(parents=True, exist_ok=True)
-        with _opened(folder) as descriptor:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with _opened(self.home) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     def clear(self, needed: Callable[[], set[str]]) -> None:
         """Removes what dead drivers have staged, but for the files `needed`, which is asked when nobody can add to them."""
-        for folder in _entries(self.staged):
-            if owner_lives(folder.name):
-                continue
-            with contextlib.suppress(FileNotFoundError, BlockingIOError), _opened(folder) as descriptor:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                wanted = needed()
+        dead = [folder for folder in _entries(self.staged) if not owner_lives(folder.name)]
+        if not dead:
+            return
+        with contextlib.suppress(BlockingIOError), _opened(self.home) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            wanted = needed()
+            for folder in dead:
                 for job in _entries(folder):
                     remove(path for path in _entries(job) if str(path) not in wanted)
                     with contextlib.suppress(OSError):  # something in it is needed

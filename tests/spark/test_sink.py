@@ -194,6 +194,18 @@ def test_a_stream_that_forgot_its_last_commit(spark: SparkSession, store: Path, 
     assert staged(store) == []
 
 
+def test_staged_elsewhere(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    """What is staged is there while the job runs, and the store remembers the query."""
+    elsewhere = tmp_path / "elsewhere"
+    options = {"topic": "t", "stagingLocation": str(elsewhere), "queryId": "q"}
+    write(spark.range(10).selectExpr("cast(id as string) value"), **options)
+    write(spark.range(10).selectExpr("cast(id as string) value"), **options)
+    assert len(bodies(store)) == 10
+    assert [path.name for path in elsewhere.iterdir()]
+    assert list(elsewhere.rglob("*.arrow")) == []
+    assert not Staging(StoreLayout.at(store).own / "spark").staged.exists()
+
+
 def test_a_stream_that_cannot_be(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     rates = spark.readStream.format("rate").load()
     query = start(rates.selectExpr("value"), tmp_path, topic="t")
