@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_what_is_sent_is_stored(tmp_path: Path) -> None:
             elif keys[row]:
                 assert message.queue == places[keys[row]]
         in_turn = [receipts[row].queue for row in range(rows) if queues[row] < 0 and not keys[row]]
-        assert all((before + 1) % 3 == after for before, after in zip(in_turn, in_turn[1:], strict=False))
+        assert all((before + 1) % 3 == after for before, after in pairwise(in_turn))
 
 
 @pytest.mark.parametrize(
