@@ -28,7 +28,7 @@ from orbitmq.spark import extents, sink_columns, sink_commit, sink_options, stag
 from orbitmq.spark.sink_columns import Shape
 from orbitmq.spark.sink_commit import Target
 from orbitmq.spark.sink_options import SinkOptions
-from orbitmq.spark.sink_state import LOOK_S, Query
+from orbitmq.spark.sink_state import Query, pause
 from orbitmq.spark.staging import StagedRows, Staging
 from orbitmq.store.layout import StoreLayout
 
@@ -160,7 +160,7 @@ def _broker_of(path: str, timeout: float) -> str:
                 hint="start it: orbitmq up",
                 path=path,
             )
-        time.sleep(LOOK_S)
+        pause()
     return name
 
 

@@ -45,7 +45,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
 from orbitmq.spark import sink_state, staging
 from orbitmq.spark.sink_columns import ROW_NAME
-from orbitmq.spark.sink_state import LOOK_S, Intent, Query, State
+from orbitmq.spark.sink_state import Intent, Query, State, pause
 from orbitmq.spark.staging import StagedRows, Staging
 from orbitmq.store.layout import StoreLayout
 
@@ -73,7 +73,7 @@ class Target:
             except (BrokerNotRunning, BrokerStopped):
                 if time.monotonic() >= deadline:
                     raise
-                time.sleep(LOOK_S)
+                pause()
         if self.root and (found := str(StoreLayout.at(client.connection.attachment.store).root)) != self.root:
             client.close()
             raise SettingError(
@@ -164,7 +164,7 @@ def _finish(target: Target, query: Query, state: State, staged: list[StagedRows]
                 deadline = time.monotonic() + target.timeout
             elif time.monotonic() >= deadline:
                 raise
-            time.sleep(LOOK_S)
+            pause()
         finally:
             with suppress(OrbitError):
                 client.close()
@@ -399,4 +399,4 @@ def _until(true: Callable[[], bool], target: Target, what: str) -> None:
                 hint="look at `orbitmq status`, or raise the option timeout",
                 timeout=target.timeout,
             )
-        time.sleep(LOOK_S)
+        pause()

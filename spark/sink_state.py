@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import select
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -26,7 +27,7 @@ from orbitmq.spark import staging
 from orbitmq.spark.staging import Staging
 from orbitmq.store import atomic_file
 
-LOOK_S = 0.05  # between two looks at something that nobody tells us of
+LOOK_MS = 50  # between two looks at something that nobody tells us of
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class Query:
                     query=self.name,
                     timeout=timeout,
                 )
-            time.sleep(LOOK_S)
+            pause()
 
     def load(self) -> State | None:
         return load(self.folder)
@@ -108,6 +109,11 @@ class Query:
 
     def forget(self) -> None:
         staging.remove_folder(self.folder)
+
+
+def pause() -> None:
+    """Until the next look."""
+    select.poll().poll(LOOK_MS)
 
 
 def load(folder: Path) -> State | None:
