@@ -71,6 +71,7 @@ class Hours(ComposedBroker):
         """Retention looks once, at this hour."""
         files = SimpleNamespace(log_file_size=FILE, queue_file_units=50)
         settings = SimpleNamespace(
+            name="test",
             layout=StoreLayout.at(self.root),
             files=files,
             retention_hours=self.retention_hours,
@@ -260,7 +261,7 @@ class Opened:
         registry.load(report)
         registry.seed(report)
         self.after = report.last_store_ms + 100 * HOUR_MS
-        self.settings = SimpleNamespace(layout=layout, files=SETTINGS, retention_hours=72, retention_bytes=0)
+        self.settings = SimpleNamespace(name="test", layout=layout, files=SETTINGS, retention_hours=72, retention_bytes=0)
         self.held = {(queue.topic, queue.queue): queue.max_offset for queue in report.queues}
 
     def positions(self) -> Any:
