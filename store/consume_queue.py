@@ -8,8 +8,10 @@ the store and runs no reput on it.
 from __future__ import annotations
 
 import bisect
+import errno
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -272,7 +274,10 @@ class ConsumeQueue:
         size = self.file_units * UNIT_SIZE
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor).st_size
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):  # which may be opened, but not mapped
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            found = status.st_size
             if found == 0:  # made by a process that died before it gave it a length: nothing in it
                 memory = mmap.mmap(-1, size)
             elif found != size:
