@@ -106,8 +106,7 @@ class Consumer:
         """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
 
         Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
-            are read on, and `seek` past it goes on in this one. NoMeans: another call goes on here when there are some again.
-            BrokerStopped: nothing is left to read and the broker is gone. Closed.
+            are read on, and `seek` past it goes on here. NoMeans: calling again goes on. BrokerStopped: it is gone, all is read.
         """
         try:
             self._enter()

@@ -41,6 +41,11 @@ static int64_t now_ns(void)
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
+/* seq_cst, all of them: the strongest order costs nothing beside a system call, and nobody has to think of the others. */
+static uint32_t load(_Atomic uint32_t *word) { return atomic_load_explicit(word, memory_order_seq_cst); }
+static void store(_Atomic uint32_t *word, uint32_t value) { atomic_store_explicit(word, value, memory_order_seq_cst); }
+static void add_one(_Atomic uint32_t *word) { atomic_fetch_add_explicit(word, 1, memory_order_seq_cst); }
+
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, const struct timespec *limit)
 {
     syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
@@ -50,22 +55,22 @@ static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_
 
 static void send_all(struct shared *shared, uint32_t messages, int64_t user_ns)
 {
-    while (!atomic_load(&shared->go))
+    while (!load(&shared->go))
         futex_wait(&shared->go, 0, NULL);
     for (uint32_t i = 0; i < messages; i++) {
         for (const int64_t begin = now_ns(); now_ns() - begin < user_ns;)
             ;
-        const uint32_t served = atomic_load(&shared->served);
-        atomic_fetch_add(&shared->asked, 1);
-        if (atomic_load(&shared->asleep) && atomic_exchange(&shared->asleep, 0)) {
-            atomic_fetch_add(&shared->bell, 1);
+        const uint32_t served = load(&shared->served);
+        add_one(&shared->asked);
+        if (load(&shared->asleep) && atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst)) {
+            add_one(&shared->bell);
             futex_wake(&shared->bell);
         }
         /* A sync that began before our message counts as ours: the bound is kind by that. */
-        while (atomic_load(&shared->served) == served)
+        while (load(&shared->served) == served)
             futex_wait(&shared->served, served, NULL);
     }
-    atomic_fetch_add(&shared->ended, 1);
+    add_one(&shared->ended);
 }
 
 /* Serves until all have ended. */
@@ -74,19 +79,19 @@ static void serve(struct shared *shared, uint32_t processes, int file)
     static char records[RECORD * 1024];
     uint32_t seen = 0, group = 1;
     off_t offset = 0;
-    while (atomic_load(&shared->ended) < processes) {
-        if (atomic_load(&shared->asked) == seen) {
-            const uint32_t bell = atomic_load(&shared->bell);
+    while (load(&shared->ended) < processes) {
+        if (load(&shared->asked) == seen) {
+            const uint32_t bell = load(&shared->bell);
             const struct timespec limit = {.tv_nsec = GATHER_NS};
-            atomic_store(&shared->asleep, 1);
-            if (atomic_load(&shared->asked) == seen)
+            store(&shared->asleep, 1);
+            if (load(&shared->asked) == seen)
                 futex_wait(&shared->bell, bell, &limit);
-            atomic_store(&shared->asleep, 0);
+            store(&shared->asleep, 0);
             continue;
         }
-        for (const int64_t begin = now_ns(); (atomic_load(&shared->asked) - seen) * 4 < group * 3 && now_ns() - begin < GATHER_NS;)
+        for (const int64_t begin = now_ns(); (load(&shared->asked) - seen) * 4 < group * 3 && now_ns() - begin < GATHER_NS;)
             sched_yield();
-        group = atomic_load(&shared->asked) - seen;
+        group = load(&shared->asked) - seen;
         seen += group;
         if (offset + group * RECORD > FILE_BYTES)
             offset = 0;
@@ -95,7 +100,7 @@ static void serve(struct shared *shared, uint32_t processes, int file)
             exit(1);
         }
         offset += group * RECORD;
-        atomic_fetch_add(&shared->served, 1);
+        add_one(&shared->served);
         futex_wake(&shared->served);
     }
 }
@@ -123,7 +128,7 @@ int main(int count, char **words)
             _exit(0);
         }
     const int64_t begin = now_ns();
-    atomic_store(&shared->go, 1);
+    store(&shared->go, 1);
     futex_wake(&shared->go);
     serve(shared, processes, file);
     const double seconds = (double)(now_ns() - begin) / 1e9;
