@@ -21,6 +21,9 @@ KNOBS = {
     "queue=": "--queue",
     "raise timeout=": "raise --timeout",
     "message_max of the broker": "--message-max of orbitmq up",
+    "allow_gaps=True": "--allow-gaps",
+    "full=True": "--full",
+    "leave by out": "leave --by out",
     "raise the timeout of connect": "look whether its coordinator runs, and try again",
 }
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import console, reading, repair, sending, status, topic, tree, verify
+from orbitmq.cli import console, export, reading, repair, sending, status, topic, tree, verify
 from orbitmq.errors import OrbitError
 
 # \b keeps the lines of a paragraph as they are.
@@ -43,6 +43,7 @@ app.command("send")(sending.send)
 app.command("tail")(reading.tail)
 app.command("find")(reading.find)
 app.command("show")(reading.show)
+app.command("export")(export.export)
 app.command("verify")(verify.verify)
 app.command("repair")(repair.repair)
 

@@ -25,6 +25,11 @@
     │   │   └── PerhapsStored            ... with this send in flight: it may or may not be in the log
     │   ├── BrokerBroken                 an actor failed more often than its restart intensity allows
     │   └── ProtocolError                an answer that does not fit the question; a bug of ours or another version
+    ├── ExportError                      a folder that topics are exported to
+    │   ├── ExportBusy                   another export is at work there
+    │   ├── ExportDiffers (also UsageError)  it holds another store's messages, or has other columns or folders
+    │   ├── ExportDamaged                its manifest cannot be read, or a file is gone
+    │   └── ExportFailed                 a file there could not be written
     └── StoreError                       the disk
         ├── StoreLocked                  another broker holds this store
         ├── StoreVersion                 written by a version that this one does not know
@@ -167,6 +172,26 @@ class BrokerBroken(BrokerError):
 
 class ProtocolError(BrokerError):
     """An answer that does not fit the question."""
+
+
+class ExportError(OrbitError):
+    """A folder that topics are exported to; `path` is in it, or a file there."""
+
+
+class ExportBusy(ExportError):
+    """Another export is at work there; `holder` says who, for people."""
+
+
+class ExportDiffers(ExportError, UsageError):
+    """What is there already came from another store, has other columns or other folders, or is not an export's."""
+
+
+class ExportDamaged(ExportError):
+    """The manifest cannot be read, or does not fit the files."""
+
+
+class ExportFailed(ExportError):
+    """A file could not be written; `errno` says why."""
 
 
 class StoreError(OrbitError):

@@ -1,45 +1,89 @@
-"""Topics of a store, running or stopped, into Parquet:
+"""Topics of a store, running or stopped, into Parquet, a run at a time: each adds what has come since the last one.
 
-    <out>/topic=<name>/part-*.parquet      the columns of spark/columns.py but topic, which readers take from the folder's name
+    <out>/topic=<name>/day=<store day, UTC>/part-*.parquet
 
-Each topic is a write of its own: Spark would sort every message by topic before it could put them into folders itself.
+docs/spark.md says what a run promises, export_folder.py how it keeps that.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from orbitmq.errors import SettingError, UnknownTopic
-from orbitmq.spark import extents
-from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.session import local_session
+from orbitmq.spark import export_job, extents, planning
+from orbitmq.spark.export_account import unread
+from orbitmq.spark.export_folder import ExportFolder
+from orbitmq.spark.export_manifest import PENDING, ExportFile, Gap, Run, State
+from orbitmq.spark.export_plan import Plan, Wish, plan
+from orbitmq.spark.export_task import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Called with tasks done and tasks in all, from another thread.
-Progress = Callable[[int, int], None]
-LOOK_S = 0.2  # between two looks at how far Spark is
-# What Spark escapes in the name of a partition's folder, out of what a topic's name may hold.
-_ESCAPED = re.compile(r"[%=/:#?*\"'\\{}\[\]^]")
+TASK_ROWS = 1 << 18  # messages of one task at most, and so of one file
+Runner = Callable[[Job, export_job.Tasks], list[ExportFile]]
 
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """One topic's export. rows: messages in the files of the folder `path`; size: bytes of these."""
+    """One run. run: its number; None: there was nothing new. files: that it added. settled: messages of an earlier run that was
+    killed, put in their places by this one."""
 
-    topic: str
-    rows: int
-    size: int
     path: Path
+    run: int | None
+    files: tuple[ExportFile, ...]
+    gaps: tuple[Gap, ...]
+    settled: int
     seconds: float
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+
+def export(
+    store_or_broker: str | Path,
+    out: str | Path,
+    topics: Sequence[str] = (),
+    spark: SparkSession | None = None,
+    *,
+    by: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    full: bool = False,
+    allow_gaps: bool = False,
+    progress: export_job.Progress | None = None,
+) -> ExportReport:
+    """Adds to `out` what the topics got since the last run, everything at the first one.
+
+    Args:
+        store_or_broker: folder of a store, or name of a running broker.
+        topics: none: all.
+        spark: None: the session of spark-submit, or a local one that is stopped afterwards.
+        by: what the folders are made of; None: topic and day, or as before.
+        columns: of spark/columns.py; None: all, or as before.
+        full: begins again: the topics' earlier files go away when the new ones come.
+        allow_gaps: goes on where retention has removed messages that were not exported.
+
+    Raises: UnknownTopic, BrokerNotRunning, SettingError; OffsetOutOfRange: retention was faster; ExportBusy, ExportDiffers,
+        ExportDamaged, ExportFailed; CorruptRecord, StoreError.
+    """
+    wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps)
+
+    def run(job: Job, tasks: export_job.Tasks) -> list[ExportFile]:
+        with export_job.session_for(spark) as session:
+            return export_job.spark_tasks(session, job, tasks)
+
+    return run_export(store_or_broker, out, wish, run, progress)
 
 
 def export_topic(
@@ -50,109 +94,60 @@ def export_topic(
     *,
     overwrite: bool = False,
     columns: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
-    """Writes what the topic holds now to <out>/topic=<topic>.
+    """One topic; progress: called with messages done and in all. Otherwise as export, where overwrite is called full."""
+    told = None if progress is None else lambda done, total, _: progress(done, total)
+    return export(store_or_broker, out, [topic], spark, columns=columns, full=overwrite, progress=told)
 
-    Args:
-        store_or_broker: folder of a store, or name of a running broker.
-        spark: None: a local session, stopped afterwards.
-        columns: of spark/columns.py; None: all.
 
-    Raises: UnknownTopic, BrokerNotRunning; SettingError: no store there, no Java, or the folder exists already.
-    """
-    snapshot = extents.of(store_or_broker)
-    folder = topic_folder(out, topic)
-    _check(snapshot, topic, folder, overwrite)
-    names = [name for name in columns or COLUMNS if name != "topic"]
-    session = spark or local_session("orbitmq export")
+def run_export(
+    store_or_broker: str | Path, out: str | Path, wish: Wish, runner: Runner, progress: export_job.Progress | None = None
+) -> ExportReport:
+    """As export; runner: has the tasks run, wherever."""
+    begun = time.perf_counter()
+    folder = ExportFolder(out)
+    snapshot = extents.of(store_or_broker)  # before anything is made: a store that is not there leaves no folder
+    folder.check_apart(snapshot.root)
+    folder.lock()
     try:
-        from orbitmq.spark.source import FORMAT, register
-
-        register(session)
-        begin = time.perf_counter()
-        source = {"broker": snapshot.broker} if snapshot.broker else {"path": str(snapshot.root)}
-        frame = session.read.format(FORMAT).options(**source, subscribe=topic, columns=",".join(names)).load()
-        with _told(session, progress):
-            frame.write.mode("overwrite").parquet(str(folder))
-        seconds = time.perf_counter() - begin
+        state, settled = folder.settle()
+        wanted = plan(folder, state, snapshot, wish)
+        if wanted.nothing:
+            return ExportReport(folder.root, None, (), (), settled, time.perf_counter() - begun)
+        made = _run(folder, state, snapshot, wish, wanted, runner, progress)
+        return ExportReport(folder.root, made.number, made.files, made.gaps, settled, time.perf_counter() - begun)
     finally:
-        if spark is None:
-            session.stop()
-    return ExportReport(topic, *_counted(folder), folder, seconds)
+        folder.unlock()
 
 
-def check_export(store_or_broker: str | Path, topics: Sequence[str], out: str | Path, *, overwrite: bool = False) -> None:
-    """Raises what export_topic would raise at once, for who wants to know before Spark starts."""
-    snapshot = extents.of(store_or_broker)
-    for topic in topics:
-        _check(snapshot, topic, topic_folder(out, topic), overwrite)
-
-
-def topics_with_messages(store_or_broker: str | Path) -> list[str]:
-    """Names of the topics that hold a message, sorted. Raises: as export_topic."""
-    topics = extents.of(store_or_broker).topics
-    return sorted(name for name, queues in topics.items() if any(begin < end for begin, end in queues.values()))
-
-
-def topic_folder(out: str | Path, topic: str) -> Path:
-    """Where the topic's files go; named as Spark names the folder of a partition, so that it reads the name back."""
-    name = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", topic)
-    return Path(out).expanduser().resolve() / f"topic={name}"
-
-
-def _check(snapshot: extents.Snapshot, topic: str, folder: Path, overwrite: bool) -> None:
-    if topic not in snapshot.topics:
-        known = sorted(snapshot.topics)
-        raise UnknownTopic(
-            f"cannot export topic {topic!r}: {snapshot.root} has no such topic",
-            hint=f"it has {', '.join(known) or 'none'}",
-            topic=topic,
-            topics=known,
-        )
-    if folder.exists() and not overwrite:
-        raise SettingError(
-            f"cannot export topic {topic!r} to {folder}: it exists",
-            hint="choose another folder, or overwrite it",
-            name="out",
-            value=str(folder),
-        )
-
-
-def _counted(folder: Path) -> tuple[int, int]:
-    """Rows and bytes of the Parquet files, as their footers tell."""
-    import pyarrow.parquet as pq
-
-    files = sorted(folder.glob("*.parquet"))
-    return sum(pq.read_metadata(path).num_rows for path in files), sum(path.stat().st_size for path in files)
-
-
-@contextmanager
-def _told(session: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Tells of the tasks of the jobs that run meanwhile."""
-    if progress is None:
-        yield
-        return
-    tracker = session.sparkContext.statusTracker()
-    over = Event()
-    done: dict[int, tuple[int, int]] = {}
-
-    def look() -> None:
-        for stage in tracker.getActiveStageIds():
-            info = tracker.getStageInfo(stage)
-            if info is not None:
-                done[stage] = (info.numCompletedTasks, info.numTasks)
-        if done:
-            progress(sum(each[0] for each in done.values()), sum(each[1] for each in done.values()))
-
-    def watch() -> None:
-        while not over.wait(LOOK_S):
-            look()
-
-    thread = Thread(target=watch, name="export progress", daemon=True)
-    thread.start()
+def _run(
+    folder: ExportFolder,
+    state: State,
+    snapshot: extents.Snapshot,
+    wish: Wish,
+    wanted: Plan,
+    runner: Runner,
+    progress: export_job.Progress | None,
+) -> Run:
+    number = state.run.number + 1 if state.run else 1
+    name = f"{number:06d}-{uuid.uuid4().hex[:8]}"
+    began = datetime.now(UTC).isoformat(timespec="milliseconds")
+    sizes = (snapshot.log_file_size, snapshot.queue_file_units)
+    staging = folder.stage(name)
     try:
-        yield
+        job = Job(
+            str(snapshot.root), sizes, str(staging), number, wanted.by, wanted.columns, fail_on_data_loss=not wish.allow_gaps
+        )
+        tasks = planning.partitions(list(wanted.slices), most_records=TASK_ROWS)
+        with export_job.watched(job, wanted.messages, progress):
+            files = runner(job, tasks) if tasks else []
+        gaps = (*wanted.gaps, *unread(snapshot, wanted.slices, files, allow_gaps=wish.allow_gaps))
+        store = str(snapshot.root)
+        made = Run(
+            number, PENDING, began, store, wanted.by, wanted.columns, wanted.replaces, name, wanted.ends, gaps, tuple(files)
+        )
+        folder.commit(made, state)
+        return made
     finally:
-        over.set()
-        thread.join()
+        folder.abandon(name)

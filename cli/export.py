@@ -1,0 +1,127 @@
+"""`orbitmq export`: topics into Parquet, a run at a time, and what the runs have put where."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from orbitmq.cli.console import counted, err, rate
+from orbitmq.cli.export_listing import show_export, show_report
+from orbitmq.cli.options import Json
+
+INTERRUPTED = 130
+TELL_S = 10.0  # where no bar can be drawn
+
+
+def export(
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help="Folder of a store, or name of a running broker.")
+    ] = None,
+    folder: Annotated[str | None, typer.Argument(metavar="OUT", help="Folder for the Parquet files.")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; none: all.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="What the folders are made of. topic,day unless set.")] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Only these, separated by commas.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Begin again: earlier files of the topics go.")] = False,
+    allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Go on where retention was faster than the export.")] = False,
+    show: Annotated[Path | None, typer.Option("--show", metavar="OUT", help="List what is in OUT, and export nothing.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add what topics got since the last time to Parquet files. Needs Java, and the extra spark.
+
+    The files lie in OUT/topic=<topic>/day=<day it was stored, UTC>. Run it again, and only new messages are added, each once,
+    whatever was killed meanwhile. A broker may run on the store.
+
+    \b
+        orbitmq export ./data ./parquet
+        orbitmq export default ./parquet orders --by topic,day,tags
+        orbitmq export --show ./parquet
+    """
+    if show is not None:
+        if store or folder or topics:
+            raise typer.BadParameter("--show stands alone")
+        show_export(show, as_json)
+        return
+    if store is None or folder is None:
+        raise typer.BadParameter("STORE and OUT are needed, or --show OUT")
+    from orbitmq.spark.export import export as run
+
+    try:
+        with _progress(folder) as progress:
+            report = run(
+                store,
+                folder,
+                topics or (),
+                by=_names(by),
+                columns=_names(columns),
+                full=full,
+                allow_gaps=allow_gaps,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        err.print("stopped; run it again, it goes on from where it is")
+        raise typer.Exit(INTERRUPTED) from None
+    except ImportError as error:
+        err.print(f"[bold red]error:[/] {escape(str(error))}")
+        raise typer.Exit(1) from None
+    show_report(report, as_json)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+class _Speed(ProgressColumn):
+    """Messages so far, and how many messages and megabytes a second since the first of them."""
+
+    def render(self, task: Task) -> Text:
+        return Text(_pace(int(task.completed), int(task.fields["size"]), task.fields["since"]), style="progress.download")
+
+
+def _pace(rows: int, size: int, since: float) -> str:
+    seconds = time.monotonic() - since
+    speed = f"  {rate(rows / seconds)} rows/s  {size / seconds / 1e6:,.0f} MB/s" if rows and seconds > 0 else ""
+    return f"{counted(rows, 'message')}{speed}"
+
+
+@contextlib.contextmanager
+def _progress(folder: str) -> Iterator[Callable[[int, int, int], None]]:
+    """A bar on a terminal; elsewhere a line now and then. Yields what is to be called with messages done, in all, and bytes."""
+    if not err.is_terminal:
+        yield _Lines(folder).tell
+        return
+    columns = (TextColumn("[bold]export[/]"), BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", total=None, size=0, since=time.monotonic())
+        begun = False
+
+        def tell(done: int, total: int, size: int) -> None:
+            nonlocal begun
+            if not begun and done:
+                begun = True
+                bar.update(task, since=time.monotonic() - 0.2)
+            bar.update(task, completed=done, total=total, size=size)
+
+        yield tell
+
+
+class _Lines:
+    """Progress as lines of text."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._since = time.monotonic()
+        self._told = 0.0
+
+    def tell(self, done: int, total: int, size: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= TELL_S or done == total:
+            self._told = now
+            err.print(f"export: {_pace(done, size, self._since)}, of {total:,}")

@@ -1,0 +1,190 @@
+"""The manifest of an export: what each run added, one JSON file a run, which docs/spark.md describes.
+
+A run's file comes into being whole, and with it the run has happened: its Parquet files lie in staging, and whoever comes next
+puts them in their places if the run itself did not. `state` says whether that is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from orbitmq.errors import ExportDamaged
+
+VERSION = 1
+PENDING, COMPLETE = "pending", "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a message is known again: its physical offset, bytes, and the CRC-32 of the head of its record."""
+
+    physical: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Behind the last message of a queue that was exported, as queue offset, and that message's mark where it could be read."""
+
+    offset: int
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Messages [begin, end) of a queue, in queue offsets; of them `rows`."""
+
+    queue: int
+    begin: int
+    end: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What retention removed before it was exported: `messages` of the queue offsets [begin, end)."""
+
+    topic: str
+    queue: int
+    begin: int
+    end: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    """A Parquet file. path: relative to the export's folder; its name is that in staging too. size: bytes."""
+
+    path: str
+    topic: str
+    rows: int
+    size: int
+    offsets: tuple[Range, ...]
+
+
+Ends = Mapping[str, Mapping[int, End]]  # by queue, by topic
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. began: ISO 8601. ends: of the queues that it moved. replaces: topics of which all earlier files are void."""
+
+    number: int
+    state: str
+    began: str
+    store: str
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    replaces: tuple[str, ...]
+    staging: str
+    ends: Ends
+    gaps: tuple[Gap, ...]
+    files: tuple[ExportFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.files)
+
+    def completed(self) -> Run:
+        return replace(self, state=COMPLETE)
+
+    def encoded(self) -> bytes:
+        content = {
+            "version": VERSION,
+            "run": self.number,
+            "state": self.state,
+            "began": self.began,
+            "store": self.store,
+            "by": self.by,
+            "columns": self.columns,
+            "replaces": self.replaces,
+            "staging": self.staging,
+            "ends": {topic: {str(queue): _plain_end(end) for queue, end in each.items()} for topic, each in self.ends.items()},
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "files": [
+                {
+                    "path": file.path,
+                    "topic": file.topic,
+                    "rows": file.rows,
+                    "bytes": file.size,
+                    "offsets": [asdict(part) for part in file.offsets],
+                }
+                for file in self.files
+            ],
+        }
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decoded(path: Path, content: bytes) -> Run:
+    """Raises: ExportDamaged: it cannot be understood; has .path."""
+    try:
+        plain = json.loads(content)
+        if plain["version"] != VERSION:
+            raise ExportDamaged(
+                f"cannot read {path}: it is of version {plain['version']}, and {VERSION} is known",
+                hint="use the OrbitMQ that wrote it, or a newer one",
+                path=str(path),
+            )
+        return Run(
+            number=int(plain["run"]),
+            state=str(plain["state"]),
+            began=str(plain["began"]),
+            store=str(plain["store"]),
+            by=tuple(plain["by"]),
+            columns=tuple(plain["columns"]),
+            replaces=tuple(plain["replaces"]),
+            staging=str(plain["staging"]),
+            ends={topic: {int(queue): _read_end(end) for queue, end in each.items()} for topic, each in plain["ends"].items()},
+            gaps=tuple(Gap(**gap) for gap in plain["gaps"]),
+            files=tuple(_read_file(file) for file in plain["files"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExportDamaged(
+            f"cannot read {path}: it is not what an export writes: {error}",
+            hint="bring it back from a copy, or export into another folder",
+            path=str(path),
+        ) from None
+
+
+@dataclass(slots=True)
+class State:
+    """What all runs together come to."""
+
+    run: Run | None = None  # the newest
+    ends: dict[str, dict[int, End]] = field(default_factory=dict)
+    files: list[ExportFile] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> State:
+        """runs: in their order."""
+        state = cls()
+        for run in runs:
+            state.run = run
+            if run.replaces:
+                gone = set(run.replaces)
+                state.ends = {topic: ends for topic, ends in state.ends.items() if topic not in gone}
+                state.files = [file for file in state.files if file.topic not in gone]
+                state.gaps = [gap for gap in state.gaps if gap.topic not in gone]
+            for topic, ends in run.ends.items():
+                state.ends.setdefault(topic, {}).update(ends)
+            state.files += run.files
+            state.gaps += run.gaps
+        return state
+
+
+def _plain_end(end: End) -> dict[str, int]:
+    return {"end": end.offset, **({} if end.mark is None else asdict(end.mark))}
+
+
+def _read_end(plain: dict[str, Any]) -> End:
+    return End(plain["end"], Mark(plain["physical"], plain["crc"]) if "physical" in plain else None)
+
+
+def _read_file(plain: dict[str, Any]) -> ExportFile:
+    offsets = tuple(Range(**part) for part in plain["offsets"])
+    return ExportFile(plain["path"], plain["topic"], plain["rows"], plain["bytes"], offsets)
