@@ -18,6 +18,7 @@ from orbitmq.cli.export_listing import show_export, show_report
 from orbitmq.cli.options import Json
 
 INTERRUPTED = 130
+LOOK_S = 0.2  # as spark/export_job.py looks: the first rows have taken so long
 TELL_S = 10.0  # where no bar can be drawn
 
 
@@ -54,7 +55,7 @@ def export(
     from orbitmq.spark.export import export as run
 
     try:
-        with _progress(folder) as progress:
+        with _progress() as progress:
             report = run(
                 store,
                 folder,
@@ -79,34 +80,31 @@ def _names(text: str | None) -> list[str] | None:
 
 
 class _Speed(ProgressColumn):
-    """Messages so far, and how many messages and megabytes a second since the first of them."""
+    """Messages so far, and how many messages and megabytes a second since Spark began with them."""
 
     def render(self, task: Task) -> Text:
-        return Text(_pace(int(task.completed), int(task.fields["size"]), task.fields["since"]), style="progress.download")
+        done = int(task.completed)
+        return Text(f"{counted(done, 'message')}{_pace(done, task.fields['size'], task.fields['since'])}", "progress.download")
 
 
 def _pace(rows: int, size: int, since: float) -> str:
     seconds = time.monotonic() - since
-    speed = f"  {rate(rows / seconds)} rows/s  {size / seconds / 1e6:,.0f} MB/s" if rows and seconds > 0 else ""
-    return f"{counted(rows, 'message')}{speed}"
+    return f", {rate(rows / seconds)} rows/s, {size / seconds / 1e6:,.0f} MB/s" if rows and seconds > 0 else ""
 
 
 @contextlib.contextmanager
-def _progress(folder: str) -> Iterator[Callable[[int, int, int], None]]:
+def _progress() -> Iterator[Callable[[int, int, int], None]]:
     """A bar on a terminal; elsewhere a line now and then. Yields what is to be called with messages done, in all, and bytes."""
     if not err.is_terminal:
-        yield _Lines(folder).tell
+        yield _Lines().tell
         return
     columns = (TextColumn("[bold]export[/]"), BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("", total=None, size=0, since=time.monotonic())
-        begun = False
 
         def tell(done: int, total: int, size: int) -> None:
-            nonlocal begun
-            if not begun and done:
-                begun = True
-                bar.update(task, since=time.monotonic() - 0.2)
+            if not bar.tasks[0].fields["size"]:
+                bar.update(task, since=time.monotonic() - LOOK_S)
             bar.update(task, completed=done, total=total, size=size)
 
         yield tell
@@ -115,13 +113,14 @@ def _progress(folder: str) -> Iterator[Callable[[int, int, int], None]]:
 class _Lines:
     """Progress as lines of text."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._since = time.monotonic()
-        self._told = 0.0
+    def __init__(self) -> None:
+        self._since = self._told = time.monotonic()
+        self._done = 0
 
     def tell(self, done: int, total: int, size: int) -> None:
         now = time.monotonic()
-        if now - self._told >= TELL_S or done == total:
-            self._told = now
-            err.print(f"export: {_pace(done, size, self._since)}, of {total:,}")
+        if not self._done:
+            self._since = now - LOOK_S
+        if done != self._done and (now - self._told >= TELL_S or done == total):
+            self._told, self._done = now, done
+            err.print(f"export: {done:,} of {counted(total, 'message')}{_pace(done, size, self._since)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export_folder import ExportFolder
-from orbitmq.spark.export_manifest import End, Gap, State
+from orbitmq.spark.export_manifest import End, Gap, Mark, State
 from orbitmq.spark.export_marks import Marks
 from orbitmq.spark.export_partition import check_by
 from orbitmq.spark.extents import Snapshot
@@ -177,7 +177,7 @@ def _range(
         return minimum, maximum, None
     topic, queue = place
     mark = marks.of(topic, queue, known.offset - 1) if known.mark else None
-    other = known.mark is not None and mark is not None and mark != known.mark and not marks.holds(known.mark)
+    other = mark is not None and known.mark is not None and not _same(marks, mark, known.mark)
     # After a crash of the machine the queues may end earlier than they did, until the store is recovered; marks then agree.
     if other or (maximum < known.offset and (mark is None or known.mark is None)):
         why = (
@@ -196,6 +196,11 @@ def _range(
     begin = max(known.offset, minimum)
     gap = Gap(topic, queue, known.offset, begin, begin - known.offset) if begin > known.offset else None
     return begin, max(begin, maximum), gap
+
+
+def _same(marks: Marks, mark: Mark, known: Mark) -> bool:
+    """Whether a queue still names the message that it did. A repair may have given that one up since."""
+    return mark == known or (mark.physical == known.physical and marks.holds(known) is True)
 
 
 def _lost(folder: ExportFolder, gaps: list[Gap], snapshot: Snapshot) -> OffsetOutOfRange:

@@ -1,0 +1,69 @@
+"""Exports without Spark's JVM, and what readers find: the tasks run one after the other in this process, or in a process of
+their own that is killed on its way:
+
+    python -m tests.spark.exporting STORE OUT POINT PASSAGE [full]
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from orbitmq.shm import crash_point
+from orbitmq.spark.export import ExportReport, run_export
+from orbitmq.spark.export_job import Tasks
+from orbitmq.spark.export_manifest import ExportFile
+from orbitmq.spark.export_plan import Wish
+from orbitmq.spark.export_task import Job, run_task
+
+# topic, queue, offset, body
+Place = tuple[str, int, int, bytes]
+
+
+def run_here(job: Job, tasks: Tasks) -> list[ExportFile]:
+    return [file for number, slices in enumerate(tasks) for file in run_task(job, number, slices)]
+
+
+def export_here(store: Path, out: Path, *topics: str, **wish: Any) -> ExportReport:
+    return run_export(store, out, Wish.of(topics, **wish), run_here)
+
+
+def seen(out: Path) -> list[Place]:
+    """What Arrow sees, which has to be whole files."""
+    if not out.is_dir():
+        return []
+    dataset = ds.dataset(out, format="parquet", partitioning=ds.partitioning(flavor="hive"))
+    if not dataset.files:
+        return []
+    found = dataset.to_table(columns=["topic", "partition", "offset", "value"]).to_pylist()
+    return sorted((str(row["topic"]), row["partition"], row["offset"], row["value"]) for row in found)
+
+
+class Plan:
+    """Stands in for the native side of crash points: kills this process at the last of so many passages of one of them."""
+
+    def __init__(self, point: str, passage: int, kill: Callable[[], None]) -> None:
+        self._point = point.encode()
+        self._left = passage
+        self._kill = kill
+
+    def crash_point_pass(self, name: bytes) -> None:
+        self._left -= name == self._point
+        if not self._left:
+            self._kill()
+
+
+def main(store: str, out: str, point: str, passage: str, full: str = "") -> None:
+    crash_point.BUILT = True
+    crash_point.lib = Plan(point, int(passage), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    export_here(Path(store), Path(out), full=bool(full))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
