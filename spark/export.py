@@ -68,7 +68,7 @@ def export(
     Args:
         store_or_broker: folder of a store, or name of a running broker.
         topics: none: all.
-        spark: None: the session of spark-submit, or a local one that is stopped afterwards.
+        spark: None: this process's session if it has one, or spark-submit's, or a local one; what was made is stopped.
         by: what the folders are made of; None: topic and day, or as before.
         columns: of spark/columns.py; None: all, or as before.
         full: begins again: the topics' earlier files go away when the new ones come.
@@ -149,5 +149,6 @@ def _run(
         )
         folder.commit(made, state)
         return made
-    finally:
+    except BaseException:
         folder.abandon(name)
+        raise

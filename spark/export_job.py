@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -39,9 +40,13 @@ def submitted() -> bool:
 
 @contextmanager
 def session_for(spark: SparkSession | None) -> Iterator[SparkSession]:
-    """The session given, spark-submit's, or a local one, which is stopped afterwards. Raises: SettingError: no Java."""
-    if spark is not None:
-        yield spark
+    """The session given or active, or else spark-submit's or a local one, which is stopped afterwards.
+
+    Raises: SettingError: no Java. ImportError: no PySpark.
+    """
+    given = spark or _active_session()
+    if given is not None:
+        yield given
         return
     session = _submitted_session() if submitted() else local_session("orbitmq export")
     try:
@@ -94,6 +99,15 @@ def watched(job: Job, total: int, progress: Progress | None) -> Iterator[None]:
 
 def _run(job: Job, numbered: tuple[int, tuple[Slice, ...]]) -> list[ExportFile]:
     return run_task(job, *numbered)
+
+
+def _active_session() -> SparkSession | None:
+    """Of this process, if it has made one."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 def _submitted_session() -> SparkSession:

@@ -1,16 +1,21 @@
-"""Goal: Parquet holds what the topic holds, and says where it came from. Method: exports of a store made by hand are read
-back."""
+"""Goal: Parquet holds what the topics hold, as Spark and Arrow read it, and the command tells what it did. Method: exports of
+stores made by hand, with Spark, are read back."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from orbitmq.errors import SettingError, UnknownTopic
-from orbitmq.spark import export_command, session
-from orbitmq.spark.export import export_topic, topics_with_messages
+from orbitmq.cli.main import main
+from orbitmq.errors import CorruptRecord, SettingError, UnknownTopic
+from orbitmq.spark import session
+from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.export import export, export_topic
+from tests.spark.exporting import export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
 if TYPE_CHECKING:
@@ -23,58 +28,111 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     for topic in ("2024", "%RETRY%group", "empty"):
         stored.add(topic, 2)
     for number in range(200):
-        stored.send(("2024", "%RETRY%group")[number % 2], b"%d" % number, keys=f"k{number}")
+        topic = ("2024", "%RETRY%group")[number % 2]
+        keys = None if number % 7 == 0 else f"k{number} k"
+        stored.send(topic, b"%d" % number, keys=keys, tags="t", store_ms=1_700_000_000_000 + number * 3_600_000)
     return stored
 
 
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    assert topics_with_messages(stored.root) == ["%RETRY%group", "2024"]
+    """Goal: every column comes back as the data source gives it, in two runs. Method: both are read by Spark and compared."""
+    told: list[tuple[int, int, int]] = []
+    out = str(tmp_path / "out")
+    names = list(COLUMNS)
+    first = export(stored.root, out, ["2024"], spark, columns=names, progress=lambda *each: told.append(each))
+    assert (first.rows, first.run, first.path) == (100, 1, tmp_path / "out")
+    second = export(stored.root, out, (), spark)
+    assert (second.rows, {file.topic for file in second.files}) == (100, {"%RETRY%group"})
+    assert told[-1][:2] == (100, 100) and all(0 <= done <= total and size >= 0 for done, total, size in told)
+
+    frame = spark.read.parquet(out)
+    assert {*frame.columns} == {*names, "day"}
+    options = {"path": str(stored.root), "subscribe": "2024,%RETRY%group", "columns": ",".join(names), "includeHeaders": "true"}
+    # JSON, because maps know no order; bodies apart, because they are no text.
+    same = ["to_json(struct(* except (value))) as rest", "cast(value as string) as body"]
+    wanted = spark.read.format("orbitmq").options(**options).load().select(*names).selectExpr(*same)
+    found = frame.select(*names).selectExpr(*same)
+    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, wanted.collect()))
+    days = (
+        spark.read.parquet(out).selectExpr("cast(day as string)", "date_format(timestamp, 'yyyy-MM-dd')").distinct().collect()
+    )
+    assert len(days) == 10 and all(day == stored_on for day, stored_on in days)
+    assert seen(tmp_path / "out") == sorted(row[:4] for row in stored.rows)
+
+
+def test_one_topic_again(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-
-    def progress(done: int, tasks: int) -> None:
-        told.append((done, tasks))
-
-    for topic in topics_with_messages(stored.root):
-        report = export_topic(stored.root, topic, tmp_path / "out", spark, progress=progress)
-        assert (report.topic, report.rows, report.path.parent) == (topic, 100, tmp_path / "out")
-        assert report.size > 0 and report.seconds > 0
-    frame = spark.read.parquet(str(tmp_path / "out"))
-    found = sorted((row.topic, row.partition, row.offset, bytes(row.value), row["keys"][0]) for row in frame.collect())
-    assert found == sorted((row[0], row[1], row[2], row[3], (row[5] or [""])[0]) for row in stored.rows)
-    assert all(0 <= done <= tasks for done, tasks in told)
-
-
-def test_an_export_is_replaced_only_when_asked(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    assert export_topic(stored.root, "2024", tmp_path, spark, columns=["offset", "topic"]).rows == 100
-    with pytest.raises(SettingError, match="exists"):
-        export_topic(stored.root, "2024", tmp_path, spark)
-    assert export_topic(stored.root, "2024", tmp_path, spark, overwrite=True).rows == 100
-    assert "value" in spark.read.parquet(str(tmp_path / "topic=2024")).columns
-
-
-def test_a_topic_without_messages(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    assert export_topic(stored.root, "empty", tmp_path, spark).rows == 0
+    report = export_topic(
+        stored.root, "2024", tmp_path, spark, columns=["offset", "topic"], progress=lambda *each: told.append(each)
+    )
+    assert (report.rows, told[-1]) == (100, (100, 100)) and report.size > 0 and report.seconds > 0
+    assert export_topic(stored.root, "2024", tmp_path, spark).rows == 0
+    assert export_topic(stored.root, "2024", tmp_path, spark, columns=["value"], overwrite=True).rows == 100
+    assert {*spark.read.parquet(str(tmp_path)).columns} == {"value", "topic", "day"}
+    assert export_topic(stored.root, "empty", tmp_path / "none", spark).rows == 0
     with pytest.raises(UnknownTopic, match="%RETRY%group, 2024, empty"):
         export_topic(stored.root, "order", tmp_path, spark)
 
 
-def test_the_command_tells_a_mistake_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export_command.main([str(tmp_path), str(tmp_path / "out")]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("spark_export: cannot read the store") and told.count("\n") == 1
+def test_a_task_that_fails_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    """The error keeps its type on its way through Spark, and nothing is left."""
+    stored = StoredTopics(tmp_path / "store")
+    stored.add("t", 1)
+    for _ in range(3):
+        stored.send("t", b"body")
+    stored.spoil(stored.rows[1][8])
+    with pytest.raises(CorruptRecord, match=str(stored.rows[1][8])):
+        export(stored.root, tmp_path / "out", (), spark)
+    assert seen(tmp_path / "out") == [] and not list((tmp_path / "out/_orbitmq/staging").iterdir())
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["orbitmq", "export", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def test_what_is_there_is_listed(
+    stored: StoredTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    report = export_here(stored.root, out)
+    assert command(monkeypatch, "--show", str(out)) == 0
+    told = capsys.readouterr().out
+    assert "200 messages of 2 topics in 18 files" in told and "topic=2024/day=2023-11-14/part-" in told and "0: 0 to" in told
+    assert command(monkeypatch, "--show", str(out), "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["path"] for line in lines] == [file.path for file in report.files]
+    assert sum(part["rows"] for line in lines for part in line["offsets"]) == 200
+    assert command(monkeypatch, "--show", str(tmp_path / "none")) == 1
+    assert "no export has written there" in capsys.readouterr().err
+    assert command(monkeypatch, str(stored.root), str(out)) == 0  # needs no Spark
+    assert "nothing new" in capsys.readouterr().out
+
+
+def test_the_command_tells_a_mistake_in_one_line(
+    stored: StoredTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, str(tmp_path), str(tmp_path / "out")) == 1
+    assert capsys.readouterr().err.startswith("error: cannot read the store")
+    assert not (tmp_path / "out").exists()
+    assert command(monkeypatch, str(stored.root), str(tmp_path / "out"), "--by", "value") == 1
+    assert "no folders can be made of it" in capsys.readouterr().err
+    assert command(monkeypatch, str(stored.root)) == 2
 
 
 @pytest.mark.parametrize("home", [None, "/nowhere"])
 def test_without_java_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], home: str | None
+    stored: StoredTopics, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], home: str | None
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     if home:
         monkeypatch.setenv("JAVA_HOME", home)
-    assert export_command.main([str(tmp_path), str(tmp_path / "out")]) == 2
+    assert command(monkeypatch, str(stored.root), str(tmp_path / "out")) == 1
     told = capsys.readouterr().err
-    assert "openjdk-17-jre-headless" in told and told.count("\n") == 1
+    assert told.startswith("error: cannot start Spark") and "openjdk-17-jre-headless" in told and told.count("\n") == 2
 
 
 def test_an_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""Goal: an export with Spark ends well whatever becomes of it: killed, interrupted, submitted, and run again. Method: processes
+of their own, struck at moments that a seed chooses."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orbitmq.spark.export_folder import OWN, ExportFolder
+from tests.spark.exporting import seen
+from tests.spark.stored_topics import StoredTopics
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+def add(stored: StoredTopics, count: int) -> None:
+    for _ in range(count):
+        number = len(stored.rows)
+        stored.send("ab"[number % 2], b"%d" % number * 9, store_ms=1_700_000_000_000 + number * 600_000)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredTopics:
+    stored = StoredTopics(tmp_path / "store")
+    for topic in "ab":
+        stored.add(topic, 2)
+    add(stored, 300)
+    return stored
+
+
+def staged(out: Path) -> int:
+    return sum(1 for _ in (out / OWN / "staging").glob("*/*.parquet"))
+
+
+# Moments of an export, each told by what can be seen of it.
+MOMENTS: dict[str, Callable[[Path, int], bool]] = {
+    "locked": lambda out, runs: (out / OWN / "lock").exists(),
+    "staging": lambda out, runs: any((out / OWN / "staging").glob("*")),
+    "some staged": lambda out, runs: staged(out) > 2,
+    "committed": lambda out, runs: len(list((out / OWN / "runs").glob("*.json"))) > runs,
+}
+
+
+def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "orbitmq.cli.main", "export", str(stored.root), str(out)]
+    for moment in chance.sample(list(MOMENTS), 2):
+        add(stored, 100)
+        runs = len(ExportFolder(out).runs()) if out.exists() else 0
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        give_up = time.monotonic() + 60
+        pause = chance.random() * 0.02
+        while process.poll() is None and not MOMENTS[moment](out, runs):
+            assert time.monotonic() < give_up, moment
+            time.sleep(0.001)
+        time.sleep(pause)
+        process.kill()
+        _, told = process.communicate()
+        assert process.returncode in (-signal.SIGKILL, 0), told
+        found = seen(out)
+        assert len(set(found)) == len(found) and set(found) <= {row[:4] for row in stored.rows}
+    add(stored, 100)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert seen(out) == sorted(row[:4] for row in stored.rows)
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics) -> None:
+    """While Spark starts or its tasks run; nothing is left but the store's and the manifest's folders."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "orbitmq.cli.main", "export", str(stored.root), str(out)]
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    give_up = time.monotonic() + 60
+    while not any((out / OWN / "staging").glob("*")):
+        assert process.poll() is None and time.monotonic() < give_up
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "stopped; run it again" in told and "Traceback" not in told
+    assert seen(out) == [] and staged(out) == 0
+
+
+@pytest.mark.timeout(300)
+def test_submitted_to_a_cluster(tmp_path: Path, stored: StoredTopics) -> None:
+    """Goal: executors that are processes of their own need nothing but the paths. Method: spark-submit, with a cluster of two
+    workers on this machine."""
+    import pyspark
+
+    submit = Path(pyspark.__file__).with_name("bin") / "spark-submit"
+    command = [str(submit), "--master", "local-cluster[2,1,512]", "--conf", "spark.ui.enabled=false"]
+    command += ["--conf", "spark.executor.memory=512m", str(ROOT / "cli" / "spark_submit.py")]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
+        "SPARK_HOME": str(submit.parent.parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+    done = subprocess.run(
+        [*command, str(stored.root), str(tmp_path / "out")],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "run 1" in done.stdout
+    assert seen(tmp_path / "out") == sorted(row[:4] for row in stored.rows)
