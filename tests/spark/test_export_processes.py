@@ -1,5 +1,5 @@
-"""Goal: an export with Spark ends well whatever becomes of it: killed, interrupted, submitted, and run again. Method: processes
-of their own, struck at moments that a seed chooses."""
+"""Goal: an export with Spark ends well whatever becomes of it: killed, interrupted, and run again. Method: processes of their
+own, struck at moments that a seed chooses."""
 
 from __future__ import annotations
 
@@ -91,33 +91,3 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics) -> None:
     assert process.returncode == 130, told
     assert "stopped; run it again" in told and "Traceback" not in told
     assert seen(out) == [] and staged(out) == 0
-
-
-@pytest.mark.timeout(300)
-def test_submitted_to_a_cluster(tmp_path: Path, stored: StoredTopics) -> None:
-    """Goal: executors that are processes of their own need nothing but the paths. Method: spark-submit, with a cluster of two
-    workers on this machine."""
-    import pyspark
-
-    submit = Path(pyspark.__file__).with_name("bin") / "spark-submit"
-    command = [str(submit), "--master", "local-cluster[2,1,512]", "--conf", "spark.ui.enabled=false"]
-    command += ["--conf", "spark.executor.memory=512m", str(ROOT / "cli" / "spark_submit.py")]
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
-        "SPARK_HOME": str(submit.parent.parent),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }
-    done = subprocess.run(
-        [*command, str(stored.root), str(tmp_path / "out")],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "run 1" in done.stdout
-    assert seen(tmp_path / "out") == sorted(row[:4] for row in stored.rows)
