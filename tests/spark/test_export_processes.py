@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,13 @@ def stored(tmp_path: Path) -> StoredTopics:
     return stored
 
 
+def until(process: subprocess.Popen[Any], condition: Callable[[], bool]) -> None:
+    """Until it is so, or the process has ended."""
+    give_up = time.monotonic() + 60
+    while process.poll() is None and not condition():
+        assert time.monotonic() < give_up
+
+
 def staged(out: Path) -> int:
     return sum(1 for _ in (out / OWN / "staging").glob("*/*.parquet"))
 
@@ -62,12 +70,9 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
         add(stored, 100)
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
         process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        give_up = time.monotonic() + 60
-        pause = chance.random() * 0.02
-        while process.poll() is None and not MOMENTS[moment](out, runs):
-            assert time.monotonic() < give_up, moment
-            time.sleep(0.001)
-        time.sleep(pause)
+        until(process, lambda: MOMENTS[moment](out, runs))
+        for _ in range(chance.randrange(100)):  # a little later, as chance will have it
+            staged(out)
         process.kill()
         _, told = process.communicate()
         assert process.returncode in (-signal.SIGKILL, 0), told
@@ -84,10 +89,7 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str)
     """Before Spark starts, and while its tasks run, which may just end then."""
     out = tmp_path / "out"
     process = subprocess.Popen([*COMMAND, str(stored.root), str(out)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    give_up = time.monotonic() + 60
-    while not any((out / OWN / "staging").glob(name)):
-        assert process.poll() is None and time.monotonic() < give_up
-        time.sleep(0.001)
+    until(process, lambda: any((out / OWN / "staging").glob(name)))
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert "Traceback" not in told
