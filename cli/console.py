@@ -24,6 +24,7 @@ KNOBS = {
     "allow_gaps=True": "--allow-gaps",
     "full=True": "--full",
     "leave by out": "leave --by out",
+    "leave columns out": "leave --columns out",
     "raise the timeout of connect": "look whether its coordinator runs, and try again",
 }
 

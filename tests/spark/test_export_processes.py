@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def until(process: subprocess.Popen[Any], condition: Callable[[], bool]) -> None
     give_up = time.monotonic() + 60
     while process.poll() is None and not condition():
         assert time.monotonic() < give_up
+        select.poll().poll(1)
 
 
 def staged(out: Path) -> int:
