@@ -22,6 +22,8 @@ SOURCES = ("native/*.c", "actors/*.py", "client/*.py", "store/*.py", "spark/*.py
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
 # Likewise of Spark's sink.
 OF_SINK = {"sink_commit"}
+# And of an export, which test_export_kills.py kills without this build.
+OF_EXPORT = {"export_folder", "export_task"}
 
 
 def points() -> dict[str, Path]:

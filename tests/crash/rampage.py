@@ -60,7 +60,7 @@ class Kill:
 def schedule(seed: int) -> Iterator[Kill]:
     """For ever."""
     rng = random.Random(seed)
-    elsewhere = STEMS | crash_build.OF_REPAIR | crash_build.OF_SINK
+    elsewhere = STEMS | crash_build.OF_REPAIR | crash_build.OF_SINK | crash_build.OF_EXPORT
     points = [point for point, path in crash_build.points().items() if path.stem not in elsewhere]
     kinds, weights = list(KINDS), list(KINDS.values())
     while True:

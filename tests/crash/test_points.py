@@ -49,7 +49,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
 def test_every_point_has_its_family() -> None:
     """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
     stems = {path.stem for path in crash_build.points().values()}
-    assert stems == STEMS.union(crash_build.OF_REPAIR, crash_build.OF_SINK, *FAMILIES.values())
+    assert stems == STEMS.union(crash_build.OF_REPAIR, crash_build.OF_SINK, crash_build.OF_EXPORT, *FAMILIES.values())
 
 
 @pytest.mark.timeout(300)
