@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,6 +55,7 @@ def export(
         raise typer.BadParameter("STORE and OUT are needed, or --show OUT")
     from orbitmq.spark.export import export as run
 
+    _log_without_py4j()
     try:
         with _progress() as progress:
             report = run(
@@ -73,6 +75,13 @@ def export(
         err.print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(1) from None
     show_report(report, as_json)
+
+
+def _log_without_py4j() -> None:
+    """Warnings as ever; but py4j logs a stack trace, with the root logger, when Ctrl-C ends a call of its."""
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: "py4j" not in record.pathname)
+    logging.getLogger().addHandler(handler)
 
 
 def _names(text: str | None) -> list[str] | None:
