@@ -106,7 +106,7 @@ class Consumer:
         """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
 
         Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
-            are read on, and `seek` past it goes on here. NoMeans: calling again goes on. BrokerStopped: it is gone, all is read.
+            are read on, and `seek` past it goes on here. NoMeans: call again. BrokerStopped: all is read. Closed.
         """
         try:
             self._enter()
