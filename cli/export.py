@@ -108,15 +108,20 @@ def _progress() -> Iterator[Callable[[int, int, int], None]]:
         yield _Lines().tell
         return
     columns = (TextColumn("[bold]export[/]"), BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("", total=None, size=0, since=time.monotonic())
+    bar = Progress(*columns, console=err, transient=True)
+    task = bar.add_task("", total=None, size=0, since=time.monotonic())
 
-        def tell(done: int, total: int, size: int) -> None:
-            if not bar.tasks[0].fields["size"]:
-                bar.update(task, since=time.monotonic() - LOOK_S)
-            bar.update(task, completed=done, total=total, size=size)
+    def tell(done: int, total: int, size: int) -> None:
+        bar.start()  # not before there is something to show: Spark says things of its own while it starts
+        if not bar.tasks[0].fields["size"]:
+            bar.update(task, since=time.monotonic() - LOOK_S)
+        bar.update(task, completed=done, total=total, size=size)
 
+    err.print("export: looking for what is new", style="dim")
+    try:
         yield tell
+    finally:
+        bar.stop()
 
 
 class _Lines:
