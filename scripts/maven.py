@@ -1,0 +1,66 @@
+"""Jars as Maven's own client fetches them, kept in the checkout's build folder: what tests and benchmarks compare us with."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parents[1] / "build"
+FETCH_S = 300  # a watchdog: 60 jars, 50 MB
+
+
+class CannotRun(Exception):
+    """Something that the machine has to provide is missing; says what, and what would help."""
+
+
+def tool(name: str, package: str) -> str:
+    """Path of a program of the JDK, or of Maven. Raises: CannotRun."""
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(Path(home) / "bin" / name, os.X_OK):
+        return str(Path(home) / "bin" / name)
+    found = shutil.which(name)
+    if found is None:
+        raise CannotRun(f"no `{name}` on this machine; install {package}")
+    return found
+
+
+def kept(place: Path, kind: str, source: Path, make: Callable[[Path], None]) -> Path:
+    """The folder in `place` made from this version of a source: the one that is kept, or a new one, which appears whole or not
+    at all."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    folder = place / f"{kind}-{digest}"
+    if not folder.is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place) as work:
+            made = Path(work) / kind
+            made.mkdir()
+            make(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # unless somebody else has just made it
+                    raise
+    return folder
+
+
+def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | None = None) -> None:
+    """Copies the jars of a pom.xml, and those they need, to a folder. what: their name for who reads the error.
+
+    Raises: CannotRun.
+    """
+    maven = tool("mvn", "Maven (maven)")
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    goal += [f"-D{name}={value}" for name, value in (properties or {}).items()]
+    command = [maven, "-B", "-q", "-f", str(pom), *goal]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"Maven could not fetch {what} within {FETCH_S} s; is its registry within reach?") from None
+    if done.returncode != 0:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise CannotRun(f"Maven could not fetch {what}: " + " ".join(said[:3])[:600])
