@@ -16,16 +16,19 @@ from rich.table import Table
 
 from scripts.benchmark import ceiling, drain, latency, lifecycle, queues, sends, stream
 from scripts.benchmark.result import Measure, Result, Sample
+from scripts.benchmark.spark import memory, planning, read
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *drain.MEASURES, *queues.MEASURES, *lifecycle.MEASURES,
+    *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 notes = Console(stderr=True)
 
 
 def chosen(names: Sequence[str]) -> list[Measure]:
-    """The measures that yield any of these names; a prefix before `*` will do."""
+    """The measures that yield any of these names; a prefix before `*` will do, and `spark` is all of Spark's."""
+    names = ["spark_*" if name == "spark" else name for name in names]
     if not names or "all" in names:
         return list(MEASURES)
     found = [measure for measure in MEASURES if any(_matches(name, measure.names) for name in names)]
@@ -43,7 +46,7 @@ def _matches(wanted: str, names: Sequence[str]) -> bool:
 def run(measure: Measure, runs: int | None) -> list[Result]:
     """All runs of one measure on one broker, each beside the ceiling's."""
     counted = runs or measure.runs
-    samples: list[tuple[Sample, ...]] = []
+    samples: list[tuple[Sample | None, ...]] = []
     with stage(dict(measure.settings)) if measure.broker else nullcontext() as playing:
         for number in range(measure.warm + counted):
             _note(measure, number, counted)
@@ -51,12 +54,14 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
     samples = samples[measure.warm :]
     results = []
     for position, name in enumerate(measure.names):
-        column = [sample[position] for sample in samples]
+        column = [found for sample in samples if (found := sample[position])]
+        if not column:
+            continue  # the measure has said why
         ceilings = [sample.ceiling for sample in column if sample.ceiling is not None]
         results.append(
             Result(
                 measure=name,
-                unit="times" if name.endswith(("_gain", "_share")) else measure.unit,
+                unit=_unit(name, measure.unit),
                 durability=measure.durability,
                 values=tuple(sample.value for sample in column),
                 ceilings=tuple(ceilings) if len(ceilings) == len(column) else (),
@@ -64,6 +69,10 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
             )
         )
     return results
+
+
+def _unit(name: str, unit: str) -> str:
+    return "times" if name.endswith(("_gain", "_share")) else "MB/s" if name.endswith("_mb") else unit
 
 
 def _note(measure: Measure, number: int, counted: int) -> None:
@@ -112,7 +121,7 @@ def _peers(as_json: bool) -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, or all; `queues_*` works")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, or all; `queues_*` works; spark")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--runs", type=int, help="counted runs of each measure")
     parser.add_argument("--peers", action="store_true", help="measure what people use instead, too (many minutes)")

@@ -61,7 +61,8 @@ class Measure:
 
     Attributes:
         names: the result names, in order.
-        run: called once a run, with a `Stage` where a broker is wanted; returns one Sample a name.
+        run: called once a run, with a `Stage` where a broker is wanted; returns one Sample a name, None for what cannot be
+            measured here.
         unit, durability, targets: as shown in the table; targets, one a name, are the design's.
         runs: runs that are counted; warm: runs before them that are not.
         broker: whether all runs play on one broker, with these settings.
@@ -69,7 +70,7 @@ class Measure:
 
     names: tuple[str, ...]
     unit: str
-    run: Callable[..., tuple[Sample, ...]]
+    run: Callable[..., tuple[Sample | None, ...]]
     durability: str = "appended"
     runs: int = 7
     warm: int = 1

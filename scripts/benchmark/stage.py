@@ -6,15 +6,16 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orbitmq
 from scripts.benchmark import load
 
 _numbers = itertools.count()
+_T = TypeVar("_T")
 
 
 class Stage:
@@ -25,12 +26,23 @@ class Stage:
         self.broker = broker
         self.name: str = broker.name if broker else ""
         self._kept: dict[int, str] = {}
+        self._props: dict[str, Any] = {}
+        self._open = ExitStack()
 
     def kept_topic(self, queues: int) -> str:
         """One topic for all runs: the table of queues has no room for thousands of new ones each time."""
         if queues not in self._kept:
             self._kept[queues] = self.topic(queues)
         return self._kept[queues]
+
+    def kept(self, name: str, make: Callable[[], AbstractContextManager[_T]]) -> _T:
+        """What all runs use, made when it is first asked for, and closed before the broker stops."""
+        if name not in self._props:
+            self._props[name] = self._open.enter_context(make())
+        return self._props[name]  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._open.close()
 
     def topic(self, queues: int = load.QUEUES) -> str:
         """A new topic: the run starts with empty queues."""
@@ -59,4 +71,8 @@ def stage(settings: dict[str, Any]) -> Iterator[Stage]:
     with scratch() as folder:
         name = f"bench-{os.getpid()}-{next(_numbers)}"
         with orbitmq.Broker(folder / "store", name=name, **settings) as broker:
-            yield Stage(folder, broker)
+            playing = Stage(folder, broker)
+            try:
+                yield playing
+            finally:
+                playing.close()
