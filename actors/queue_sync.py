@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.actors.tree import Tree
+from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import atomic_file, index_headers
@@ -44,6 +45,8 @@ class QueueSync:
         files += [header.path for header in index if header.end_ms >= before.index_ms]
         if names != self._index_names:
             folders.add(self._layout.index)
+        for path in files if len(files) > 1 else ():
+            lib.write_back(os.fsencode(path))
         for path in files:
             _sync(path)
             crash_point("queue_sync_file")
