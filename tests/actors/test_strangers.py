@@ -71,10 +71,10 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def everything(folder: Path, broker: orbitmq.Client) -> dict[Path, os.stat_result]:
-    """Whatever there is of the broker that has a name."""
+    """Whatever there is of the broker that has a name, and keeps it: files that replace others come and go."""
     named = [MOUNT / name for name in segments(broker.connection.attachment.generation)]
     named += [folder / "run", folder / "store", *folder.rglob("run/*"), *folder.rglob("store/**/*")]
-    return {path: path.lstat() for path in named}
+    return {path: path.lstat() for path in named if path.suffix != ".tmp"}
 
 
 def use(name: str) -> list[bytes]:
