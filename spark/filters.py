@@ -3,7 +3,7 @@ are compared by the reader in C. Spark hands them over from 4.1 on, where spark.
 
     topic, partition   =, IN, and comparisons of partition      handled wholly
     offset             =, IN of one, comparisons                handled wholly
-    tags               =, IN                                    handled wholly
+    tags               =, IN of no more than a reader takes     handled wholly
     timestamp          =, comparisons                           narrows the range; Spark looks at each row again
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from orbitmq.client.subscription import TAGS_MAX
 from orbitmq.spark.extents import Snapshot
 from orbitmq.spark.moments import offsets_since
 from orbitmq.spark.planning import Slice
@@ -141,7 +142,7 @@ def _offset(found: Narrowing, name: str, value: Any) -> bool:
 
 def _tags(found: Narrowing, name: str, value: Any) -> bool:
     values = _values(name, value, str)
-    if values is None:
+    if values is None or len(values) > TAGS_MAX:
         return False
     found.tags = _both(found.tags, {tag.encode() for tag in values})
     return True
@@ -153,7 +154,7 @@ def _timestamp(found: Narrowing, name: str, value: Any) -> bool:
         compared = _range(name, (value - _EPOCH) // timedelta(microseconds=1))
         if compared is not None:
             first, end = (edge if edge == END else -(-edge // 1000) for edge in compared)
-            found.stored_ms = _overlap(found.stored_ms, (first, end))
+            found.stored_ms = _overlap(found.stored_ms, (first, max(end, 0)))  # nothing was stored before the epoch
     return False
 
 

@@ -92,6 +92,10 @@ def test_conditions_that_are_taken(stored: StoredTopics, name: str, column: str,
         ("LessThanOrEqual", 1_000_100, lambda ms: ms <= 1_000_100),
         ("EqualTo", 1_000_100, lambda ms: ms == 1_000_100),
         ("EqualTo", 1_000_100.5, lambda ms: False),
+        ("LessThan", -1, lambda ms: False),
+        ("LessThanOrEqual", -10_000.5, lambda ms: False),
+        ("EqualTo", -1_000, lambda ms: False),
+        ("GreaterThan", -1_000, lambda ms: True),
     ],
 )
 def test_a_time_narrows_and_is_handed_back(stored: StoredTopics, name: str, ms: float, keeps: Any) -> None:
@@ -111,6 +115,7 @@ def test_a_time_narrows_and_is_handed_back(stored: StoredTopics, name: str, ms: 
         condition("GreaterThan", "tags", "a"),
         condition("LessThan", "timestamp", datetime(2024, 1, 1)),  # without a zone
         condition("In", "partition", (1, "2")),
+        condition("In", "tags", tuple(f"tag{number}" for number in range(5000))),  # more than a reader compares with
     ],
 )
 def test_what_cannot_be_taken_changes_nothing(stored: StoredTopics, asked: Any) -> None:
