@@ -28,8 +28,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.errors import ColumnError
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from orbitmq.native._fast import Reader
 
@@ -72,6 +75,17 @@ LOG_APPEND_TIME = 1  # as Kafka numbers it
 def ddl(names: Sequence[str]) -> str:
     """Spark's schema of these columns."""
     return ", ".join(f"{name} {COLUMNS[name].sql}{'' if COLUMNS[name].nullable else ' not null'}" for name in names)
+
+
+def check(given: StructType, names: Sequence[str]) -> None:
+    """Spark hands on a schema of the user's, and ours where there is none. Raises: ColumnError: it is another one."""
+    found = [(field.name, field.dataType.simpleString(), field.nullable) for field in given.fields]
+    if found != [(name, COLUMNS[name].sql, COLUMNS[name].nullable) for name in names]:
+        raise ColumnError(
+            f"cannot read with the schema {given.simpleString()}: the format has columns of its own",
+            hint="leave schema(...) out; the option columns chooses among them",
+            columns=tuple(names),
+        )
 
 
 def schema(names: Sequence[str]) -> pa.Schema:
@@ -128,10 +142,11 @@ def _made(name: str, batch: Any, kind: Any) -> Any:
 
 
 def _split(array: Any, kind: Any) -> Any:
-    """Keys one by one. A producer of another make may have put several spaces between two."""
+    """Keys one by one. A producer of another make may have put several spaces between two, or bytes that are no UTF-8, which
+    only functions for ASCII let pass."""
     import pyarrow.compute as pc
 
-    clean = pc.utf8_trim(array, " ")
+    clean = pc.ascii_trim(array, " ")
     if pc.any(pc.match_substring(clean, "  ")).as_py():
         clean = pc.replace_substring_regex(clean, " +", " ")
     return pc.split_pattern(clean, " ").cast(kind)

@@ -49,7 +49,7 @@ def register(spark: SparkSession) -> None:
 
 class OrbitSource(DataSource):
     """Says what there is; readers and writers are in modules of their own. Options are checked where it is known what they are
-    for. Raises: SettingError."""
+    for. Raises: SettingError, ColumnError."""
 
     @classmethod
     def name(cls) -> str:
@@ -61,11 +61,13 @@ class OrbitSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from orbitmq.spark.batch_reader import OrbitReader
 
+        columns.check(schema, columns_of(self.options))
         return OrbitReader(parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from orbitmq.spark.stream_reader import OrbitStreamReader
 
+        columns.check(schema, columns_of(self.options))
         return OrbitStreamReader(parse(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -51,10 +51,14 @@ class StoredTopics:
     def of(self, *topics: str) -> list[Row]:
         return sorted(row for row in self.rows if row[0] in topics)
 
+    def write(self, physical: int, data: bytes) -> None:
+        """Bytes into the log, in the place of those there."""
+        self._store.write(physical, data)
+
     def spoil(self, physical: int) -> None:
         """Makes the record there unreadable."""
-        self._store.write(physical + 4, b"\0\0\0\1")
+        self.write(physical + 4, b"\0\0\0\1")
 
     def spoil_body(self, physical: int) -> None:
         """Changes its first byte."""
-        self._store.write(physical + 88, b"\xff")
+        self.write(physical + 88, b"\xff")

@@ -37,6 +37,19 @@ def test_rows_of_a_batch_are_bounded(stored: StoredTopics) -> None:
     assert pa.Table.from_batches(found)["value"].to_pylist() == [row[3] for row in stored.rows]
 
 
+def test_keys_that_are_no_text(stored: StoredTopics) -> None:
+    """A producer of another make may store any bytes; they fail no query, and the rows beside them are as ever."""
+    stored.send("t", b"", keys=" QQQQ  b ")
+    stored.send("t", b"", keys="a b")
+    physical = stored.rows[0][8]
+    log = stored.root / "commitlog" / f"{0:020d}"
+    stored.write(log.read_bytes().index(b"QQQQ", physical), b"\xff\xe4\xfeQ")
+    (batch,) = batches(reader(stored), ["keys", "key"])
+    words = batch.column("keys").flatten().view(pa.binary()).to_pylist()
+    assert words == [b"\xff\xe4\xfeQ", b"b", b"a", b"b"]
+    assert batch.column("key").to_pylist() == [b" \xff\xe4\xfeQ  b ", b"a b"]
+
+
 def test_bytes_of_a_batch_are_bounded(stored: StoredTopics) -> None:
     """Small bodies, then large ones in the same stretch, and one that alone passes the bound."""
     for number in range(300):

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import orbitmq
 from orbitmq.errors import CorruptRecord, OffsetOutOfRange, StoreError
 from orbitmq.native._fast import Reader
-from orbitmq.spark.columns import COLUMNS, batches
+from orbitmq.spark.columns import COLUMNS, batches, schema
+from orbitmq.spark.options import columns_of
 from orbitmq.spark.source import OrbitSource
 from tests.spark.stored_topics import Row, StoredTopics
 
@@ -143,6 +144,14 @@ def test_mistakes_are_told(spark: SparkSession, stored: StoredTopics, options: d
         spark.read.format("orbitmq").options(**given).load().count()
 
 
+def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, stored: StoredTopics) -> None:
+    given = {"path": str(stored.root), "subscribe": "orders"}
+    with pytest.raises(PySparkException, match=r"(?s)ColumnError: .*struct<value:binary>.*option columns"):
+        spark.read.schema("value binary").format("orbitmq").options(**given).load().count()
+    same = spark.read.schema("value binary not null").format("orbitmq").options(**given, columns="value").load()
+    assert same.count() == len(stored.of("orders"))
+
+
 def test_a_damaged_record_is_named(spark: SparkSession, tmp_path: Path) -> None:
     stored = StoredTopics(tmp_path / "store")
     stored.add("t", 1)
@@ -166,10 +175,15 @@ def test_a_damaged_body_is_told_to_who_reads_it(tmp_path: Path) -> None:
     assert len(read_all(OrbitSource({**options, "columns": "offset"}))) == 3
 
 
+def planned(source: OrbitSource) -> Any:
+    """Its reader, made as Spark makes it."""
+    return source.reader(from_arrow_schema(schema(columns_of(source.options))))
+
+
 def read_all(source: OrbitSource) -> list[dict[str, Any]]:
-    reader = source.reader(StructType())
+    reader = planned(source)
     batches = (batch for part in reader.partitions() for batch in reader.read(part))
-    return [row for batch in batches for row in batch.to_pylist()]  # type: ignore[union-attr]
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.fixture
@@ -185,25 +199,25 @@ def shortened(tmp_path: Path) -> tuple[StoredTopics, dict[str, str]]:
 def test_what_goes_after_planning_is_told(shortened: tuple[StoredTopics, dict[str, str]]) -> None:
     """A task that comes too late says so, and what is left."""
     stored, options = shortened
-    reader = OrbitSource(options).reader(StructType())
+    reader = planned(OrbitSource(options))
     late, early = reader.partitions()
     first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
     (stored.root / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(OffsetOutOfRange, match=r"retention has removed it.*failOnDataLoss") as caught:
         list(reader.read(late))
     assert (caught.value.topic, caught.value.queue, caught.value.minimum) == ("t", 0, first)
-    assert sum(batch.num_rows for batch in reader.read(early)) == 100  # type: ignore[misc]
+    assert sum(batch.num_rows for batch in reader.read(early)) == 100
 
 
 def test_what_goes_after_planning_is_left_out(
     shortened: tuple[StoredTopics, dict[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     stored, options = shortened
-    reader = OrbitSource({**options, "failOnDataLoss": "false"}).reader(StructType())
+    reader = planned(OrbitSource({**options, "failOnDataLoss": "false"}))
     late, _ = reader.partitions()
     first = next(row[2] for row in stored.rows if row[8] >= 1 << 16)
     (stored.root / "commitlog" / f"{0:020d}").unlink()
-    found = [row["offset"] for batch in reader.read(late) for row in batch.to_pylist()]  # type: ignore[union-attr]
+    found = [row["offset"] for batch in reader.read(late) for row in batch.to_pylist()]
     assert found == list(range(first, 100))
     assert f"{first} messages are left out" in caplog.text
 
@@ -211,7 +225,7 @@ def test_what_goes_after_planning_is_left_out(
 def test_a_segment_that_goes_while_it_is_read(shortened: tuple[StoredTopics, dict[str, str]]) -> None:
     """What a task has mapped stays; what it comes to later is gone, and it is not retention that took it."""
     stored, options = shortened
-    reader = OrbitSource(options).reader(StructType())
+    reader = planned(OrbitSource(options))
     _, late = reader.partitions()
     logs = sorted((stored.root / "commitlog").iterdir())
     pieces = columns_in_pieces(reader, late)
