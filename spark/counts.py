@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from orbitmq.spark.refusal import refused
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -35,14 +36,14 @@ def switch(values: Mapping[str, str], option: str, default: bool) -> bool:
 
 
 def seconds(values: Mapping[str, str], option: str, default: float) -> float:
-    """A length of time such as 500ms, 30s, 15m, 1h; a number alone counts seconds."""
+    """A length of time such as 500ms, 30s, 15m, 1h; a number alone counts milliseconds, as with Spark's Kafka source."""
     text = values.get(option)
     if text is None:
         return default
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?\s*", text)
     if found is None:
         raise refused(option, text, "a length of time such as 500ms, 30s, 15m or 1h is wanted")
-    return float(found[1]) * _UNITS[found[2] or "s"]
+    return float(found[1]) * _UNITS[found[2] or "ms"]
 
 
 def moment_ms(option: str, value: object) -> int:
@@ -55,7 +56,7 @@ def moment_ms(option: str, value: object) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError:
             moment = None
-        if moment is not None and moment.tzinfo is not None and moment >= datetime(1970, 1, 1, tzinfo=UTC):
-            return round(moment.timestamp() * 1000)
+        if moment is not None and moment.tzinfo is not None and moment >= _EPOCH:
+            return -((_EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: a message stored earlier is not meant
     why = "milliseconds since the epoch are wanted, or a time with its zone such as 2024-05-01T12:00:00+00:00"
     raise refused(option, value, why)

@@ -14,7 +14,7 @@ from orbitmq.spark.choice import Choice
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.counts import count, seconds, switch
 from orbitmq.spark.ends import EARLIEST, LATEST, Offsets
-from orbitmq.spark.refusal import refused
+from orbitmq.spark.refusal import refused, unknown_hint
 
 __all__ = ["EARLIEST", "KNOWN", "LATEST", "Offsets", "SourceOptions", "columns_of", "parse", "refused"]
 
@@ -140,7 +140,7 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for name, value in given.items():
         if name.lower() not in known:
-            raise refused(name, value, "there is no such option", f"the options are {', '.join(KNOWN)}")
+            raise refused(name, value, "there is no such option", unknown_hint(name, KNOWN))
         values[known[name.lower()]] = value
     return values
 

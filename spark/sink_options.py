@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orbitmq.errors import SettingError
 from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.spark.refusal import unknown_hint
 
 KNOWN = ("path", "broker", "topic", "queryId", "batchId", "stagingLocation", "timeout")
 OF_SPARK = ("checkpointLocation", "queryName", "outputMode")  # what Spark hands on beside them
@@ -40,7 +41,7 @@ def parse(given: Mapping[str, str]) -> SinkOptions:
     values: dict[str, str] = {}
     for name, value in given.items():
         if name.lower() not in known:
-            raise refused(name, value, "there is no such option", f"the sink's options are {', '.join(KNOWN)}")
+            raise refused(name, value, "there is no such option", unknown_hint(name, KNOWN))
         values[known[name.lower()]] = value
     path, broker = values.get("path"), values.get("broker")
     if (path is None) == (broker is None):

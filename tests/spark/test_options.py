@@ -55,6 +55,7 @@ def test_offsets_of_single_queues() -> None:
         ({"broker": "b"}, "path", "both"),
         ({"path": None}, "path", "neither"),
         ({"subscrib": "x"}, "subscrib", "subscribe"),
+        ({"kafka.bootstrap.servers": "localhost:9092"}, "kafka.bootstrap.servers", "client of Kafka.* broker or path"),
         ({"startingOffsets": "latest"}, "startingOffsets", "earliest"),
         ({"endingOffsets": "earliest"}, "endingOffsets", "latest"),
         ({"startingOffsets": "yesterday"}, "startingOffsets", "JSON"),
@@ -83,6 +84,30 @@ def test_of_a_stream() -> None:
     assert parse({**PLAIN, "startingOffsets": '{"orders": {"1": 5}}'}, streaming=True).starting.of("orders", 0) == EARLIEST
     with pytest.raises(SettingError, match="a stream does not end"):
         parse({**PLAIN, "endingOffsets": "latest"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay"), [("500", 0.5), ("500ms", 0.5), ("90s", 90.0), ("2 min", 120.0), ("1.5h", 5400.0), ("1d", 86400.0)]
+)
+def test_lengths_of_time(text: str, delay: float) -> None:
+    """A number alone counts milliseconds, as it does with Spark's Kafka source."""
+    given = {**PLAIN, "minOffsetsPerTrigger": "1", "maxTriggerDelay": text}
+    assert parse(given, streaming=True).max_trigger_delay == delay
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("17", 17),
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:00.000001Z", 1),
+        ("1970-01-01T00:00:00.001Z", 1),
+        ("1970-01-01T01:00:00.001001+01:00", 2),
+    ],
+)
+def test_a_moment_between_two_milliseconds_is_the_later_one(text: str, ms: int) -> None:
+    """A message of the earlier one was stored before it."""
+    assert parse({**PLAIN, "startingTimestamp": text}).starting.moment_of("orders", 0) == ms
 
 
 def test_queues_that_are_assigned() -> None:
