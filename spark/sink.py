@@ -97,12 +97,14 @@ def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> S
 
 
 class OrbitWriter(DataSourceArrowWriter):
-    """One batch job. With the option queryId it is stored once however often it is run."""
+    """One batch job. With the option queryId it is stored once in its topic, however often it is run; what is written to two
+    topics under one name is stored in both."""
 
     def __init__(self, plan: Plan, options: SinkOptions) -> None:
         self._plan = plan
         self._named = options.query is not None
-        self._query = options.query if options.query is not None else f"job {uuid.uuid4()}"
+        name = options.query if options.query is not None else f"job {uuid.uuid4()}"
+        self._query = name if options.topic is None else f"{name} > {options.topic}"
         self._batch = options.batch or 0
         self._job = plan.home.job(uuid.uuid4().hex)
 
@@ -142,7 +144,7 @@ class OrbitStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = -1) -> None:
         for name in _queries(messages):
             query = Query.of(self._plan.home, name)
-            sink_commit.commit(self._plan.home, self._plan.target, query, batchId, _rows(messages))
+            sink_commit.commit(self._plan.home, self._plan.target, query, batchId, _rows(messages), in_turn=True)
             staging.remove(self._job.glob(f"{query.mark}-*.arrow"))  # of tasks that Spark ran twice, or ended
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = -1) -> None:

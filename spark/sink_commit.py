@@ -13,6 +13,7 @@ sends the others. The same happens within one commit whose broker dies.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ from orbitmq.store.layout import StoreLayout
 AT_ONCE = 4096  # rows of one send; bounds what is made of a batch beside it
 UNANSWERED = 4  # sends whose receipts are not awaited yet
 READ_AT_ONCE = 1024  # messages looked at together when stored rows are searched
+_log = logging.getLogger("orbitmq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +105,32 @@ class _OneSession:
         return self.opened
 
 
-def commit(home: Staging, target: Target, query: Query, batch: int, staged: list[StagedRows], *, named: bool = True) -> None:
+def commit(
+    home: Staging,
+    target: Target,
+    query: Query,
+    batch: int,
+    staged: list[StagedRows],
+    *,
+    named: bool = True,
+    in_turn: bool = False,
+) -> None:
     """Stores the rows as the query's batch of that number, unless it is stored; finishes an earlier one that was left first.
+    in_turn: only the last batch can come again, as of a stream.
 
-    Returns when all of it is on disk. Raises: UnknownTopic, UnknownQueue, NoPermission: nothing is sent. TimedOut, BrokerError,
-        StoreError: some rows may be stored; committing the batch again stores the others.
+    Returns when all of it is on disk. Raises: UnknownTopic, UnknownQueue, NoPermission: nothing is sent. SettingError: the
+        batch comes out of its turn. TimedOut, BrokerError, StoreError: some rows may be stored; committing the batch again
+        stores the others.
     """
     with home.kept(), query.locked(target.timeout):
         state = query.load() or State(query.name, named, staging.owner())
         state.owner = staging.owner()
         staging.remove(map(Path, state.spent))  # whoever stored them may have died before
+        in_hand = state.intent is not None and state.intent.batch == batch
         if state.intent is not None:
             _finish(target, query, state)
+        if in_turn and batch < state.done:
+            raise _out_of_turn(query, batch, state.done)
         if state.done < batch:
             files = [(each.path, each.rows) for each in staged if each.rows]
             if files:
@@ -125,6 +141,8 @@ def commit(home: Staging, target: Target, query: Query, batch: int, staged: list
             elif named:
                 state.done = batch
                 query.store(state)
+        elif not in_hand and (rows := sum(each.rows for each in staged)):
+            _log.warning("batch %d of query %r is stored already: %d rows are not stored again", batch, query.name, rows)
         staging.remove(Path(each.path) for each in staged if each.rows)
         crash_point("sink_commit_cleared")
         if not named:
@@ -141,6 +159,20 @@ def abandon(query: Query, staged: list[StagedRows], *, named: bool = True) -> No
     state = query.load()
     needed = {path for path, _ in state.intent.files} if state is not None and state.intent is not None else set()
     staging.remove(Path(each.path) for each in staged if each.rows and each.path not in needed)
+
+
+def _out_of_turn(query: Query, batch: int, done: int) -> SettingError:
+    """A checkpoint that is older than what is stored. Its batches may hold other rows under the same numbers, so that to pass
+    them over would lose some."""
+    return SettingError(
+        f"cannot write batch {batch} of query {query.name!r}: its batches up to {done} are stored, so its checkpoint is not "
+        "the one that they were written with",
+        hint=f"give the query another queryId, or remove {query.folder}: either stores the rows of these batches again",
+        option="checkpointLocation",
+        query=query.name,
+        batch=batch,
+        done=done,
+    )
 
 
 def _finish(target: Target, query: Query, state: State, staged: list[StagedRows] | None = None) -> None:
@@ -213,7 +245,7 @@ def check_topic(table: TopicTable, name: str, queue: int = -1) -> None:
         raise UnknownQueue(
             f"cannot write to queue {queue} of topic {name!r}, which column partition asks for: it has {topic.queues} queues, "
             "numbered from 0",
-            hint="give the topic more queues",
+            hint="give the topic more queues, or drop the column",
             column="partition",
             topic=name,
             queue=queue,

@@ -86,7 +86,7 @@ class Query:
         """Raises: TimedOut: another process is storing rows of the query."""
         deadline = time.monotonic() + timeout
         while True:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            atomic_file.make_folder(self.folder)
             with _locked(self.folder) as mine:
                 if mine:
                     yield
@@ -105,7 +105,6 @@ class Query:
 
     def store(self, state: State) -> None:
         atomic_file.replace(self.folder / "state.json", json.dumps(asdict(state)).encode())
-        atomic_file.sync_folder(self.folder.parent)
 
     def forget(self) -> None:
         staging.remove_folder(self.folder)

@@ -27,7 +27,7 @@ import pyarrow as pa
 from orbitmq.shm import runtime
 from orbitmq.spark import sink_columns
 from orbitmq.spark.sink_columns import STAGED, Shape
-from orbitmq.store import positions
+from orbitmq.store import atomic_file, positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Staging:
         return _entries(self.queries)
 
     def job(self, name: str) -> Path:
-        """Made, for the driver above this process."""
+        """Made, durably, for the driver above this process."""
         folder = self.staged / owner() / name
-        folder.mkdir(parents=True, exist_ok=True)
+        atomic_file.make_folder(folder)
         return folder
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
         """Nobody clears what this process's driver has staged meanwhile."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        atomic_file.make_folder(self.home)
         with _opened(self.home) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
@@ -116,6 +116,7 @@ def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str)
             file.flush()
             os.fsync(file.fileno())
             file.close()
+            atomic_file.sync_folder(job)  # an intent that outlives the machine needs the name too
     except BaseException:
         if file is not None:
             file.close()

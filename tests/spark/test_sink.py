@@ -107,6 +107,14 @@ def test_once_under_a_name(spark: SparkSession, store: Path) -> None:
     assert staged(store) == []
 
 
+def test_once_in_each_topic(spark: SparkSession, store: Path) -> None:
+    """As foreachBatch has it that writes a batch twice: to two topics, and again after a failure."""
+    frame = spark.range(10).selectExpr("cast(id as string) value")
+    for topic in ("t", "u", "t", "u"):
+        write(frame, topic=topic, queryId="both", batchId="0")
+    assert Counter(bodies(store)) == Counter(bodies(store, "u")) == {str(number): 1 for number in range(10)}
+
+
 def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) -> None:
     """Its last task fails, when others have staged all of theirs."""
     frame = spark.range(0, 1000, 1, 4).selectExpr("if(id = 999, raise_error('no more'), cast(id as string)) value")
@@ -127,7 +135,7 @@ def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) 
         ("'x' as value, 9 as partition", {"topic": "t"}, "cannot write to queue 9 of topic 't'"),
         ("cast(null as string) as value", {"topic": "t"}, "cannot write a row whose value is null"),
         ("repeat('x', 5000000) as value", {"topic": "t"}, "cannot write a row whose record takes 5,000,176 bytes"),
-        ("'x' as value", {"topic": "t", "topics": "t"}, "there is no such option; the sink's options are"),
+        ("'x' as value", {"topic": "t", "topics": "t"}, "there is no such option; the options are path, broker, topic"),
     ],
 )
 def test_refused(spark: SparkSession, store: Path, frame: str, options: dict[str, str], words: str) -> None:

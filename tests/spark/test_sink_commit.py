@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.errors import BrokerNotRunning, TimedOut, UnknownQueue, UnknownTopic
+from orbitmq.errors import BrokerNotRunning, SettingError, TimedOut, UnknownQueue, UnknownTopic
 from orbitmq.spark import sink_commit, sink_state
 from orbitmq.spark.sink_commit import Target, abandon, commit
 from orbitmq.spark.sink_state import Query
 from orbitmq.spark.staging import StagedRows, Staging
+from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
@@ -177,15 +178,42 @@ def test_one_process_at_a_time(sink: Sink) -> None:
     assert wrong(sink.store, TASKS, ROWS) == []
 
 
-def test_batches_one_after_another(sink: Sink) -> None:
+def test_batches_one_after_another(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     sink.commit(stage(sink.home, 1, 10), batch=0)
     sink.commit([], batch=1)
     sink.commit(stage(sink.home, 1, 10, topic="t", mark=" never"), batch=1)
+    assert "batch 1 of query 'q' is stored already: 10 rows are not stored again" in caplog.text
     sink.commit(stage(sink.home, 1, 10, mark=" never"), batch=0)
     assert wrong(sink.store, 1, 10) == []
     assert left(sink.home) == []
     named = {message.properties["SPARK_ROW"] for queue in messages(sink.store) for message in queue}
     assert named == {f"{sink.query.mark}-0-{row}" for row in range(10)}
+
+
+def test_a_stream_with_an_older_checkpoint(sink: Sink) -> None:
+    """Its batches may hold other rows under the same numbers: to pass them over in silence would lose these."""
+    for batch in (0, 1):
+        commit(sink.home, sink.target(), sink.query, batch, stage(sink.home, 1, 5, mark=f" {batch}"), in_turn=True)
+    commit(sink.home, sink.target(), sink.query, 1, stage(sink.home, 1, 5, mark=" never"), in_turn=True)
+    staged = stage(sink.home, 1, 5, mark=" never")
+    with pytest.raises(SettingError, match=r"batch 0 of query 'q'.*up to 1 are stored.*queryId") as caught:
+        commit(sink.home, sink.target(), sink.query, 0, staged, in_turn=True)
+    assert (caught.value.option, caught.value.batch, caught.value.done) == ("checkpointLocation", 0, 1)
+    abandon(sink.query, staged)
+    assert left(sink.home) == []
+    assert sorted(bytes(message.body)[-2:] for queue in messages(sink.store) for message in queue) == [b" 0"] * 5 + [b" 1"] * 5
+
+
+def test_names_of_staged_files_are_durable(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An intent names them, and must find them when the machine comes back. Method: the folders that are synced are noted."""
+    synced: list[Path] = []
+    monkeypatch.setattr(atomic_file, "sync_folder", synced.append)
+    [staged] = stage(sink.home, 1, 10)
+    job, driver, folder, home, own = list(Path(staged.path).parents)[:5]
+    assert home == sink.home.home and set(synced) == {job, driver, folder, home, own}
+    synced.clear()
+    with sink.query.locked(0):
+        assert synced == [sink.home.queries, home]
 
 
 def test_refused_before_anything_is_sent(sink: Sink) -> None:
