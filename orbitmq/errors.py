@@ -118,8 +118,8 @@ class OffsetOutOfRange(UsageError):
 
 
 class ColumnError(UsageError):
-    """A column of a DataFrame cannot be sent, because of its name, its type or a value in it; `column` says which. Or a topic is to
-    be read with a schema that it does not have; `columns` names those that it has."""
+    """A column of a DataFrame cannot be sent, because of its name, its type or a value in it; `column` says which. Or a topic
+    is to be read with a schema that it does not have; `columns` names those that it has."""
 
 
 class SettingError(UsageError):
