@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,16 @@ JAVA_LEAST = 17
 _JAVA_HINT = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
 
 
-def local_session(name: str = "orbitmq", *, cores: int | None = None, memory: str = "1g") -> SparkSession:
+def local_session(
+    name: str = "orbitmq", *, cores: int | None = None, memory: str = "1g", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """A session that runs in this process's own JVM, with the format "orbitmq" registered. The caller stops it.
 
     A session that this process has already is returned instead, whatever it was configured with.
 
     Args:
         cores: tasks at once; None: one for each core this process may use. memory: of the JVM.
+        settings: of Spark, beside those made here or instead of them.
     Raises: SettingError: no Java, or one too old. ImportError: PySpark is not installed.
     """
     require_java()
@@ -48,7 +52,7 @@ def local_session(name: str = "orbitmq", *, cores: int | None = None, memory: st
     # spark.pyspark.python is heard by spark-submit only.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging = Path(__file__).resolve().with_name("log4j2.properties")
-    settings = {
+    quiet = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
@@ -64,7 +68,7 @@ def local_session(name: str = "orbitmq", *, cores: int | None = None, memory: st
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for key, value in settings.items():
+    for key, value in {**quiet, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     register(session)

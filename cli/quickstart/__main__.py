@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -21,32 +20,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 import orbitmq
 from orbitmq.cli.console import err, show_error
 from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, flights
+from orbitmq.cli.quickstart.folder import prepare
 from orbitmq.cli.quickstart.summary import Stage, check, show_summary
 from orbitmq.cli.quickstart.workers import GROUP, TOPIC, Reports, consume, produce
 from orbitmq.client.client import Client
-from orbitmq.errors import BrokerError, OrbitError, SettingError
+from orbitmq.errors import BrokerError, OrbitError
 
 PRODUCERS = 2
 CONSUMERS = 2
 QUEUES = 8
 LOG_FILE_SIZE = 128 << 20  # two of them hold all flights; the default of 1 GiB would be reserved for nothing
-MARK = ".orbitmq-quickstart"  # in a folder that this program made, and may therefore empty
 LOOK_S = 0.2
-
-
-def prepare(folder: Path) -> None:
-    """An empty folder of ours. Raises: SettingError: there is something in it that is not."""
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / MARK).is_file():
-            raise SettingError(
-                f"cannot use the folder {folder}, it holds something that is not of a quickstart",
-                hint="name an empty or a new one with --folder",
-                name="folder",
-                value=str(folder),
-            )
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text("Made by scripts/quickstart, which empties this folder when it runs again.\n")
 
 
 class Workers:
@@ -152,7 +136,7 @@ def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage])
 def run(folder: Path) -> bool:
     """Everything; True when every count was right."""
     begun = time.perf_counter()
-    prepare(folder)
+    prepare(folder, "quickstart")
     stages: list[Stage] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # A descriptor of its own, because Spark's part turns standard error away.

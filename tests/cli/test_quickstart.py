@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.quickstart.__main__ import MARK, prepare
 from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, airlines, flights, share
+from orbitmq.cli.quickstart.folder import mark, prepare
 from orbitmq.errors import SettingError
 
 
@@ -34,13 +34,13 @@ def test_it_empties_only_its_own_folder(tmp_path: Path) -> None:
     """Goal: a wrong --folder costs no file. Method: a folder of somebody's, then one of the program's."""
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(SettingError, match="holds something"):
-        prepare(tmp_path)
+        prepare(tmp_path, "quickstart")
     assert (tmp_path / "letter").read_text() == "dear"
     ours = tmp_path / "ours"
-    prepare(ours)
+    prepare(ours, "quickstart")
     (ours / "store").mkdir()
-    prepare(ours)
-    assert [path.name for path in ours.iterdir()] == [MARK]
+    prepare(ours, "quickstart")
+    assert [path.name for path in ours.iterdir()] == [mark("quickstart")]
 
 
 @pytest.mark.timeout(900)

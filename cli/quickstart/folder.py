@@ -1,0 +1,28 @@
+"""The folder that a program on real data fills, and may empty when it runs again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from orbitmq.errors import SettingError
+
+
+def mark(program: str) -> str:
+    """Name of the file that says that a folder is that program's."""
+    return f".orbitmq-{program}"
+
+
+def prepare(folder: Path, program: str) -> None:
+    """An empty folder of the program in scripts/. Raises: SettingError: there is something in it that is not of it."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / mark(program)).is_file():
+            raise SettingError(
+                f"cannot use the folder {folder}, it holds something that is not of scripts/{program}",
+                hint="name an empty or a new one with --folder",
+                name="folder",
+                value=str(folder),
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / mark(program)).write_text(f"Made by scripts/{program}, which empties this folder when it runs again.\n")
