@@ -10,6 +10,7 @@ import pyspark
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",  # 50 unless it is set, for tables of millions of files
 }
 
 
@@ -23,7 +24,7 @@ def package() -> str:
     try:
         delta = metadata.version("delta-spark")
     except metadata.PackageNotFoundError:
-        raise NoDelta("the package delta-spark is not installed") from None
+        raise NoDelta(f"no package delta-spark is installed beside PySpark {pyspark.__version__}") from None
     newest = newest_spark(delta, metadata.requires("delta-spark") or [])
     if not (4, 0) <= spark <= newest:
         raise NoDelta(f"delta-spark {delta} is made for PySpark 4.0 to {newest[0]}.{newest[1]}, this is {pyspark.__version__}")

@@ -1,0 +1,90 @@
+"""Goal: the worked example of docs/spark-example.md does what its page says. Method: run it on a part of the flights, where it
+compares its output with a batch; and the choice of a jar for Delta alone, because not every PySpark has one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pyspark
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+COUNT = 8_000
+WATCHDOG_S = 280
+
+
+@pytest.fixture
+def delta_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module("delta_table")
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "flight_delays.py"), "--folder", str(folder), *options],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parents[1]), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=WATCHDOG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("bodies", ["json", "msgpack"])
+def test_the_stream_equals_the_batch(tmp_path: Path, bodies: str, delta_table: ModuleType) -> None:
+    """Every table that can be had here; where Delta cannot be had, one line says why, and nothing else is missing."""
+    done = run(tmp_path / "run", "--flights", str(COUNT), "--bodies", bodies, "--picture", str(tmp_path / "delays.svg"))
+    rows = dict(re.findall(r"^(\w+): ([\d,]+) hours of airports, the same as the batch; [1-9]", done.stdout, re.MULTILINE))
+    why = re.findall(r"^no Delta table: .*", done.stderr, re.MULTILINE)
+    try:
+        delta_table.package()
+    except delta_table.NoDelta as reason:
+        assert why == [f"no Delta table: {reason}"]
+        assert list(rows) == ["parquet"]
+    else:
+        if why:  # no way to Maven Central
+            assert list(rows) == ["parquet"] and "spark.log" in why[0]
+            pytest.skip(why[0])
+        assert list(rows) == ["parquet", "delta"] and rows["parquet"] == rows["delta"]
+    assert int(rows["parquet"].replace(",", "")) > 300
+    told = re.findall(rf"^parquet +micro-batch +\d+: +([\d,]+) of {COUNT:,} flights", done.stderr, re.MULTILINE)
+    assert len(told) >= 4 and told[-1] == f"{COUNT:,}"
+    assert (tmp_path / "delays.svg").read_text().count("<svg") == 1
+
+
+@pytest.mark.parametrize(
+    ("delta", "requires", "spark", "jar"),
+    [
+        ("4.0.1", ["pyspark (>=4.0.0)"], "4.0.5", "io.delta:delta-spark_2.13:4.0.1"),
+        (
+            "4.4.0",
+            ["importlib_metadata<=8.7.1,>=1.0.0", "pyspark<=4.2.0,>=4.0.1"],
+            "4.2.1",
+            "io.delta:delta-spark_4.2_2.13:4.4.0",
+        ),
+        ("4.0.1", ["pyspark (>=4.0.0)"], "4.3.0", None),
+        ("4.4.0", ["pyspark<=4.2.0,>=4.0.1"], "4.3.0", None),
+    ],
+)
+def test_the_jar_is_that_of_this_spark(
+    delta_table: ModuleType, monkeypatch: pytest.MonkeyPatch, delta: str, requires: list[str], spark: str, jar: str | None
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", spark)
+    monkeypatch.setattr(metadata, "version", lambda name: delta)
+    monkeypatch.setattr(metadata, "requires", lambda name: requires)
+    if jar is not None:
+        assert delta_table.package() == jar
+    else:
+        with pytest.raises(delta_table.NoDelta, match=f"delta-spark {delta} is made for .*, this is {spark}"):
+            delta_table.package()
