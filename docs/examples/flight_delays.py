@@ -24,6 +24,7 @@ import typer
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.functions import pandas_udf
 from pyspark.sql.streaming import StreamingQuery
 from rich.table import Table
 
@@ -89,7 +90,7 @@ def msgpack_decoder() -> Callable[[str | Column], Column]:
         frame["time_hour"] = pd.to_datetime(frame["time_hour"])
         return frame.astype({"dep_delay": "Int32"})
 
-    return f.pandas_udf(decode, BODY)  # type: ignore[call-overload, no-any-return]
+    return pandas_udf(decode, BODY)
 
 
 def delays(flights: DataFrame) -> DataFrame:
