@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import orbitmq
@@ -58,13 +60,37 @@ def session_for(spark: SparkSession | None) -> Iterator[SparkSession]:
 def spark_tasks(session: SparkSession, job: Job, tasks: Tasks) -> list[ExportFile]:
     """Raises: as run_task, wherever the task ran."""
     numbered = session.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
+    with _interruptions() as interrupted:
+        try:
+            return [file for files in numbered.map(partial(_run, job)).collect() for file in files]
+        except Exception as error:  # of py4j's or of PySpark's
+            if interrupted.is_set():
+                raise KeyboardInterrupt from None
+            told = _told_by_task(str(error))
+            if told is None:
+                raise
+            raise told from None
+
+
+@contextmanager
+def _interruptions() -> Iterator[Event]:
+    """Set when Ctrl-C came: py4j 0.10.9 with PySpark 4.0 makes an error of its own of the interruption, which says nothing."""
+    came = Event()
+    if current_thread() is not main_thread():
+        yield came
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.set()
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
     try:
-        return [file for files in numbered.map(partial(_run, job)).collect() for file in files]
-    except Exception as error:  # of py4j's or of PySpark's
-        told = _told_by_task(str(error))
-        if told is None:
-            raise
-        raise told from None
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
