@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import orbitmq
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 WATCHDOG_S = 60
 
@@ -304,3 +306,5 @@ def test_a_broker_that_is_killed(environment: dict[str, str], tmp_path: Path) ->
     _, complaint = process.communicate(timeout=WATCHDOG_S)
     assert process.returncode == 1
     assert "was killed by signal 9 (SIGKILL)" in complaint and "memory" in complaint and "code -9" not in complaint
+    with orbitmq.Broker(tmp_path / "store", name="after", log_file_size=1 << 20):
+        pass  # the next start gives back what it left in /dev/shm
