@@ -21,9 +21,25 @@ from orbitmq.spark.export_job import Tasks
 from orbitmq.spark.export_manifest import ExportFile
 from orbitmq.spark.export_plan import Wish
 from orbitmq.spark.export_task import Job, run_task
+from tests.spark.stored_topics import StoredTopics
 
 # topic, queue, offset, body
 Place = tuple[str, int, int, bytes]
+
+
+def days_of_messages(folder: Path) -> StoredTopics:
+    """A store of two topics with two queues each, and 300 messages in ten-minute steps."""
+    stored = StoredTopics(folder)
+    for topic in "ab":
+        stored.add(topic, 2)
+    add(stored, 300)
+    return stored
+
+
+def add(stored: StoredTopics, count: int) -> None:
+    for _ in range(count):
+        number = len(stored.rows)
+        stored.send("ab"[number % 2], b"%d" % number * 9, store_ms=1_700_000_000_000 + number * 600_000)
 
 
 def run_here(job: Job, tasks: Tasks) -> list[ExportFile]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.spark.export_folder import OWN
-from tests.spark.exporting import export_here, seen
+from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,19 +28,9 @@ OF_FULL = {"export_folder_removed", "export_folder_dropped"}
 LATER = {"export_folder_renamed": 3, "export_task_synced": 4, "atomic_file_written": 2, "atomic_file_renamed": 2}
 
 
-def add(stored: StoredTopics, count: int) -> None:
-    for _ in range(count):
-        number = len(stored.rows)
-        stored.send("ab"[number % 2], b"%d" % number * 9, store_ms=1_700_000_000_000 + number * 600_000)
-
-
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredTopics:
-    stored = StoredTopics(tmp_path / "store")
-    for topic in "ab":
-        stored.add(topic, 2)
-    add(stored, 300)
-    return stored
+    return days_of_messages(tmp_path / "store")
 
 
 def check_meanwhile(out: Path, stored: StoredTopics) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from orbitmq.spark.export_folder import OWN, ExportFolder
-from tests.spark.exporting import export_here, seen
+from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,19 +26,9 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.enviro
 COMMAND = [sys.executable, "-m", "orbitmq.cli.main", "export"]
 
 
-def add(stored: StoredTopics, count: int) -> None:
-    for _ in range(count):
-        number = len(stored.rows)
-        stored.send("ab"[number % 2], b"%d" % number * 9, store_ms=1_700_000_000_000 + number * 600_000)
-
-
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredTopics:
-    stored = StoredTopics(tmp_path / "store")
-    for topic in "ab":
-        stored.add(topic, 2)
-    add(stored, 300)
-    return stored
+    return days_of_messages(tmp_path / "store")
 
 
 def until(process: subprocess.Popen[Any], condition: Callable[[], bool]) -> None:
