@@ -61,10 +61,10 @@ def plain(means: str, name: str) -> None:
         with client.producer() as producer:
             with without(means):  # all that it takes is there already
                 receipt = producer.send("orders", b"first", keys="k")
+            client.connection.attach_wake().wait_indexed(receipt.physical_offset + receipt.size, 30)
             refused(means, lambda: client.message(receipt.id))
             refused(means, lambda: client.find("orders", "k"))
             assert client.message(receipt.id).body == b"first"
-            client.connection.attach_wake().wait_indexed(receipt.physical_offset + receipt.size, 30)
             with client.consumer(None, ["orders"]) as consumer:
                 refused(means, lambda: consumer.poll(0))
                 refused(means, lambda: consumer.poll_batch(10, 0))
