@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import UnknownQueue, UnknownTopic
-from orbitmq.spark.refusal import refused
+from orbitmq.spark.refusal import refused, topics_there
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
 # What RocketMQ and OrbitMQ keep for themselves: a pattern takes such a topic only when it begins with the same letters.
@@ -82,14 +82,12 @@ def words(option: str, text: str) -> tuple[str, ...]:
 
 
 def unknown_topic(option: str, topic: str, extents: Mapping[str, object]) -> UnknownTopic:
-    known = sorted(extents)
-    more = f" and {len(known) - 20:,} more" if len(known) > 20 else ""
     return UnknownTopic(
         f"cannot read topic {topic!r} of option {option}: the store has no such topic",
-        hint=f"it has {', '.join(known[:20]) or 'none'}{more}",
+        hint=f"it has {topics_there(extents)}",
         option=option,
         topic=topic,
-        topics=known,
+        topics=sorted(extents),
     )
 
 

@@ -14,6 +14,7 @@ from orbitmq.spark.export_partition import check_by
 from orbitmq.spark.extents import Snapshot
 from orbitmq.spark.options import columns_of
 from orbitmq.spark.planning import Slice
+from orbitmq.spark.refusal import topics_there
 
 BY = ("topic", "day")
 FULL_HINT = "export into another folder, or begin again with full=True"
@@ -106,13 +107,11 @@ def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> 
 def _topics(snapshot: Snapshot, wish: Wish) -> list[str]:
     for topic in wish.topics:
         if topic not in snapshot.topics:
-            known = sorted(snapshot.topics)
-            more = f" and {len(known) - 20:,} more" if len(known) > 20 else ""
             raise UnknownTopic(
                 f"cannot export topic {topic!r}: {snapshot.root} has no such topic",
-                hint=f"it has {', '.join(known[:20]) or 'none'}{more}",
+                hint=f"it has {topics_there(snapshot.topics)}",
                 topic=topic,
-                topics=known,
+                topics=sorted(snapshot.topics),
             )
     return list(wish.topics) or sorted(snapshot.topics)
 
@@ -211,7 +210,7 @@ def _lost(folder: ExportFolder, gaps: list[Gap], snapshot: Snapshot) -> OffsetOu
     return OffsetOutOfRange(
         f"cannot export topic {first.topic!r} to {folder.root}: since the last export retention has removed "
         f"the offsets {first.begin:,} to {first.end - 1:,} of queue {first.queue}{others}",
-        hint="go on with what is left with allow_gaps=True; the manifest then tells of the gap",
+        hint="go on with what is left with --allow-gaps (allow_gaps=True); the manifest then tells of the gap",
         topic=first.topic,
         queue=first.queue,
         offset=first.begin,

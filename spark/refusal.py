@@ -1,10 +1,12 @@
-"""The errors about an option."""
+"""The errors about an option, and how they name what there is instead."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from orbitmq.errors import SettingError
+
+NAMED_MOST = 20
 
 
 def refused(option: str, value: object, why: str, hint: str | None = None) -> SettingError:
@@ -17,3 +19,10 @@ def unknown_hint(option: str, known: Sequence[str]) -> str:
     if option.lower().startswith("kafka."):
         return "it is for a client of Kafka, and there is none: leave it out; broker or path says where the topics are"
     return f"the options are {', '.join(known)}"
+
+
+def topics_there(names: Iterable[str]) -> str:
+    """The first of them, and how many more there are."""
+    known = sorted(names)
+    more = f" and {len(known) - NAMED_MOST:,} more" if len(known) > NAMED_MOST else ""
+    return f"{', '.join(known[:NAMED_MOST]) or 'no topic'}{more}"

@@ -13,6 +13,7 @@ from orbitmq.errors import OffsetOutOfRange, OrbitError, UnknownTopic
 from orbitmq.spark.extents import Extents, Snapshot
 from orbitmq.spark.options import SourceOptions
 from orbitmq.spark.planning import Slice
+from orbitmq.spark.refusal import topics_there
 from orbitmq.spark.stream_offsets import Offsets, Place
 
 _log = logging.getLogger("orbitmq")
@@ -142,14 +143,12 @@ def _outside(place: Place, offset: int, bounds: tuple[int, int], why: str) -> Of
 
 def _gone(place: Place, held: Extents) -> UnknownTopic:
     topic, queue = place
-    known = sorted(held)
-    more = f" and {len(known) - 20:,} more" if len(known) > 20 else ""
     return UnknownTopic(
         f"cannot go on with topic {topic!r}, queue {queue}, with option failOnDataLoss = true: the store does not have it any "
-        f"more; it has {', '.join(known[:20]) or 'no topic'}{more}",
+        f"more; it has {topics_there(held)}",
         hint="set failOnDataLoss to false to go on without it, or begin anew with another checkpointLocation",
         option="failOnDataLoss",
         topic=topic,
         queue=queue,
-        topics=known,
+        topics=sorted(held),
     )
