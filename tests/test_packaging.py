@@ -15,7 +15,8 @@ BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
 
 # A broker, a message through it and a clean end; and nothing from the checkout.
 USE = """
-import sys, orbitmq
+import pkgutil, sys, orbitmq
+assert "pyspark_orbitmq" in {module.name for module in pkgutil.iter_modules([sys.argv[1]])}, "Spark looks for it so"
 assert orbitmq.__file__.startswith(sys.argv[1]), orbitmq.__file__
 for name in orbitmq.__all__:
     getattr(orbitmq, name)
