@@ -50,8 +50,8 @@ void bell_cancel(struct bell *bell, uint32_t ticket)
 enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
 {
     struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u), .tv_nsec = (long)(limit_ns % 1000000000u)};
-    /* The kernel compares and queues in one step, so a ring after the announcement is either seen here or wakes us. A relative
-     * FUTEX_WAIT runs on CLOCK_MONOTONIC. */
+    /* The kernel compares and queues in one step, so a ring after the announcement is either seen here or wakes us [edge B4]. A
+     * relative FUTEX_WAIT runs on CLOCK_MONOTONIC. */
     long slept = syscall(SYS_futex, &bell->rung, FUTEX_WAIT, ticket, &limit, NULL, 0);
     int fault = slept < 0 ? errno : 0;
     /* acquire: the news is visible after the ring that announced it. Pairs with the release in bell_answer [edge B3]. Looked

@@ -132,7 +132,7 @@ void control_raise_min_offset(struct control *control, uint64_t log_min)
 {
     /* relaxed: only the flush service writes it */
     if (log_min > atomic_load_explicit(&control->min_offset.value, memory_order_relaxed)) {
-        /* release: the queues' min offsets before it, and it before the files are unlinked. Pairs with the acquires in reader.c [M1]. */
+        /* release: the queues' min offsets before it, and it before the files are unlinked. Pairs with the acquires in reader.c [O1]. */
         atomic_store_explicit(&control->min_offset.value, log_min, memory_order_release);
     }
 }

@@ -132,7 +132,7 @@ static struct session_map *attach(struct handler *handler, uint32_t slot)
     const bool in_lane = intake->in.ring == NULL && intake->epoch == map->epoch;
     const uint64_t skip = in_lane ? intake->skip : 0;
     memset(intake, 0, sizeof *intake);
-    /* acquire: the pair before its version; the lane was scanned before `completed` is read (see the head of this file) */
+    /* acquire: the pair before its version [H1]; the lane was scanned before `completed` is read (see the head of this file) */
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_acquire);
     const uint64_t completed = atomic_load_explicit(&entry->completed, memory_order_acquire);
     ring_consumer_attach(&intake->in, map->parts.sq, map->shape.sq_capacity, entry->taken[version & 1].position);
@@ -155,13 +155,15 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
     entry->taken[(version + 1) & 1].position = intake->in.position;
     entry->taken[(version + 1) & 1].sequence = intake->frame_base;
     CRASH_POINT("handler_taken_filled");
-    /* release: the lane's tail and the pair before the version a successor reads */
+    /* release: the lane's tail and the pair before the version a successor reads. Pairs with the acquire in attach [H1]. */
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
     CRASH_POINT("handler_taken");
     ring_release(&intake->in, intake->in.position);
     CRASH_POINT("handler_released");
-    /* Of the sleepers on this bell, only one that waits for room is meant. relaxed: bell_ring fences before it looks for
-     * sleepers, and a client raises `stalled` before it announces; a flag seen late costs one bounded sleep. */
+    /* Of the sleepers on this bell, only one that waits for room is meant. seq_cst: the room before our look at who waits for it; a
+     * client raises `stalled`, announces with a full fence, then looks at the head [M2]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: ordered by the fence */
     if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring(&map->session->bell))
         count(handler->tree->page, COUNT_WAKES, 1);
 }

@@ -204,7 +204,7 @@ static uint32_t fan_out(struct notifier *notifier)
     for (uint32_t word = 0; word < QUEUE_WORDS; word++) {
         if (!atomic_load_explicit(&tree->control->dirty[word], memory_order_relaxed))
             continue;
-        /* acquire: max_offset before the bit. Pairs with reput's release. */
+        /* acquire: max_offset before the bit. Pairs with reput's release [I3]. */
         uint64_t bits = atomic_exchange_explicit(&tree->control->dirty[word], 0, memory_order_acquire);
         CRASH_POINT("notifier_dirty_cleared");
         for (; bits; bits &= bits - 1, dirty++) {

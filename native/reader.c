@@ -215,7 +215,7 @@ static bool expired(struct reader *reader, struct reader_cursor *cursor)
 {
     if (!cursor->queue)
         return false;
-    /* acquire: as in reader_bounds; the new min is published before files are unlinked [M1] */
+    /* acquire: as in reader_bounds; the new min is published before files are unlinked [O1] */
     const uint64_t min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
     if (cursor->position < min) {
         pass_removed(reader, cursor, min);

@@ -131,7 +131,7 @@ static inline void reader_bounds(const struct reader *reader, uint32_t index, ui
         return;
     }
     /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset
-     * only grows and never passes max_offset, so the older of the two is read first. It is raised before files go [M1]. */
+     * only grows and never passes max_offset, so the older of the two is read first. It is raised before files go [O1]. */
     *min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
     *max = atomic_load_explicit(&cursor->queue->max_offset, memory_order_acquire);
 }

@@ -309,7 +309,7 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
             return;
         } /* gone, or not to be mapped by us: the notifier knows better */
     }
-    /* release: max_offset before the bit. Pairs with the notifier's acquire. */
+    /* release: max_offset before the bit. Pairs with the acquire in the notifier's fan_out [I3]. */
     atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
     CRASH_POINT("reput_dirtied");
     ++*dirty;
@@ -392,7 +392,7 @@ static void settle(struct reput *reput, int result)
 uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
 {
     struct control *control = reput->tree->control;
-    /* acquire: the records below before the position. Pairs with the writer's release. */
+    /* acquire: the records below before the position. Pairs with the writer's release [W1]. */
     const uint64_t wrote = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
     const uint64_t from = reput->position;
     if (reput->stopped)

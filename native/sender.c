@@ -261,7 +261,7 @@ enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, ui
     enum sender_result result = look(sender, &awaited);
     if (result != SENDER_TIMEOUT || timeout_ns == 0)
         return result;
-    /* relaxed: the announcement's fence orders it before the look at the head; the handler rings only where it is raised */
+    /* relaxed: the announcement's fence orders it before the look at the head; the handler rings only where it is raised [M2] */
     atomic_fetch_add_explicit(&sender->session->stalled, 1, memory_order_relaxed);
     result = sleep_for(sender, &awaited, &sender->session->bell, timeout_ns);
     atomic_fetch_sub_explicit(&sender->session->stalled, 1, memory_order_relaxed);

@@ -202,7 +202,7 @@ void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset)
     /* relaxed: reput is done with it, so only the flush service writes it */
     assert(slot < topics->queue_capacity && min_offset <= atomic_load_explicit(&queue->max_offset, memory_order_relaxed));
     /* release: before any file that held the units below is unlinked, and before the log's min offset. Pairs with the acquires in
-     * reader.h and reader.c [M1]. */
+     * reader.h and reader.c [O1]. */
     if (min_offset > atomic_load_explicit(&queue->min_offset, memory_order_relaxed))
         atomic_store_explicit(&queue->min_offset, min_offset, memory_order_release);
 }
