@@ -1,31 +1,30 @@
-"""What a tree stands on: the store's lock, the control socket, the segments, the tables filled from the store. Taken
+"""What a tree stands on: the store's lock, its name (presence.py), the segments, the tables filled from the store. Taken
 in this order, left in reverse; whatever a dead tree left behind is removed on the way in."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
 import select
-import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.offsets import keep_at_stop
+from orbitmq.actors.presence import Presence
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import SettingError, StoreLocked
+from orbitmq.errors import StoreLocked
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.segment import remove_leftovers, segment_prefix
+from orbitmq.shm.file_id import FileId
+from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.store import abort, access, atomic_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery_report import RecoveryReport
@@ -39,9 +38,8 @@ LOCK_LOOK_MS = 5
 class Ground:
     settings: TreeSettings
     lock: StoreLock
-    listener: socket.socket
+    presence: Presence
     generation: int
-    names: tuple[Path, ...]  # by which others find the tree
     _segments: Segments | None = None
     _tree: Tree | None = None
 
@@ -63,27 +61,30 @@ class Ground:
             access.let(settings.layout, settings.group)
             if settings.group is not None:
                 os.umask(access.GROUP_UMASK)
-            _remove_dead_tree(settings)
+            held = FileId.of(lock.descriptor)
+            _remove_dead_tree(settings, held)
             crash_point("ground_cleared")
             generation = secrets.randbits(31) | 1
-            atomic_file.replace(_tree_file(settings), json.dumps({"generation": generation}).encode())
-            listener = _take_name(settings)
-            names = (runtime.description_path(settings.name), runtime.socket_path(settings.name))
+            # Before there is a segment: one whose maker died before it had signed it belongs to whoever is named here.
+            record = {"generation": generation, "lock": [held.device, held.inode]}
+            atomic_file.replace(settings.layout.tree_json, json.dumps(record).encode())
+            presence = Presence(settings, held)
         except BaseException:
             lock.release()
             raise
         crash_point("ground_listening")
-        return cls(settings, lock, listener, generation, names)
+        return cls(settings, lock, presence, generation)
 
     def build(self, report: RecoveryReport) -> None:
         """Makes the segments and fills them from what recovery found. Raises: StoreFull: /dev/shm has no room."""
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
-        self._segments = segments = Segments(settings, self.generation, core_settings(settings))
+        owner = SegmentOwner.here(FileId.of(self.lock.descriptor))
+        self._segments = segments = Segments(settings, self.generation, core_settings(settings), owner)
         tree = segments.tree(settings, os.getpid())
         crash_point("ground_segments")
-        tree.listener = self.listener
+        tree.listener = self.presence.listener
         self._tree = tree
         size = settings.files.log_file_size
         # Recovery made sure of the file in which the log goes on.
@@ -100,7 +101,8 @@ class Ground:
 
     def describe(self) -> dict[str, Any]:
         """Makes the tree findable by name; returns what whoever started it is told."""
-        description = _described(self.settings, self.generation)
+        description = self.presence.announce(self.generation)
+        self.tree.listener = self.presence.listener
         crash_point("ground_described")
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
@@ -121,22 +123,14 @@ class Ground:
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by, and lets the store go."""
-        for path in self.names:
-            with suppress(OSError):
-                path.unlink()
-            crash_point("ground_unlinked")
-        self.listener.close()
+        self.presence.leave()
+        crash_point("ground_unlinked")
         if self._segments is not None:
             self._segments.remove()
             crash_point("ground_segments_removed")
         with suppress(FileNotFoundError):
-            _tree_file(self.settings).unlink()
+            self.settings.layout.tree_json.unlink()
         self.lock.release()
-
-
-def _tree_file(settings: TreeSettings) -> Path:
-    """Which generation of segments belongs to this store; there while a tree runs, or has died."""
-    return settings.layout.own / "tree.json"
 
 
 def _lock(settings: TreeSettings) -> StoreLock:
@@ -153,57 +147,15 @@ def _lock(settings: TreeSettings) -> StoreLock:
             select.poll().poll(LOCK_LOOK_MS)
 
 
-def _remove_dead_tree(settings: TreeSettings) -> None:
-    with suppress(FileNotFoundError, ValueError, KeyError):
-        generation = int(json.loads(_tree_file(settings).read_bytes())["generation"])
-        remove_leftovers(segment_prefix(generation))
-
-
-def _take_name(settings: TreeSettings) -> socket.socket:
-    """The bound control socket of the broker's name. Two that want one name meet at the folder's lock."""
-    folder = os.open(runtime.make_runtime_folder(settings.group), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        path = runtime.socket_path(settings.name)
-        before = runtime.read_description(settings.name)
-        if before is not None and runtime.lives(before):
-            raise SettingError(
-                f"cannot name this broker {settings.name!r}: process {before.pid} has the name, for {before.store}",
-                hint="choose another name, or stop that broker",
-                name="name",
-                value=settings.name,
-                pid=before.pid,
-                store=before.store,
-            )
-        with suppress(FileNotFoundError):
-            path.unlink()
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(path))
-        _admit_to_socket(path, settings.group)
-        listener.listen(256)
-        listener.setblocking(False)
-        # The name is taken from now on; generation 0 says that nobody can attach yet.
-        _described(settings, generation=0)
-        return listener
-    finally:
-        os.close(folder)
-
-
-def _admit_to_socket(path: Path, group: int | None) -> None:
-    """Whoever may write to the socket may knock; the door looks who it is. Nobody else could make a name in its folder."""
-    if group is not None:
-        os.chown(path, -1, group)
-    path.chmod(0o600 if group is None else 0o660)
-
-
-def _described(settings: TreeSettings, generation: int) -> runtime.Description:
-    """Writes what others find this process's tree by."""
-    ticks = runtime.start_ticks(os.getpid())
-    assert ticks is not None
-    store = str(settings.layout.root)
-    description = runtime.Description(settings.name, os.getpid(), ticks, store, generation, runtime.version())
-    runtime.write_description(description, settings.group)
-    return description
+def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:
+    """What dead trees of this store have left in shared memory, and nothing else: a store that was copied while its broker
+    ran has that one's tree.json."""
+    generation, is_own = None, False
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        record = json.loads(settings.layout.tree_json.read_bytes())
+        generation = int(record["generation"])
+        is_own = record["lock"] == [lock.device, lock.inode]
+    remove_dead(lock, generation, is_own=is_own)
 
 
 def core_settings(settings: TreeSettings) -> Any:

@@ -9,8 +9,10 @@ from typing import Any
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.segment import Segment, create_segment, require_room, segment_name
+from orbitmq.shm.segment_owner import SegmentOwner
 
 
 class Segments:
@@ -22,8 +24,9 @@ class Segments:
     Raises: StoreFull: /dev/shm has no room; whatever was made is removed again.
     """
 
-    def __init__(self, settings: TreeSettings, generation: int, core_settings: Any) -> None:
+    def __init__(self, settings: TreeSettings, generation: int, core_settings: Any, owner: SegmentOwner | None = None) -> None:
         self.generation = generation
+        self._sign = None if owner is None else owner.sign
         self._made: list[Segment] = []
         sizes = {
             "ctl": ffi.sizeof("struct control"),
@@ -63,6 +66,7 @@ class Segments:
             segment.unlink()
 
     def _make(self, part: str, size: int, group: int | None) -> Any:
-        segment = create_segment(segment_name(self.generation, part), size, group)
+        segment = create_segment(segment_name(self.generation, part), size, group, self._sign)
         self._made.append(segment)
+        crash_point("segments_made_one")
         return segment.pointer

@@ -14,7 +14,14 @@ void segment_init(void *memory, enum segment_kind kind, uint64_t size, uint64_t 
         .size = size,
         .generation = generation,
     };
-    memcpy(memory, &header, sizeof header);
+    memcpy(memory, &header, offsetof(struct segment_header, owner));
+}
+
+void segment_sign(void *memory, const struct segment_owner *owner)
+{
+    assert((uintptr_t)memory % SEGMENT_LINE == 0);
+    struct segment_header *header = memory;
+    header->owner = *owner;
 }
 
 enum segment_fault segment_check(const void *memory, enum segment_kind kind, uint64_t size)

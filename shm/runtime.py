@@ -5,7 +5,10 @@
     first
 
 The folder is $ORBITMQ_RUNTIME_DIR, else $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700; 0750 once a broker
-in it is let to a group. The files have modes of their own, because brokers that share a folder need not be let to the same."""
+in it is let to a group. One that others may look into already, such as a service manager makes with mode 0755, stays as it
+is. The files have modes of their own, because brokers that share a folder need not be let to the same.
+
+The store says the same of its broker (store/broker_file.py), for whoever knows the store and not the folder."""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from orbitmq.errors import NoPermission, SettingError
 
@@ -26,7 +30,10 @@ ASK_OPERATOR = "ask its operator to let a group of yours in (setting group)"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What <name>.json says. generation is that of every segment of the tree."""
+    """What <name>.json says. generation is that of every segment of the tree; 0: nobody can attach yet.
+
+    boot: the machine's boot that start_ticks belong to, empty where nobody knows it. folder: the runtime folder.
+    """
 
     name: str
     pid: int
@@ -34,6 +41,13 @@ class Description:
     store: str
     generation: int
     version: str
+    boot: str = ""
+    folder: str = ""
+
+    @property
+    def socket(self) -> Path:
+        """The control socket."""
+        return Path(self.folder, f"{self.name}.sock")
 
 
 def version() -> str:
@@ -75,18 +89,20 @@ def runtime_folder() -> Path:
             folder=str(folder),
         ) from None
     # Whoever names a folder knows whose it is; the usual one is of this user, or a trap.
-    if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o027 or not (named or status.st_uid == os.getuid()):
-        whose = "" if named else f" that belongs to uid {os.getuid()}"
+    if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or not (named or status.st_uid == os.getuid()):
+        whose = "" if named else f" that belongs to uid {os.getuid()}, and"
         raise SettingError(
-            f"cannot trust the runtime folder {folder}, it is not a folder of mode 0700 or 0750{whose}",
-            hint=f"remove it, or set {'ORBITMQ' if named else 'XDG'}_RUNTIME_DIR to a folder of your own",
+            f"cannot trust the runtime folder {folder}: it is not a folder{whose} where nobody but its owner may write "
+            f"(mode {stat.S_IMODE(status.st_mode):04o})",
+            hint=f"use mode 0700, 0750 or 0755, or set {'ORBITMQ' if named else 'XDG'}_RUNTIME_DIR to a folder of your own",
             folder=str(folder),
         )
     return folder
 
 
 def make_runtime_folder(group: int | None) -> Path:
-    """The folder for a broker of this user, made when it is missing; the members of the group may look into it.
+    """The folder for a broker of this user, made when it is missing; the members of the group may look into it, as everybody
+    may where its maker has let everybody.
 
     Raises: SettingError: it cannot be made, is somebody else's, or is let to another group.
     """
@@ -98,6 +114,8 @@ def make_runtime_folder(group: int | None) -> Path:
     status = runtime_folder().lstat()
     if status.st_uid != os.getuid():
         raise _unusable(folder, f"it belongs to uid {status.st_uid}")
+    if status.st_mode & 0o005 == 0o005:
+        return folder  # everybody may pass, and somebody wanted that: a service manager, mostly
     is_let = bool(status.st_mode & 0o070)
     if is_let and not any(map(lives, _descriptions(folder))):
         folder.chmod(0o700)  # to whom it was let before is over
@@ -170,14 +188,24 @@ def read_description(name: str) -> Description | None:
     NoPermission: it is another user's."""
     path = description_path(name)
     try:
-        values = json.loads(path.read_text())
-        return Description(**values)
+        return description_of(json.loads(path.read_text()))
     except PermissionError:
         raise NoPermission(
             f"cannot use the broker {name!r}, uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
         ) from None
     except (FileNotFoundError, ValueError, TypeError):
         return None
+
+
+def description_of(values: dict[str, Any]) -> Description:
+    """From what a file says; what a later version may have added is left out. Raises: TypeError: it is no description."""
+    known = {each.name for each in fields(Description)}
+    return Description(**{name: value for name, value in values.items() if name in known})
+
+
+def boot_id() -> str:
+    """Of the machine: another one after each boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_ticks(pid: int) -> int | None:
@@ -199,4 +227,6 @@ def introduction() -> dict[str, int]:
 
 def lives(description: Description) -> bool:
     """True while the supervisor that wrote the description runs."""
+    if description.boot not in ("", boot_id()):
+        return False  # whoever has the number and the ticks now is another process
     return start_ticks(description.pid) == description.start_ticks

@@ -16,6 +16,7 @@ import mmap
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from multiprocessing import resource_tracker, shared_memory
@@ -97,10 +98,13 @@ class Segment:
         remove_segment(self.name)
 
 
-def create_segment(name: str, size: int, group: int | None = None) -> Segment:
+def create_segment(
+    name: str, size: int, group: int | None = None, sign: Callable[[Any], None] | None = None
+) -> Segment:
     """A fresh, zeroed segment of `size` bytes, every page of it reserved: touching it can never be SIGBUS.
 
     group: id of the unix group that may map it read-only; without, nobody else may at all.
+    sign: writes its maker into it (segment_owner.py), before anything else is done with it.
 
     Whoever fills it writes its header (segment_init, or an init function that does) before the name becomes known.
 
@@ -129,7 +133,10 @@ def create_segment(name: str, size: int, group: int | None = None) -> Segment:
         raise
     finally:
         block.close()
-    return Segment(name, memory, writable=True)
+    segment = Segment(name, memory, writable=True)
+    if sign is not None:
+        sign(segment.pointer)
+    return segment
 
 
 def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> Segment:

@@ -9,6 +9,8 @@
                    positions         what is known to be on disk
                    reput             how far the log is indexed
                    holder            who holds the lock
+                   broker.json       which broker runs on the store, and where it is found (broker_file.py)
+                   tree.json         which segments of shared memory are its
                    group             which unix group may read the store (access.py)
                    remake            a repair's order to make queues and index anew
                    allocating/       log files on their way into commitlog/
@@ -109,6 +111,14 @@ class StoreLayout:
     @property
     def holder(self) -> Path:
         return self.own / "holder"
+
+    @property
+    def broker_json(self) -> Path:
+        return self.own / "broker.json"
+
+    @property
+    def tree_json(self) -> Path:
+        return self.own / "tree.json"
 
     @property
     def remake(self) -> Path:

@@ -38,7 +38,7 @@ OWNER = {
 # Likewise of the load's processes.
 CLIENT = {"connection": "stir", "consumer": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
-TREE = {"abort", "access", "atomic_file", "ground", "log_cut", "queue_sync", "recovery", "supervisor"}
+TREE = {"abort", "access", "atomic_file", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments", "supervisor"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
     "index_file_entry_zeroed": ("index_file_slot_put",),

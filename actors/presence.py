@@ -1,0 +1,170 @@
+"""How others find a tree: the control socket and the description in the runtime folder, and the description in the store.
+
+The name is taken before the store is recovered and given back at the end, under the runtime folder's lock, because two may
+want it. Temporary folders are cleaned by programs that know nothing of brokers, so the supervisor looks after what stands there
+now and then, and makes again what is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from orbitmq.actors.events import say
+from orbitmq.actors.settings import TreeSettings
+from orbitmq.errors import OrbitError, SettingError
+from orbitmq.shm import runtime
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.file_id import FileId
+from orbitmq.shm.folder_lock import folder_lock
+from orbitmq.store import broker_file
+
+# For whoever takes or gives back a name in the same folder; that is over in milliseconds, unless its process was stopped.
+PATIENCE_S = 3.0
+
+
+class Presence:
+    """lock: the store's, which the caller holds.
+
+    Raises: SettingError: another broker runs under the name, or the runtime folder cannot be used; OSError.
+    """
+
+    def __init__(self, settings: TreeSettings, lock: FileId) -> None:
+        self._settings = settings
+        self._lock = lock
+        self._generation = 0  # says that nobody can attach yet
+        self._complaint = ""
+        self._written: FileId | None = None
+        self._bound: FileId | None = None
+        self.listener = self._take(PATIENCE_S)
+
+    def announce(self, generation: int) -> runtime.Description:
+        """From now on clients can attach; returns what they read. The control socket may be another one after it."""
+        self._generation = generation
+        self.listener = self._take(PATIENCE_S)
+        return self._description()
+
+    def look(self) -> bool:
+        """Makes again what was cleared away. True when the control socket is another one now."""
+        try:
+            if self._stands():
+                return False
+            before, self.listener = self.listener, self._take(patience_s=0)
+        except (OrbitError, OSError) as error:
+            self._complain(f"cannot be found any more, it tries again: {error}")
+            return False
+        self._complaint = ""
+        self._say("what clients find it by was gone, and is there again")
+        return before is not self.listener
+
+    def leave(self) -> None:
+        """Removes every name that others could find the tree by."""
+        broker_file.remove(self._settings.layout)
+        crash_point("presence_store_left")
+        with suppress(OrbitError, OSError), folder_lock(self._folder(), PATIENCE_S):
+            found = runtime.read_description(self._settings.name)
+            if found is not None and self._is_ours(found):
+                runtime.description_path(self._settings.name).unlink()
+            crash_point("presence_undescribed")
+            path = runtime.socket_path(self._settings.name)
+            if _file(path) == self._bound:
+                path.unlink()
+            crash_point("presence_left")
+        self.listener.close()
+
+    # ---- the runtime folder
+
+    def _take(self, patience_s: float) -> socket.socket:
+        """Socket and descriptions, each as it has to be; makes what is not."""
+        folder = runtime.make_runtime_folder(self._settings.group)
+        with folder_lock(folder, patience_s):
+            self._refuse_other()
+            path = runtime.socket_path(self._settings.name)
+            listener = self.listener if self._bound is not None else None
+            if listener is None or _file(path) != self._bound:
+                listener = self._listen(path)
+            crash_point("presence_bound")
+            description = self._description()
+            runtime.write_description(description, self._settings.group)
+            self._written = _file(runtime.description_path(self._settings.name))
+        crash_point("presence_described")
+        broker_file.write(self._settings.layout, description, self._lock)
+        return listener
+
+    def _refuse_other(self) -> None:
+        name = self._settings.name
+        before = runtime.read_description(name)
+        if before is not None and not self._is_ours(before) and runtime.lives(before):
+            raise SettingError(
+                f"cannot name this broker {name!r}: process {before.pid} has the name, for {before.store}",
+                hint="choose another name, or stop that broker",
+                name="name",
+                value=name,
+                pid=before.pid,
+                store=before.store,
+            )
+
+    def _listen(self, path: Path) -> socket.socket:
+        with suppress(FileNotFoundError):
+            path.unlink()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(path))
+            # Whoever may write to the socket may knock; the door looks who it is. Nobody else could make a name in its folder.
+            if self._settings.group is not None:
+                os.chown(path, -1, self._settings.group)
+            path.chmod(0o600 if self._settings.group is None else 0o660)
+            listener.listen(256)
+        except BaseException:
+            listener.close()
+            raise
+        listener.setblocking(False)
+        self._bound = _file(path)
+        return listener
+
+    def _stands(self) -> bool:
+        """Three looks that cost microseconds. Files that are replaced are others'."""
+        name = self._settings.name
+        return (
+            _file(runtime.socket_path(name)) == self._bound
+            and _file(runtime.description_path(name)) == self._written
+            and self._settings.layout.broker_json.exists()
+        )
+
+    # ---- what it says
+
+    def _description(self) -> runtime.Description:
+        ticks = runtime.start_ticks(os.getpid())
+        assert ticks is not None
+        return runtime.Description(
+            self._settings.name,
+            os.getpid(),
+            ticks,
+            str(self._settings.layout.root),
+            self._generation,
+            runtime.version(),
+            runtime.boot_id(),
+            str(self._folder()),
+        )
+
+    def _is_ours(self, description: runtime.Description) -> bool:
+        return description.pid == os.getpid() and runtime.lives(description)
+
+    def _folder(self) -> Path:
+        return runtime.runtime_folder().absolute()
+
+    def _complain(self, text: str) -> None:
+        if text != self._complaint:
+            self._complaint = text
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        say(self._settings.name, text)
+
+
+def _file(path: Path) -> FileId | None:
+    with suppress(OSError):
+        return FileId.of(path)
+    return None

@@ -1,0 +1,90 @@
+"""Whose a segment in /dev/shm is. That stands in its header line (native/segment.h), signed by its maker, because a file that
+names a generation can be a copy: of a store whose broker runs on, or of one from another machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.file_id import FileId
+from orbitmq.shm.runtime import start_ticks
+from orbitmq.shm.segment import MOUNT, remove_segment, segment_prefix
+
+_NAME = re.compile(r"omq\.[0-9a-f]{8}\.\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOwner:
+    """The supervisor that made a segment, and the lock file of the store that it runs on.
+
+    namespace: of processes, by the number of its inode: a pid says nothing in another one.
+    """
+
+    pid: int
+    namespace: int
+    start_ticks: int
+    lock: FileId
+
+    @classmethod
+    def here(cls, lock: FileId) -> SegmentOwner:
+        """This process."""
+        ticks = start_ticks(os.getpid())
+        assert ticks is not None
+        return cls(os.getpid(), _namespace(), ticks, lock)
+
+    def lives(self) -> bool:
+        """False only if it is known to be dead."""
+        return self.namespace != _namespace() or start_ticks(self.pid) == self.start_ticks
+
+    def sign(self, memory: Any) -> None:
+        """memory: void * to the first byte of a segment that is being made."""
+        owner = ffi.new("struct segment_owner *")
+        owner.pid, owner.namespace, owner.start_ticks = self.pid, self.namespace, self.start_ticks
+        owner.device, owner.inode = self.lock.device, self.lock.inode
+        lib.segment_sign(memory, owner)
+
+
+def owner_of(name: str) -> SegmentOwner | None:
+    """Who has signed the segment; None for one that is not signed. Raises: OSError: it is gone, or another user's."""
+    with (MOUNT / name).open("rb", buffering=0) as file:
+        line = file.read(lib.SEGMENT_LINE)
+    if len(line) < lib.SEGMENT_LINE:
+        return None
+    owner = ffi.cast("struct segment_header *", ffi.from_buffer(line)).owner
+    if owner.pid == 0:
+        return None
+    return SegmentOwner(owner.pid, owner.namespace, owner.start_ticks, FileId(owner.device, owner.inode))
+
+
+def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[str]:
+    """Unlinks what dead trees of a store have left, and says which segments those were.
+
+    Args:
+        lock: the store's lock file, which the caller holds: no other tree of the store has a process left.
+        generation: the one that a file of the store names; None: there is no such file.
+        is_own: that file was written under this very lock, and is no copy. Believed of segments that nobody has signed yet.
+    """
+    named = None if generation is None else segment_prefix(generation)
+    removed = []
+    for name in sorted(_names()):
+        is_named = named is not None and name.startswith(named)
+        with suppress(OSError):
+            owner = owner_of(name)
+            ours = owner.lock == lock if owner is not None else is_named and is_own
+            if (ours or (is_named and owner is not None and not owner.lives())) and remove_segment(name):
+                removed.append(name)
+    return removed
+
+
+def _names() -> Iterator[str]:
+    return (entry.name for entry in os.scandir(MOUNT) if _NAME.fullmatch(entry.name))
+
+
+def _namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
