@@ -135,7 +135,12 @@ def test_the_door_looks_for_itself(folder: Path) -> None:
         assert told.startswith(f"NoPermission: cannot serve uid {STRANGER}, the broker is uid 0's;"), told
         (folder / "run").chmod(0o755)
         told = outcome(lambda: use(broker.name), STRANGER)
-        assert told.startswith("SettingError: cannot trust the runtime folder"), told
+        assert told.startswith(f"NoPermission: cannot serve uid {STRANGER}, the broker is uid 0's;"), told
+        for mode in (0o770, 0o757):
+            (folder / "run").chmod(mode)
+            told = outcome(lambda: use(broker.name), STRANGER, STRANGER, GROUP)
+            assert told.startswith("SettingError: cannot trust the runtime folder"), told
+        (folder / "run").chmod(0o755)
         generation = broker.connection.attachment.generation
     assert not segments(generation)
     assert list((folder / "run").iterdir()) == []

@@ -1,15 +1,18 @@
-"""Goal: a runtime folder is open to a group for as long as a broker there is let to it, and no longer."""
+"""Goal: a runtime folder is open to a group for as long as a broker there is let to it, and no longer; one that its maker has
+opened to everybody stays so; and nobody but its owner can keep a broker from its name."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from orbitmq import errors
 from orbitmq.shm import runtime
+from orbitmq.shm.folder_lock import folder_lock
 
 
 def mode(folder: Path) -> int:
@@ -31,3 +34,45 @@ def test_a_folder_once_let_to_a_group(tmp_path: Path, monkeypatch: pytest.Monkey
     runtime.write_description(runtime.Description("lives", os.getpid(), ticks + 1, "store", 1, "0"), group)
     runtime.make_runtime_folder(None)
     assert mode(folder) == 0o700, "it died"
+
+
+def test_a_folder_that_a_service_manager_has_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RuntimeDirectory= of systemd makes it with mode 0755; what somebody else could write is refused as ever."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    folder.chmod(0o755)
+    monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(folder))
+    for group in (None, os.getgid(), None):
+        assert runtime.make_runtime_folder(group) == runtime.runtime_folder() == folder
+        assert mode(folder) == 0o755
+    for refused in (0o775, 0o757, 0o777, 0o1777, 0o720):
+        folder.chmod(refused)
+        with pytest.raises(errors.SettingError, match=f"where nobody but its owner may write .mode {refused:04o}"):
+            runtime.make_runtime_folder(None)
+        assert mode(folder) == refused
+
+
+def test_the_lock_of_a_folder(tmp_path: Path) -> None:
+    """It is its owner's, names who holds it, and is gone afterwards; one whose holder has just removed it is nobody's."""
+    with folder_lock(tmp_path, patience_s=0):
+        (file,) = tmp_path.iterdir()
+        assert mode(file) == 0o600
+        waiting = os.fork()
+        if waiting == 0:
+            told = 1
+            with suppress(BaseException):
+                try:
+                    with folder_lock(tmp_path, patience_s=0):
+                        pass
+                except errors.SettingError as error:
+                    told = 0 if error.values["pid"] == os.getppid() else 2
+            os._exit(told)
+        assert os.waitpid(waiting, 0)[1] == 0
+    assert not list(tmp_path.iterdir())
+    with folder_lock(tmp_path, patience_s=0):
+        file.unlink()  # a cleaner of temporary folders
+        with folder_lock(tmp_path, patience_s=0):
+            pass
+    with folder_lock(tmp_path, patience_s=0):
+        pass
+    assert not list(tmp_path.iterdir())
