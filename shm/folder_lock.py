@@ -27,8 +27,8 @@ def folder_lock(folder: Path, patience_s: float) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is held: whoever waits for this file looks whether it is still the one. Where somebody has removed it before us,
-        # what has its name may be another one's.
+        # While it is held: whoever waits for this file looks whether it is still the one. Where somebody has removed it before
+        # us, what has its name may be another one's.
         with suppress(OSError):
             if FileId.of(descriptor) == FileId.of(path):
                 path.unlink()
