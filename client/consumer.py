@@ -15,12 +15,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
+from orbitmq.client.assignment import Assignment
+from orbitmq.client.membership import Membership
 from orbitmq.client.offset_range import check_offset, log_removals
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import QUEUES_MAX, look_up, tag_list, topic_names
-from orbitmq.errors import BrokerStopped, Closed, Fenced, OrbitError, SettingError, UnknownQueue, UsageError
+from orbitmq.errors import BrokerStopped, Closed, OrbitError, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
@@ -90,13 +92,12 @@ class Consumer:
         self._handle: SessionHandle | None = None
         self._reader: Reader
         self._waiter: Waiter
-        self._queues: list[QueueKey] = []
-        self._slots: list[int] = []  # their queue slots
-        self._index: dict[QueueKey, int] = {}
+        self._assignment: Assignment
+        self._member = None if group is None else Membership(opener, group, list(self._topics), start)
         self._kept: dict[QueueKey, int] = {}  # positions to go on at without a group, when a session is lost
+        self._ended = False  # BrokerStopped was raised for this session
         self._refresh_at = 0.0
         self._skipped = 0
-        self._rebalances = 0
         self._attach()
         _consumers.add(self)
 
@@ -106,7 +107,7 @@ class Consumer:
         """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
 
         Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
-            are read on, and `seek` past it goes on here. NoMeans: call again. BrokerStopped: all is read. Closed.
+            are read on, and `seek` past it goes on here. NoMeans: call again. BrokerStopped. Closed.
         """
         try:
             self._enter()
@@ -159,7 +160,7 @@ class Consumer:
             # What was fetched with it follows at once, as long as it is still ours to read.
             while message is not None:
                 yield message
-                if self._stale or not self._waiter.current():
+                if self._stale or self._waiter.check():
                     break
                 message = self._reader.gathered()
 
@@ -181,7 +182,7 @@ class Consumer:
     @property
     def prompt(self) -> bool:
         """True when the next call will not have to ask the coordinator for a session or an assignment first."""
-        return not self._stale and self._waiter.current()
+        return not self._stale and not self._waiter.check()
 
     def settle(self) -> None:
         """Asks the coordinator for what the next call would have to ask for."""
@@ -193,7 +194,7 @@ class Consumer:
     @property
     def assignment(self) -> list[QueueKey]:
         """The queues that are read now: (topic, queue)."""
-        return list(self._queues)
+        return list(self._assignment.keys)
 
     @property
     def skipped(self) -> int:
@@ -203,28 +204,27 @@ class Consumer:
     @property
     def rebalances(self) -> int:
         """How often this consumer has taken a new assignment."""
-        return self._rebalances
+        return 0 if self._member is None else self._member.rebalances
 
     def position(self) -> dict[QueueKey, int]:
         """By queue the offset of the next message that there is."""
         with self._used():
-            positions = self._positions()
-            return {key: max(positions[key], self._reader.bounds(index)[0]) for key, index in self._index.items()}
+            positions = self._assignment.positions().items()
+            return {key: max(position, self._reader.bounds(index)[0]) for index, (key, position) in enumerate(positions)}
 
     def committed(self) -> dict[QueueKey, int]:
         """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
         missing."""
-        if self._group is None:
+        if self._member is None:
             return {}
         with self._used():
-            kept = {(topic, queue): offset for topic, queue, offset in self._opener.ask("committed", group=self._group)}
-            return {key: kept[key] for key in self._queues if key in kept}
+            return self._member.committed()
 
     def lag(self) -> dict[QueueKey, int]:
         """By queue the messages that can be read and were not."""
         with self._used():
             lags = {}
-            for index, (key, position) in enumerate(self._positions().items()):
+            for index, (key, position) in enumerate(self._assignment.positions().items()):
                 minimum, maximum = self._reader.bounds(index)
                 lags[key] = max(0, maximum - max(position, minimum))
             return lags
@@ -235,11 +235,7 @@ class Consumer:
         Raises: UnknownQueue: not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
         """
         with self._used():
-            index = self._index.get((topic, queue))
-            if index is None:
-                raise UnknownQueue(
-                    f"could not seek in queue {queue} of {topic!r}: it is not assigned", topic=topic, queue=queue
-                )
+            index = self._assignment.place(topic, queue, "seek in")
             check_offset(topic, queue, offset, self._reader.bounds(index))
             self._reader.seek(index, offset)
 
@@ -251,28 +247,23 @@ class Consumer:
         """
         with self._used():
             store_ms = min(max(0, int(ms)), TIME_END)
-            found = [self._reader.search_time(index, store_ms) for index in range(len(self._queues))]
+            found = [self._reader.search_time(index, store_ms) for index in range(self._reader.count)]
             for index, offset in enumerate(found):
                 self._reader.seek(index, offset)
 
     def commit(self) -> None:
         """Keeps the positions for the group: everything delivered so far counts as done.
 
-        Raises: Fenced: the group has shared out its queues anew; the commit did not count, or only for queues that this
-            consumer kept. It has its new assignment already, and goes on at the committed positions.
+        Raises: Fenced: messages were delivered that can no longer be committed: their queue has gone to another member, the
+            broker was started again, or this process is a forked child. They come again, here or there; the rest was
+            committed. BrokerStopped: the broker stopped; nothing was committed. BrokerNotRunning: and none has come after it.
             UsageError: no group.
         """
-        if self._group is None:
+        if self._member is None:
             raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")
         with self._used(rebalance=False):
-            if not self._waiter.commit(self._reader.positions()):
-                crash_point("consumer_commit_refused")
-                self._rebalance()
-                raise Fenced(
-                    f"could not commit for the group {self._group!r}: its queues were shared out anew",
-                    hint="go on polling; messages that were not committed come again",
-                    group=self._group,
-                )
+            if not self._member.commit():
+                raise self._gone(f"commit for the group {self._group!r}")
 
     # ---- the end
 
@@ -310,9 +301,12 @@ class Consumer:
                 raise Closed("could not use this consumer: it is closed")
             if self._stale:
                 self._attach()
-            if rebalance and not self._waiter.current():
+            if rebalance and (state := self._waiter.check()):
+                if state == lib.WAITER_GONE:
+                    raise self._gone(self._doing)
                 crash_point("consumer_outdated")
-                self._rebalance()
+                assert self._member is not None
+                self._member.rebalance()
             if self._group is None and time.monotonic() >= self._refresh_at:
                 self._refresh()
         except BaseException:
@@ -367,24 +361,25 @@ class Consumer:
             else:
                 return False
         if result == lib.WAITER_GONE:
-            self._stale = True
-            name = self._opener.name
-            raise BrokerStopped(f"could not wait for messages: the broker {name!r} stopped", broker=name)
+            raise self._gone("wait for messages")
         if self._closing:
             raise Closed("could not wait for messages: the consumer was closed")
-        if result == lib.WAITER_REBALANCE:
-            self._rebalance()
+        if result == lib.WAITER_REBALANCE and self._member is not None:
+            self._member.rebalance()
         elif result == lib.WAITER_RECHECK and self._group is None:
             self._refresh()
         return True
 
+    def _gone(self, doing: str) -> BrokerStopped:
+        """The end of the tree, told once: the next call attaches to its successor."""
+        self._stale = self._ended = True
+        name = self._opener.name
+        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", broker=name)
+
     def _tell(self) -> None:
         removals = self._reader.removals()
         if removals:
-            log_removals(self._group, self._queues, removals)
-
-    def _positions(self) -> dict[QueueKey, int]:
-        return dict(zip(self._queues, self._reader.positions(), strict=True))
+            log_removals(self._group, self._assignment.keys, removals)
 
     def _attach(self) -> None:
         """A session of this process with the tree that runs now, and queues to read."""
@@ -407,11 +402,12 @@ class Consumer:
             self._reader.strict = self._strict
             self._reader.filter(self._tags)
             self._waiter = Waiter(handle)
+            self._assignment = Assignment(self._reader, self._waiter)
             self._handle = handle
-            if self._group is None:
+            if self._member is None:
                 self._refresh(begin=True)
             else:
-                self._take(self._join())
+                self._member.enter(handle, self._assignment)
         except BaseException:
             self._handle = None
             handle.close()
@@ -424,8 +420,11 @@ class Consumer:
         self._stale = True
         if handle is None:
             return
-        if self._group is None:
-            self._kept = self._positions()
+        if self._member is None:
+            self._kept = self._assignment.positions()
+        else:
+            self._member.lose(told=self._ended)
+        self._ended = False
         self._skipped += self._reader.skipped
         self._reader.close()
         if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
@@ -436,55 +435,20 @@ class Consumer:
         """Without a group: reads the queues that the topics have and we do not."""
         assert self._handle is not None
         self._refresh_at = time.monotonic() + REFRESH_S
-        if begin:
-            self._queues, self._slots, self._index = [], [], {}
+        assignment = self._assignment
         fresh = []
         for name in self._topics:
             topic = look_up(self._handle.topics_address, name)
             places = ((name, queue) for queue in range(topic.queues))
-            fresh += [(key, topic.first_slot + key[1]) for key in places if key not in self._index]
-        for key, slot in fresh[: self._handle.queue_capacity - len(self._queues)]:
-            index = self._reader.add(slot, 0)
+            fresh += [(key, topic.first_slot + key[1]) for key in places if key not in assignment.index]
+        for key, slot in fresh[: self._handle.queue_capacity - len(assignment.keys)]:
+            index = assignment.add(key, slot, 0)
             minimum, maximum = self._reader.bounds(index)
             # A queue that came later holds nothing that was there when we began.
             first = maximum if self._start == "latest" and begin and not self._kept else minimum
             self._reader.seek(index, min(self._kept.get(key, first), maximum))
-            self._index[key] = index
-            self._queues.append(key)
-            self._slots.append(slot)
         if begin or fresh:
-            self._waiter.interests(self._slots)
-
-    def _join(self) -> dict[str, Any]:
-        return self._ask_group("join_group", topics=list(self._topics), start=self._start)
-
-    def _ask_group(self, operation: str, **fields: Any) -> dict[str, Any]:
-        assert self._handle is not None
-        answer = self._opener.ask(operation, slot=self._handle.slot, epoch=self._handle.epoch, group=self._group, **fields)
-        assert isinstance(answer, dict)
-        return answer
-
-    def _rebalance(self) -> None:
-        """The group's epoch has moved: takes what is ours now, at committed positions."""
-        try:
-            answer = self._ask_group("assignment")
-        except Fenced:
-            answer = self._join()  # the group forgot us
-        self._take(answer)
-        self._rebalances += 1
-
-    def _take(self, assignment: dict[str, Any]) -> None:
-        self._reader.clear()
-        self._queues, self._index = [], {}
-        slots = []
-        for topic, queue, slot, offset in assignment["queues"]:
-            index = self._reader.add(slot, offset or 0)
-            self._index[topic, queue] = index
-            self._queues.append((topic, queue))
-            slots.append(slot)
-        crash_point("consumer_assigned")
-        self._waiter.join(assignment["group"], assignment["epoch"])
-        self._waiter.interests(slots)
+            assignment.announce()
 
     def _forked(self) -> None:
         """In a forked child: the lock may be held by a thread that is not here, and the session is the parent's."""

@@ -108,6 +108,20 @@ static PyObject *waiter_object_gone(PyObject *object, PyObject *unused)
     return usable(self) ? PyBool_FromLong(waiter_gone(&self->waiter)) : NULL;
 }
 
+static PyObject *waiter_object_dead(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct waiter_object *self = self_of(object);
+    return usable(self) ? PyBool_FromLong(waiter_dead(&self->waiter)) : NULL;
+}
+
+static PyObject *waiter_object_check(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct waiter_object *self = self_of(object);
+    return usable(self) ? PyLong_FromLong(waiter_check(&self->waiter)) : NULL;
+}
+
 static PyObject *waiter_object_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
     struct waiter_object *self = self_of(object);
@@ -218,6 +232,8 @@ static PyMethodDef waiter_methods[] = {
     {"commit", waiter_object_commit, METH_O, "commit(offsets): one a queue; False: the epoch moved."},
     {"current", waiter_object_current, METH_NOARGS, "True while the group's epoch stands."},
     {"gone", waiter_object_gone, METH_NOARGS, "True when the tree has died or is stopping."},
+    {"dead", waiter_object_dead, METH_NOARGS, "True when the tree has died or has stopped."},
+    {"check", waiter_object_check, METH_NOARGS, "Before a call: 0 to go on, or enum waiter_result, see native/waiter.h."},
     {"wait", (PyCFunction)(void (*)(void))waiter_object_wait, METH_FASTCALL,
      "wait(reader, timeout_ns): enum waiter_result, see native/waiter.h."},
     {"interrupt", waiter_object_interrupt, METH_NOARGS, "Ends every wait, from any thread, until resume."},

@@ -53,14 +53,37 @@ bool waiter_current(const struct waiter *waiter)
            atomic_load_explicit(&waiter->control->groups[waiter->group].epoch, memory_order_acquire) == waiter->epoch;
 }
 
-bool waiter_gone(const struct waiter *waiter)
+static bool supervisor_ended(const struct waiter *waiter)
 {
-    /* relaxed: only decides whether we go on waiting */
-    const uint32_t state = atomic_load_explicit(&waiter->control->tree_state, memory_order_relaxed);
-    if (state == TREE_STOPPING || state == TREE_STOPPED)
-        return true;
     struct pollfd watched = {.fd = waiter->supervisor, .events = POLLIN};
     return waiter->supervisor >= 0 && poll(&watched, 1, 0) > 0;
+}
+
+static uint32_t tree_state(const struct waiter *waiter)
+{
+    /* relaxed: only decides whether we go on */
+    return atomic_load_explicit(&waiter->control->tree_state, memory_order_relaxed);
+}
+
+bool waiter_gone(const struct waiter *waiter)
+{
+    const uint32_t state = tree_state(waiter);
+    return state == TREE_STOPPING || state == TREE_STOPPED || supervisor_ended(waiter);
+}
+
+bool waiter_dead(const struct waiter *waiter) { return tree_state(waiter) == TREE_STOPPED || supervisor_ended(waiter); }
+
+enum waiter_result waiter_check(struct waiter *waiter)
+{
+    const uint64_t now = clock_coarse_ns();
+    if (now - waiter->lived_ns >= WAITER_LIFE_NS) {
+        if (waiter_dead(waiter))
+            return WAITER_GONE;
+        waiter->lived_ns = now;
+    } else if (tree_state(waiter) == TREE_STOPPED) {
+        return WAITER_GONE;
+    }
+    return waiter_current(waiter) ? WAITER_NEWS : WAITER_REBALANCE;
 }
 
 /* What ends a wait beside a signal, or WAITER_TIMEOUT for nothing yet. */

@@ -11,14 +11,15 @@
 #include "reader.h"
 
 #define WAITER_RECHECK_NS UINT64_C(5000000000)
+#define WAITER_LIFE_NS UINT64_C(100000000) /* between two looks whether the tree lives, of a consumer that never has to wait */
 #define WAITER_NO_GROUP UINT32_MAX
 
 enum waiter_result {
-    WAITER_NEWS = 0,      /* the reader has something to look at */
+    WAITER_NEWS = 0,      /* the reader has something to look at; waiter_check: go on */
     WAITER_TIMEOUT = 1,
     WAITER_SIGNAL = 2,    /* let Python run its handlers, then wait again */
     WAITER_REBALANCE = 3, /* the group's epoch is not the one this member knows */
-    WAITER_GONE = 4,      /* the tree is dead or stopping */
+    WAITER_GONE = 4,      /* the tree is dead or stopping; waiter_check: dead or stopped */
     WAITER_RECHECK = 5,   /* 5 s without news */
     WAITER_INTERRUPTED = 6, /* waiter_interrupt */
 };
@@ -34,6 +35,7 @@ struct waiter {
     uint64_t epoch;
     struct pace pace;
     uint64_t rechecked_ns;         /* CLOCK_MONOTONIC of the last look at every queue */
+    uint64_t lived_ns;             /* CLOCK_MONOTONIC_COARSE of the last look at the supervisor */
     _Atomic uint32_t interrupted;
 };
 
@@ -51,6 +53,14 @@ bool waiter_current(const struct waiter *waiter);
 
 /* True when the tree has died or is stopping. */
 bool waiter_gone(const struct waiter *waiter);
+
+/* True when the tree has died or has stopped: nobody collects what is committed any more. A tree that is stopping still does. */
+bool waiter_dead(const struct waiter *waiter);
+
+/* Before every call and every message of an iteration: WAITER_NEWS to go on, WAITER_REBALANCE, or WAITER_GONE. Costs two loads and a
+ * coarse clock; the supervisor is looked at once in WAITER_LIFE_NS, so that a consumer with a long backlog learns as soon as one that
+ * waits that nobody stands behind it any more. */
+enum waiter_result waiter_check(struct waiter *waiter);
 
 /* Waits until the reader has something to look at. timeout_ns 0: only looks; UINT64_MAX: without limit. The reader's owner
  * lets nobody else touch it meanwhile. */

@@ -36,7 +36,7 @@ OWNER = {
     "writer_takeover": "writer",
 }
 # Likewise of the load's processes.
-CLIENT = {"connection": "stir", "consumer": "share", "sender": "produce", "waiter": "share"}
+CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {"abort", "access", "atomic_file", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments", "supervisor"}
 # What a predecessor has to leave half done; each of these dies first.

@@ -26,7 +26,7 @@ FAMILIES = {
     "handler": {"handler"},
     "reput": {"consume_queue", "index_file", "index_log", "reput"},
     "disk": {"allocator", "flush", "mapped_file", "positions", "queue_sync"},
-    "consumers": {"consumer", "notifier", "waiter"},
+    "consumers": {"consumer", "membership", "notifier", "waiter"},
     "coordinator": {"config", "coordinator", "descriptor_store", "group_registry", "offsets", "sessions", "topic_registry"},
     "producers": {"connection", "sender"},
     "tree": {"access", "ground", "supervisor"},

@@ -1,0 +1,135 @@
+"""Goal: a consumer outlives neither its broker nor its session: it says so within a moment, however much it has left to read,
+and a commit that cannot count raises. Method: consumers in the middle of a backlog; their tree is killed, started again, or
+they are forked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.client.consumer import Consumer
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Fenced
+from orbitmq.native._core import lib
+from tests.actors.trees import dead, small_broker, until
+from tests.client.composed_broker import ComposedBroker
+
+BACKLOG = 50_000
+WATCHDOG_S = 30.0
+
+
+def end_of(consumer: orbitmq.Consumer) -> int:
+    """Reads one by one until the consumer says that the broker stopped; returns how many messages that were."""
+    count = 0
+
+    def stopped() -> bool:
+        nonlocal count
+        try:
+            assert consumer.poll(0) is not None, "all of the backlog was read first"
+        except BrokerStopped:
+            return True
+        count += 1
+        return False
+
+    until(stopped, "the consumer to notice")
+    return count
+
+
+def killed(broker: orbitmq.Broker) -> None:
+    os.kill(broker.pid, signal.SIGKILL)
+    until(lambda: dead(broker.pid), "the supervisor's death")
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_lagging_consumer_notices_the_death_of_its_tree(tmp_path: Path, group: str | None) -> None:
+    """The tree is killed and started again while nine tenths of the backlog are unread: the consumer stops reading, its commit
+    raises, and it goes on with the successor, in a group where that stands."""
+    with small_broker(tmp_path / "store", log_file_size=1 << 24) as broker:
+        broker.create_topic("t", queues=1)
+        broker.producer().send_batch("t", [b"%d" % number for number in range(BACKLOG)])
+        with orbitmq.connect(broker.name) as client:
+            consumer = client.consumer(group, topics=["t"])
+            assert len(consumer.poll_bodies(BACKLOG // 10, WATCHDOG_S)) == BACKLOG // 10
+            killed(broker)
+            with small_broker(tmp_path / "store", name=broker.name, log_file_size=1 << 24):
+                read = BACKLOG // 10 + end_of(consumer)
+                assert read < BACKLOG
+                first = consumer.poll(WATCHDOG_S)
+                assert first is not None and first.offset == (read if group is None else 0)
+
+
+def test_a_commit_into_a_dead_tree_raises(tmp_path: Path) -> None:
+    """At once, again when nobody has come after it, and once more when somebody has; then what is read anew counts."""
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("t", queues=1)
+        broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        with orbitmq.connect(broker.name) as client:
+            consumer = client.consumer("g", topics=["t"])
+            assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
+            killed(broker)
+            with pytest.raises(BrokerStopped, match="could not commit for the group 'g'"):
+                consumer.commit()
+            with pytest.raises(BrokerNotRunning):
+                consumer.commit()
+            with small_broker(tmp_path / "store", name=broker.name):
+                with pytest.raises(Fenced):
+                    consumer.commit()
+                assert consumer.committed() == {("t", 0): 0}
+                assert len(consumer.poll_batch(20, WATCHDOG_S)) == 20
+                consumer.commit()
+                assert consumer.committed() == {("t", 0): 20}
+
+
+def test_whoever_was_told_and_read_on_commits_without_an_error(tmp_path: Path) -> None:
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("t", queues=1)
+        broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        with orbitmq.connect(broker.name) as client:
+            consumer = client.consumer("g", topics=["t"])
+            assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
+            killed(broker)
+            with small_broker(tmp_path / "store", name=broker.name):
+                until(lambda: end_of(consumer) >= 0, "the end")
+                assert len(consumer.poll_batch(20, WATCHDOG_S)) == 20
+                consumer.commit()
+                assert consumer.committed() == {("t", 0): 20}
+
+
+def test_a_forked_child_does_not_commit_what_its_parent_got(tmp_path: Path) -> None:
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("t", queues=1)
+        broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
+        consumer = broker.consumer("g", topics=["t"])
+        assert len(consumer.poll_batch(10, WATCHDOG_S)) == 10
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                consumer.commit()
+            except BaseException as error:
+                os.write(writer, type(error).__name__.encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        assert os.read(reader, 100) == b"Fenced"
+        assert os.waitpid(pid, 0)[1] == 0
+        os.close(reader)
+
+
+def test_a_stopped_tree_is_as_dead(tmp_path: Path) -> None:
+    """While it is stopping, what is there is given out; once it has stopped nothing is."""
+    broker = ComposedBroker(tmp_path / "store")
+    slot = broker.add_topic("t", 1)
+    for number in range(10):
+        broker.append("t", slot, b"%d" % number)
+    broker.publish()
+    consumer = Consumer(broker, "g", ["t"])
+    lib.control_set_tree_state(broker.control, lib.TREE_STOPPING)
+    assert consumer.poll_bodies(3) == [b"0", b"1", b"2"]
+    consumer.commit()
+    broker.stop()
+    with pytest.raises(BrokerStopped):
+        consumer.poll(0)
