@@ -1,0 +1,21 @@
+"""Goal: the C core is right on aarch64 too. Method: scripts/aarch64, which builds it for three kinds of that processor and runs the
+drivers of native/sanitize under an emulator."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NO_MEANS = 77  # the script's exit code where a compiler or the emulator is missing
+MACHINES = 3
+
+
+@pytest.mark.timeout(600)
+def test_every_driver_runs_on_aarch64() -> None:
+    done = subprocess.run([ROOT / "scripts" / "aarch64"], capture_output=True, text=True, check=False)
+    if done.returncode == NO_MEANS:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    drivers = len(list((ROOT / "native" / "sanitize").glob("drive_*.c")))
+    assert done.stdout.count(": good") == MACHINES * drivers
