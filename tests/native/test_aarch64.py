@@ -1,5 +1,5 @@
-"""Goal: the C core is right on aarch64 too. Method: scripts/aarch64, which builds it for three kinds of that processor and runs the
-drivers of native/sanitize under an emulator."""
+"""Goal: the C core is right on aarch64 too. Method: scripts/aarch64, which builds it for three kinds of that processor and runs
+the drivers of native/sanitize under an emulator."""
 
 import subprocess
 from pathlib import Path
