@@ -82,7 +82,7 @@ class Peer:
             return True
         except ConnectionError:
             return False
-        self.questions.extend(self._unpacker.feed(data))
+        self.questions.extend(frame.message for frame in self._unpacker.feed(data))
         return bool(data)
 
     def answer(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:

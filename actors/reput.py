@@ -79,6 +79,7 @@ class Reput(CoreActor):
         """Only the coordinator may add to the table. Raises: what it answers; OSError: it does not."""
         path = runtime.socket_path(self.tree.settings.name)
         with closing(ControlSocket(path, ANSWER_S)) as control:
+            control.greet(ANSWER_S)
             control.ask("adopt_topic", ANSWER_S, name=topic, queues=queues)
 
     def _missing(self) -> tuple[str, int]:

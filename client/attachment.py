@@ -42,6 +42,7 @@ class Attachment:
         self.control: Any = ffi.cast("struct control *", self._control.pointer)
         self.topics: Any = ffi.cast("struct topics *", self._topics.pointer)
         self.wake: Any = ffi.NULL
+        self._wakes: list[Any] = []
         self.control_address = self._control.address
         self.topics_address = self._topics.address
         self.wake_address = 0
@@ -54,8 +55,9 @@ class Attachment:
                 f"cannot use the wake words, they are no sealed memory of {size} bytes",
                 hint="run client and broker from one version of orbitmq",
             )
-        self._wake = ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True)
-        self.wake = ffi.cast("struct wake *", self._wake)
+        # Two threads, or a signal handler in the middle of this, may map them twice: both mappings stay, as both are used.
+        self._wakes.append(ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True))
+        self.wake = ffi.cast("struct wake *", self._wakes[-1])
         self.wake_address = int(ffi.cast("uintptr_t", self.wake))
 
     @property

@@ -84,8 +84,8 @@ class Client:
     def stop_broker(self) -> None:
         """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""
         with means(f"stop the broker {self.name!r}"):
-            attachment = self._connection.attachment
-            self._connection.ask("stop")
+            attachment = self._connection.attach()  # whatever the client's patience: one that is not there need not be awaited
+            self._connection.ask_of(attachment.generation, "stop")
         attachment.wait_ended(self._connection.timeout)
 
     def producer(

@@ -2,50 +2,84 @@
 
 It connects when it is first needed, again when the coordinator has died (its successor answers on the same socket),
 and anew in a forked child. A tree that was started again under the same name is attached to when somebody next asks
-for something."""
+for something; who has the patience waits for it (`outlast`).
+
+Questions to the coordinator take turns (turns.py), which anything may come in the middle of:
+
+    another thread       waits for its turn, for as long as its own question may take
+    a signal handler     has the turn already, half-way through: what it asks goes over a socket of its own
+    a finalizer          may be called anywhere, and asks nothing: it leaves a note, for whoever has the turn or comes next
+    `close`              waits for nobody: it ends the waits of those who are inside
+"""
 
 from __future__ import annotations
 
 import errno
 import mmap
 import os
-import select
-import threading
 import time
 import weakref
-from contextlib import suppress
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from orbitmq.client.absence import Absence, given_up
 from orbitmq.client.attachment import Attachment
+from orbitmq.client.bell import Bell
 from orbitmq.client.session import SessionHandle
-from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, NoPermission, OrbitError, TimedOut
+from orbitmq.client.turns import Turns
+from orbitmq.client.whereabouts import Whereabouts
+from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, TimedOut
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
-from orbitmq.shm.control_socket import ControlSocket
+from orbitmq.shm.control_socket import Answer, ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.means import lacking
 
-# Between two looks for a broker that is about to start; there is nothing yet that one could wait on.
+# Between two looks for a coordinator that is being started again; the supervisor, which does it, is what is waited on.
 LOOK_S = 0.01
 
+_Result = TypeVar("_Result")
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-class Connection:
-    """See client/session.py, SessionOpener. timeout: seconds that a question may wait for its answer."""
+class Note(NamedTuple):
+    """A question that nobody waits for the answer of, to the tree of that generation."""
 
-    def __init__(self, name: str | None, timeout: float) -> None:
-        self._name = runtime.broker_name(name)
+    generation: int
+    operation: str
+    fields: dict[str, Any]
+
+
+class Line(NamedTuple):
+    """A control socket and the tree at its other end."""
+
+    generation: int
+    socket: ControlSocket
+
+
+class Connection:
+    """See client/session.py, SessionOpener.
+
+    timeout: seconds that a question may wait for its answer. wait: seconds that a question waits for a broker that is not
+    there, before that."""
+
+    def __init__(self, name: str | None, timeout: float, wait: float = 0.0) -> None:
+        self._whereabouts = Whereabouts(name)
         self.timeout = timeout
-        self._lock = threading.RLock()
+        self.wait = wait
+        self._turns = Turns()
         self._attachment: Attachment | None = None
-        self._socket: ControlSocket | None = None
-        self._closed = False
+        self._line: Line | None = None
+        self._open: list[ControlSocket] = []  # with somebody inside, perhaps: `close` interrupts them
+        self._notes: deque[Note] = deque()
+        self._closing = Bell()
         _connections.add(self)
 
     @property
     def name(self) -> str:
-        return self._name
+        return self._whereabouts.name
 
     @property
     def attachment(self) -> Attachment:
@@ -53,12 +87,11 @@ class Connection:
 
         Raises: BrokerNotRunning: none answers; Closed.
         """
-        with self._lock:
-            self._check_open()
-            if self._attachment is None or not self._attachment.alive():
-                self._attach(time.monotonic() + self.timeout)
-            assert self._attachment is not None
-            return self._attachment
+        return self.attach(self.wait)
+
+    def attach(self, wait: float = 0.0) -> Attachment:
+        """The same, with another patience."""
+        return self.outlast(self._attached, wait)
 
     def ask(self, operation: str, **fields: Any) -> Any:
         """One question to the coordinator; asked again when it dies with the answer owing, so operations bear being
@@ -70,155 +103,293 @@ class Connection:
         _close(descriptors)
         return value
 
+    def ask_of(self, generation: int, operation: str, **fields: Any) -> Any:
+        """The same about something of the tree of that generation, such as a session, which no later tree knows. Raises:
+        BrokerStopped: it has ended; as `ask`."""
+        (value, descriptors), _ = self._question(operation, fields, generation)
+        _close(descriptors)
+        return value
+
+    def note(self, generation: int, operation: str, **fields: Any) -> None:
+        """The same without waiting for anything, and without an answer. For finalizers."""
+        self._notes.append(Note(generation, operation, fields))
+        self._tidy()
+
     def open_session(
         self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
     ) -> SessionHandle:
-        with self._lock:
-            sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
-            shape, descriptors = self._ask("open_session", sizes)
-            crash_point("connection_opened")
-            try:
-                attachment = self.attach_wake()
-                # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
-                memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-            except (OSError, MemoryError):
-                # A process has so many sessions at most: one that nobody has may not stay open.
-                with suppress(BrokerError, TimedOut):
-                    self.ask("close_session", slot=shape["slot"], epoch=shape["epoch"])
-                raise
-            finally:
-                _close(descriptors)
-            crash_point("connection_mapped")
-            return _session_handle(self, attachment, shape, memory)
+        sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
+        return self.outlast(lambda: self._open_session(sizes), 0.0)
 
     def attach_wake(self) -> Attachment:
         """The mappings with the wake words, where one sleeps until something happens. Raises: as `attachment`."""
-        with self._lock:
-            attachment = self.attachment
-            while attachment.wake == ffi.NULL:
-                _, descriptors = self._ask("wake_words", {})
+        return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
+
+    def outlast(self, attempt: Callable[[], _Result], wait: float, *bells: Bell) -> _Result:
+        """What `attempt` gives, tried again when a broker may have come as long as it finds none: for so many seconds from
+        now, or from when the broker went. One that is starting is worth the connection's timeout in any case.
+
+        bells: each ends the wait, as does the end of this connection. Raises: what `attempt` raises; Closed: somebody rang.
+        """
+        begun = time.monotonic()
+        try:
+            return attempt()
+        except (BrokerNotRunning, BrokerStopped) as error:
+            if isinstance(error, BrokerStopped):
+                begun = time.monotonic()
+            if wait <= 0 and not error.values.get("starting"):
+                raise
+        watched = (self._closing, *bells, *filter(None, [given_up.get()]))
+        with Absence(self._whereabouts.folder, watched) as absence:
+            while True:
                 try:
-                    # Of the tree that has answered, which may be a later one.
-                    attachment = self.attachment
-                    attachment.map_wake(_only(descriptors))
-                finally:
-                    _close(descriptors)
-            return attachment
+                    return attempt()
+                except (BrokerNotRunning, BrokerStopped) as error:
+                    patience = max(wait, self.timeout if error.values.get("starting") else 0.0)
+                    left = begun + patience - time.monotonic()
+                    if left <= 0:
+                        raise
+                absence.pause(left)
+                if absence.over:
+                    raise Closed(f"could not wait for the broker {self.name!r}: what waited for it was closed")
 
     def close(self) -> None:
-        """Ends the connection; sessions stay until they are closed, or until this process ends."""
-        with self._lock:
-            self._closed = True
-            self._drop_socket()
-            self._attachment = None
+        """Ends the connection; sessions stay until they are closed, or until this process ends. May be called from any thread
+        and from signal handlers: those who are inside are told so at once."""
+        self._closing.ring()
+        for each in list(self._open):
+            each.interrupt()
+        self._tidy()
 
     # ---- one question
 
-    def _ask(self, operation: str, fields: dict[str, Any]) -> tuple[Any, tuple[int, ...]]:
-        with self._lock:
-            deadline = time.monotonic() + self.timeout
+    def _ask(self, operation: str, fields: dict[str, Any]) -> Answer:
+        return self.outlast(lambda: self._question(operation, fields)[0], self.wait)
+
+    def _question(self, operation: str, fields: dict[str, Any], generation: int | None = None) -> tuple[Answer, Attachment]:
+        """The answer, and the tree that gave it."""
+        deadline = time.monotonic() + self.timeout
+        with self._turn(operation, deadline) as nested:
             while True:
-                attachment = self.attachment
+                attachment = self._attached() if generation is None else self._attached_to(generation, operation)
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    doing = "connect" if operation == "hello" else operation.replace("_", " ")
-                    raise TimedOut(
-                        f"cannot {doing}, the broker {self._name!r} did not answer in {self.timeout:g} s",
-                        hint="raise the timeout of connect",
-                        operation=operation,
-                        timeout=self.timeout,
-                    )
+                    self._too_late(operation)
                 try:
-                    if self._socket is None:
-                        self._socket = ControlSocket(runtime.socket_path(self._name), left)
-                        self._check_generation(self._socket.hello)
-                    return self._socket.ask(operation, left, **fields)
+                    if nested:
+                        with closing(self._connected(attachment, left)) as own:
+                            return own.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
+                    line = self._lined(attachment, left)
+                    return line.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
+                except OrbitError:
+                    raise
+                except TimeoutError:
+                    self._too_late(operation)
                 except OSError as error:
-                    if isinstance(error, TimedOut):
-                        raise
-                    self._drop_socket()
                     if isinstance(lacking(error, operation), NoMeans):
                         raise  # of ours: the coordinator has nothing to do with it
                     if isinstance(error, PermissionError):
-                        raise NoPermission(
-                            f"cannot connect to the broker {self._name!r}, its control socket is not for uid {os.geteuid()}",
-                            hint=runtime.ASK_OPERATOR,
-                            broker=self._name,
-                        ) from None
+                        raise self._whereabouts.refused() from None
                     if not attachment.alive():
-                        raise BrokerStopped(
-                            f"the broker {self._name!r} stopped before it answered", broker=self._name, operation=operation
-                        ) from None
+                        raise self._stopped(operation) from None
                     # The coordinator has died; its successor is being started, or is about to be.
                     attachment.pause(LOOK_S)
-                except OrbitError:
-                    raise
-                except BaseException:
-                    # An interrupted wait leaves an answer on its way that belongs to nobody.
-                    self._drop_socket()
-                    raise
 
-    def _check_generation(self, hello: dict[str, Any]) -> None:
-        assert self._attachment is not None
-        if hello["generation"] != self._attachment.generation:
-            self._drop_socket()
-            self._attachment = None
-            raise ConnectionResetError("another tree answers under this name")
+    @contextmanager
+    def _turn(self, operation: str, deadline: float) -> Iterator[bool]:
+        """True in the middle of another turn of the same thread, where the line is not to be touched."""
+        turns = self._turns
+        if not turns.take(deadline - time.monotonic()):
+            self._too_late(operation)
+        nested = turns.depth > 1
+        try:
+            yield nested
+        finally:
+            if not nested and self._line is not None and not self._line.socket.whole and turns is self._turns:
+                self._drop_line()
+            turns.give()
+            self._tidy()
+
+    def _lined(self, attachment: Attachment, timeout: float) -> ControlSocket:
+        """The line to this tree. What was noted meanwhile goes first."""
+        line = self._line
+        if line is None or line.generation != attachment.generation or not line.socket.whole:
+            self._drop_line()
+            line = self._line = Line(attachment.generation, self._connected(attachment, timeout))
+        self._post_notes(line)
+        return line.socket
+
+    def _connected(self, attachment: Attachment, timeout: float) -> ControlSocket:
+        """A new line to this tree. Raises: ConnectionResetError: another one answers there."""
+        deadline = time.monotonic() + timeout
+        line = ControlSocket(self._whereabouts.socket_path(attachment.description), timeout)
+        try:
+            self._open[:] = [line, *(each for each in self._open if not each.closed)]
+            self._check_open()
+            if line.greet(max(0.0, deadline - time.monotonic()))["generation"] != attachment.generation:
+                self._attachment = None
+                raise ConnectionResetError("another tree answers under this name")
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _drop_line(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            line.socket.close()
+
+    # ---- what nobody waits for
+
+    def _tidy(self) -> None:
+        """Does what others could not, because somebody had the turn; whoever has it now does so when it is over."""
+        while self._notes or (self._closing.rung and self._line is not None):
+            turns = self._turns
+            if not turns.take(0):
+                return
+            try:
+                if turns.depth > 1:
+                    return
+                if self._closing.rung:
+                    self._post_notes(self._line)
+                    self._drop_line()
+                    self._attachment = None
+                    self._notes.clear()
+                elif not self._post_notes(self._line):
+                    return
+            finally:
+                turns.give()
+
+    def _post_notes(self, line: Line | None) -> bool:
+        """False when there is nobody to tell yet."""
+        if line is None or not line.socket.whole:
+            return False
+        for operation, value in line.socket.taken_late():
+            if operation == "open_session":  # whoever wanted it has given up
+                self._notes.append(_closing_of(line.generation, value))
+        while self._notes:
+            note = self._notes.popleft()
+            if note.generation == line.generation:
+                with suppress(OSError):
+                    line.socket.post(note.operation, **note.fields)
+        return True
 
     # ---- attaching
 
-    def _attach(self, deadline: float) -> None:
-        self._drop_socket()
-        self._attachment = None
-        while True:
-            description = runtime.read_description(self._name)
-            running = description is not None and runtime.lives(description)
-            if description is not None and running and description.generation:
-                with suppress(BrokerStopped, BrokerNotRunning):
-                    self._attachment = Attachment(description)
-                    if self._attachment.alive():
-                        return
-                self._attachment = None
-            # One that recovers its store has a name already, and is worth waiting for.
-            if not running or time.monotonic() >= deadline:
-                what = "it is still starting" if running else "none runs under this name"
-                raise BrokerNotRunning(
-                    f"cannot connect to the broker {self._name!r}, {what}",
-                    hint="start it: orbitmq up" if self._name == "default" else f"start it: orbitmq up --name {self._name}",
-                    broker=self._name,
-                )
-            _pause_beside(description.pid if description is not None else 0)
+    def _attached(self) -> Attachment:
+        self._check_open()
+        attachment = self._attachment
+        if attachment is None or not attachment.alive():
+            attachment = self._attachment = self._attach()
+        return attachment
+
+    def _attached_to(self, generation: int, operation: str) -> Attachment:
+        with suppress(BrokerNotRunning):
+            attachment = self._attached()
+            if attachment.generation == generation:
+                return attachment
+        raise self._stopped(operation)
+
+    def _attach(self) -> Attachment:
+        """Raises: BrokerNotRunning; `starting` says whether one is about to come, or about to go."""
+        description = self._whereabouts.describe()
+        running = description is not None and runtime.lives(description)
+        if description is not None and running and description.generation:
+            with suppress(BrokerStopped, BrokerNotRunning):
+                attachment = Attachment(description)
+                if attachment.alive():
+                    return attachment
+        raise self._whereabouts.absent(running)
+
+    def _with_wake(self, attachment: Attachment) -> Attachment:
+        if attachment.wake == ffi.NULL:
+            (_, descriptors), _ = self._question("wake_words", {}, attachment.generation)
+            try:
+                attachment.map_wake(_only(descriptors))
+            finally:
+                _close(descriptors)
+        return attachment
+
+    def _open_session(self, sizes: dict[str, int]) -> SessionHandle:
+        (shape, descriptors), attachment = self._question("open_session", sizes)
+        crash_point("connection_opened")
+        try:
+            self._with_wake(attachment)
+            # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
+            memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        except BaseException:
+            # A process has so many sessions at most: one that nobody has may not stay open.
+            note = _closing_of(attachment.generation, shape)
+            self.note(note.generation, note.operation, **note.fields)
+            raise
+        finally:
+            _close(descriptors)
+        crash_point("connection_mapped")
+        return _session_handle(self, attachment, shape, memory)
+
+    # ---- words
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise Closed(f"cannot use this connection to the broker {self._name!r}, it was closed")
+        if self._closing.rung:
+            raise Closed(f"cannot use this connection to the broker {self.name!r}, it was closed")
 
-    def _drop_socket(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+    def _stopped(self, operation: str) -> BrokerStopped:
+        text = f"the broker {self.name!r} stopped before it answered"
+        return BrokerStopped(text, broker=self.name, operation=operation)
+
+    def _too_late(self, operation: str) -> NoReturn:
+        self._check_open()
+        doing = "connect" if operation == "hello" else operation.replace("_", " ")
+        raise TimedOut(
+            f"cannot {doing}, the broker {self.name!r} did not answer in {self.timeout:g} s",
+            hint="raise the timeout of connect",
+            operation=operation,
+            timeout=self.timeout,
+        ) from None
 
     def _forked(self) -> None:
-        """In a forked child: nothing of the parent's may be used, and another thread of it may have held the lock."""
-        self._lock = threading.RLock()
-        self._drop_socket()
+        """In a forked child: nothing of the parent's may be used, and another thread of it may have had the turn."""
+        was_closed = self._closing.rung
+        self._turns = Turns()
+        self._closing = Bell()
+        self._closing.rung = was_closed
+        self._notes.clear()
+        for each in self._open:
+            each.close()
+        self._open.clear()
+        self._line = None
         self._attachment = None
+
+
+def _closing_of(generation: int, shape: dict[str, Any]) -> Note:
+    return Note(generation, "close_session", {"slot": shape["slot"], "epoch": shape["epoch"]})
 
 
 def _session_handle(connection: Connection, attachment: Attachment, shape: dict[str, Any], memory: mmap.mmap) -> SessionHandle:
     held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
     pid = os.getpid()
     closed = False
+    note = _closing_of(attachment.generation, shape)
 
-    def close() -> None:
+    def ask() -> None:
+        try:
+            connection.ask_of(note.generation, note.operation, **note.fields)
+            crash_point("connection_closed_session")
+        except (BrokerError, Closed):
+            pass
+        except TimedOut:
+            leave()
+
+    def leave() -> None:
+        connection.note(note.generation, note.operation, **note.fields)
+
+    def end(tell: Callable[[], None]) -> None:
         nonlocal closed
         if closed:
             return
         closed = True
         if os.getpid() == pid and attachment.alive():
-            with suppress(BrokerError, TimedOut, Closed):
-                connection.ask("close_session", slot=shape["slot"], epoch=shape["epoch"])
-                crash_point("connection_closed_session")
+            tell()
         ffi.release(held)
         with suppress(BufferError):
             memory.close()
@@ -231,7 +402,8 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         wake_address=attachment.wake_address,
         supervisor_fd=attachment.supervisor_fd,
         generation=attachment.generation,
-        close=close,
+        close=lambda: end(ask),
+        leave=lambda: end(leave),
         **shape,
     )
 
@@ -246,18 +418,6 @@ def _only(descriptors: tuple[int, ...]) -> int:
 def _close(descriptors: tuple[int, ...]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
-
-
-def _pause_beside(pid: int) -> None:
-    """Waits a moment for a broker to go on starting, or until it has given up."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        select.select([pidfd], [], [], LOOK_S)
-    finally:
-        os.close(pidfd)
 
 
 def _forked() -> None:

@@ -87,7 +87,7 @@ class Consumer:
         self._verify = verify
         self._strict = removed == "raise"
         self._lock = threading.Lock()
-        self._closing = False
+        self._closing = self._finalized = False  # finalized: it may wait for nothing
         self._stale = True
         self._handle: SessionHandle | None = None
         self._reader: Reader
@@ -288,6 +288,7 @@ class Consumer:
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
             with suppress(OrbitError, OSError):
+                self._finalized = True
                 self.close()
 
     # ---- behind them
@@ -416,8 +417,7 @@ class Consumer:
 
     def _detach(self) -> None:
         """Lets the session go; without a group the positions are kept for the next one."""
-        handle, self._handle = self._handle, None
-        self._stale = True
+        handle, self._handle, self._stale = self._handle, None, True
         if handle is None:
             return
         if self._member is None:
@@ -429,7 +429,7 @@ class Consumer:
         self._reader.close()
         if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
             self._waiter.close()
-        handle.close()
+        (handle.leave if self._finalized else handle.close)()
 
     def _refresh(self, begin: bool = False) -> None:
         """Without a group: reads the queues that the topics have and we do not."""

@@ -17,7 +17,8 @@ class SessionHandle:
 
     Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the tree has died;
     -1 when nobody watches. `close` gives the session back and unmaps it; calling it again, or after the tree's
-    death, or in a forked child, must be harmless. No thread may use the addresses after it.
+    death, or in a forked child, must be harmless. No thread may use the addresses after it. `leave` does the same for a
+    finalizer, which may wait for nothing: the broker learns of it when it can be told.
     """
 
     address: int
@@ -35,6 +36,7 @@ class SessionHandle:
     pid: int
     generation: int
     close: Callable[[], None]
+    leave: Callable[[], None] = lambda: None
 
 
 class SessionOpener(Protocol):

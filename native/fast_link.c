@@ -64,7 +64,7 @@ void link_release(struct link *link)
     /* May be called on the way out of a failed call: that exception must survive. */
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *close = PyObject_GetAttrString(link->handle, "close");
+    PyObject *close = PyObject_GetAttrString(link->handle, link->leaves ? "leave" : "close");
     PyObject *result = close ? PyObject_CallNoArgs(close) : NULL;
     if (!result)
         PyErr_WriteUnraisable(link->handle);

@@ -235,6 +235,8 @@ static int producer_traverse(Producer *self, visitproc visit, void *arg)
 
 static int producer_clear(Producer *self)
 {
+    if (self->link)
+        self->link->leaves = true;
     producer_retire(self, self->link && self->link->forks != fast_forks() ? VERDICT_FORKED : VERDICT_LOST);
     producer_forget_topics(self);
     return 0;

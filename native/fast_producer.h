@@ -56,6 +56,7 @@ struct link {
     PyObject *handle;   /* the SessionHandle that keeps everything mapped */
     unsigned forks;     /* fast_forks() when it was attached */
     uint32_t users;     /* the producer, and every thread that waits without the interpreter's lock */
+    bool leaves;        /* its end comes with its producer's finalization, which may wait for nothing */
     struct run *runs;   /* window of them: each stands for at least one message in flight */
     uint64_t run_head;  /* oldest run; run & (window - 1) */
     uint64_t run_tail;

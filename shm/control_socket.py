@@ -1,9 +1,18 @@
-"""The asking end of the control socket: one question at a time, one answer."""
+"""The asking end of the control socket: questions and answers, matched by their numbers.
+
+An answer may come when nobody waits for it any more: its asker ran out of time, or was interrupted, or never meant to wait
+(`post`). It is told from the others by its number, so that the connection stays good, and what it hands over is not lost: its
+descriptors are closed, and its value is kept in `late`.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import socket
+import time
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -12,48 +21,149 @@ from orbitmq.shm import frames
 from orbitmq.shm.runtime import introduction
 
 Answer = tuple[Any, tuple[int, ...]]
+SLICE_S = 0.1  # longest sleep: a signal that came just before it is heeded by Python after it
+REFUSAL = 0  # number of an error that is said before anything was asked
 
 
 class ControlSocket:
-    """A connection to the coordinator. Not for several threads at once.
+    """A connection to the coordinator, made within so many seconds. Not for several threads at once, nor for a signal handler
+    in the middle of a call.
 
-    Raises (from every method): OSError: the connection is broken, or the timeout, seconds, is over; make another one.
+    whole: nothing was left half done. After an exception that is none of those below (a signal handler's, wherever it struck)
+        the connection can be used again if this is true.
+    late: (operation, value) of answers that nobody waited for.
+
+    Raises (from every method): OSError: the connection is broken; TimeoutError (and whole): the time, seconds, is over.
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._unpacker = frames.Unpacker()
-        self._number = 0
+        self._number = REFUSAL
+        self._unsent = bytearray()
+        self._owed: dict[int, str] = {}  # operations by the number of the question
+        self.late: list[tuple[str, Any]] = []
+        self.whole = False
         try:
             self._socket.settimeout(timeout)
             self._socket.connect(str(path))
-            # The broker must be told the number that this process has for itself: it serves one pid namespace only.
-            self.hello: dict[str, Any] = self.ask("hello", timeout, **introduction())[0]
+            self._socket.setblocking(False)
         except BaseException:
             self.close()
             raise
 
+    def greet(self, timeout: float) -> dict[str, Any]:
+        """Comes before every other question; the broker's word about itself."""
+        # The broker must be told the number that this process has for itself: it serves one pid namespace only.
+        said, _ = self.ask("hello", timeout, **introduction())
+        assert isinstance(said, dict)
+        return said
+
     def ask(self, operation: str, timeout: float, **fields: Any) -> Answer:
         """The answer's value and its descriptors, which are the caller's to close. Raises: what the broker answered;
         OSError."""
-        self._number += 1
-        self._socket.settimeout(timeout)
-        # One that is not let in has its answer before it asks, and finds the socket closed.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            frames.send(self._socket, {"op": operation, "id": self._number, **fields})
-        while True:
-            answers = frames.receive(self._socket, self._unpacker)
-            if answers is None:
-                raise ConnectionResetError("the coordinator closed the control socket")
-            for answer in answers:
-                if "error" in answer:
-                    raise frames.error_raised(answer)
-                if answer.get("id") != self._number:
-                    raise ProtocolError(f"cannot use the answer to question {answer.get('id')}, {self._number} was asked")
-                descriptors = tuple(self._unpacker.descriptors)
-                self._unpacker.descriptors.clear()
-                return answer.get("ok"), descriptors
+        deadline = time.monotonic() + timeout
+        self.whole = False
+        before = len(self._unsent)
+        number = self._put(operation, fields)
+        size = len(self._unsent) - before
+        self._send()
+        try:
+            while (frame := self._received(deadline, number)) is None:
+                pass
+        except TimeoutError:
+            self._withdraw(number, size)
+            raise
+        del self._owed[number]
+        self.whole = True
+        if "error" in frame.message:
+            _close(frame.descriptors)
+            raise frames.error_raised(frame.message)
+        return frame.message.get("ok"), frame.descriptors
+
+    def post(self, operation: str, **fields: Any) -> None:
+        """A question whose answer nobody waits for. Does not wait; what the socket has no room for goes with the next one."""
+        self.whole = False
+        self._put(operation, fields)
+        self._send()
+        self.whole = True
+
+    def taken_late(self) -> list[tuple[str, Any]]:
+        """What `late` holds, which is empty then."""
+        late, self.late = self.late, []
+        return late
+
+    @property
+    def closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def interrupt(self) -> None:
+        """Ends the wait of another thread, or of the call that a signal handler was called in, with an OSError."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._unpacker.close()
         self._socket.close()
+
+    def _put(self, operation: str, fields: dict[str, Any]) -> int:
+        self._number += 1
+        self._owed[self._number] = operation
+        self._unsent += frames.pack({"op": operation, "id": self._number, **fields})
+        return self._number
+
+    def _withdraw(self, number: int, size: int) -> None:
+        """Takes a question back of which nothing is on its way yet, so that what is unsent stays small."""
+        if len(self._unsent) >= size:
+            self.whole = False
+            del self._unsent[-size:], self._owed[number]
+            self.whole = True
+
+    def _send(self) -> None:
+        # One that is not let in has its answer before it asks, and finds the socket closed.
+        with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent, socket.MSG_NOSIGNAL)]
+
+    def _received(self, deadline: float, number: int) -> frames.Frame | None:
+        """The answer to question `number` if it comes next; all others go where they belong."""
+        self._wait(deadline)
+        self._send()
+        try:
+            found = frames.receive(self._socket, self._unpacker)
+        except BlockingIOError:
+            return None
+        if found is None:
+            raise ConnectionResetError("the coordinator closed the control socket")
+        mine = None
+        for frame in found:
+            if frame.message.get("id") in (number, REFUSAL):
+                mine = frame
+            else:
+                self._take_late(frame)
+        return mine
+
+    def _take_late(self, frame: frames.Frame) -> None:
+        _close(frame.descriptors)
+        number: Any = frame.message.get("id")
+        operation = self._owed.pop(number, None) if isinstance(number, int) else None
+        if operation is None:
+            raise ProtocolError(f"cannot use the answer to question {number!r}, which nobody asked")
+        if "error" not in frame.message:
+            self.late.append((operation, frame.message.get("ok")))
+
+    def _wait(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        # A signal handler may end the wait with an exception; nothing is half done here.
+        self.whole = True
+        ready = poll.poll(ceil(min(max(0.0, left), SLICE_S) * 1000))
+        if not ready and left <= 0:
+            raise TimeoutError("the coordinator did not answer in time")
+        self.whole = False
+
+
+def _close(descriptors: tuple[int, ...]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

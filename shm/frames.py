@@ -12,7 +12,8 @@ import array
 import os
 import socket
 import struct
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -29,6 +30,13 @@ def pack(message: dict[str, Any]) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
+class Frame(NamedTuple):
+    """A message and the descriptors that came with it, which are the taker's to close."""
+
+    message: dict[str, Any]
+    descriptors: tuple[int, ...]
+
+
 class Unpacker:
     """Puts frames together from what a stream brings, with the descriptors that came beside them.
 
@@ -39,10 +47,33 @@ class Unpacker:
     def __init__(self, limit: int = FRAME_MAX) -> None:
         self._limit = limit
         self._buffer = bytearray()
-        self.descriptors: list[int] = []
+        self._ahead: tuple[int, ...] = ()  # descriptors of the frame whose beginning is in the buffer
 
-    def feed(self, data: bytes) -> list[dict[str, Any]]:
+    def feed(self, data: bytes, descriptors: Iterable[int] = ()) -> list[Frame]:
+        """The frames that `data` completes.
+
+        The kernel gives descriptors out with the first byte of what they were sent beside, which is a frame's first byte, and
+        one read ends behind them. So those of one read belong to the last frame that begins in its data.
+        """
+        begun = bool(self._buffer)
+        fresh = tuple(descriptors)
         self._buffer += data
+        try:
+            messages = self._messages()
+        except BaseException:
+            self._ahead += fresh  # for `close`
+            raise
+        frames = [Frame(message, ()) for message in messages]
+        if frames and begun:
+            frames[0] = Frame(messages[0], self._ahead)
+            self._ahead = ()
+        if fresh and frames and not self._buffer:
+            frames[-1] = Frame(messages[-1], frames[-1].descriptors + fresh)
+        else:
+            self._ahead += fresh
+        return frames
+
+    def _messages(self) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
         while len(self._buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._buffer)
@@ -63,20 +94,20 @@ class Unpacker:
 
     def close(self) -> None:
         """Closes descriptors that nobody has taken."""
-        while self.descriptors:
-            os.close(self.descriptors.pop())
+        ahead, self._ahead = self._ahead, ()
+        for descriptor in ahead:
+            os.close(descriptor)
 
 
-def receive(sock: socket.socket, unpacker: Unpacker) -> list[dict[str, Any]] | None:
+def receive(sock: socket.socket, unpacker: Unpacker) -> list[Frame] | None:
     """One recvmsg; None at the end of the stream."""
     room = socket.CMSG_SPACE(DESCRIPTORS_MAX * 4)
     data, ancillary, _, _ = sock.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
+    numbers = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            numbers = array.array("i")
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-            unpacker.descriptors.extend(numbers)
-    return unpacker.feed(data) if data else None
+    return unpacker.feed(data, numbers) if data else None
 
 
 def send(sock: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:

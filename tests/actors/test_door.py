@@ -60,7 +60,7 @@ def greet(sock: socket.socket) -> dict[str, object]:
         answers = frames.receive(sock, unpacker)
         assert answers is not None, "the broker hung up"
         if answers:
-            return answers[0]
+            return answers[0].message
 
 
 def test_no_descriptor_is_left(tmp_path: Path) -> None:

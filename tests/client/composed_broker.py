@@ -58,6 +58,7 @@ class ComposedBroker(ComposedStore):
             pid=os.getpid(),
             generation=1,
             close=lambda: self.closed.append(slot),
+            leave=lambda: self.closed.append(slot),
         )
 
     def ask(self, operation: str, **fields: Any) -> Any:

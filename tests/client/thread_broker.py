@@ -148,6 +148,7 @@ class ThreadBroker:
             pid=os.getpid(),
             generation=1,
             close=close,
+            leave=close,
         )
 
     def stall_now(self) -> None:

@@ -1,0 +1,36 @@
+"""Bells: what ends a wait early, from another thread or from a signal handler."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+
+class Bell:
+    """Rung once, it stays so. Whoever waits looks at `rung`, or polls `descriptor`, and both before it waits.
+
+    It belongs to one process: in a forked child ringing it would end the parent's waits.
+    """
+
+    def __init__(self) -> None:
+        self.rung = False
+        self._descriptors: list[int] = []  # one; two where two threads asked for the first at once
+
+    def ring(self) -> None:
+        self.rung = True
+        for descriptor in self._descriptors:
+            with suppress(OSError):
+                os.eventfd_write(descriptor, 1)
+
+    def descriptor(self) -> int:
+        """Readable from the ring on. Raises: OSError: there is none to be had."""
+        if not self._descriptors:
+            self._descriptors.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        if self.rung:
+            self.ring()
+        return self._descriptors[-1]
+
+    def __del__(self) -> None:
+        for descriptor in getattr(self, "_descriptors", ()):
+            with suppress(OSError):
+                os.close(descriptor)
