@@ -70,6 +70,10 @@ class Coordinator(Actor):
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
         self._door = Door(tree.listener, self._selector, tree.settings.connections_per_process, tree.settings.group)
 
+        if tree.post is not None:
+            tree.post.setblocking(False)
+            self._selector.register(tree.post, selectors.EVENT_READ, self._on_post)
+
     def run(self, limit_ms: int) -> None:
         lib.tree_beat(self._core)
         shut_s = self._door.look()
@@ -151,6 +155,18 @@ class Coordinator(Actor):
     def _drop(self, peer: Peer) -> None:
         """The end of a connection ends no session: the client may come back, and a fork may hold the socket open."""
         self._door.leave(peer)
+
+    def _on_post(self) -> None:
+        """The supervisor had to bind the control socket again."""
+        assert self.tree.post is not None
+        data, descriptors = b"", list[int]()
+        with suppress(ConnectionError):
+            data, descriptors, _, _ = socket.recv_fds(self.tree.post, 64, 1)
+        if not data:
+            self._selector.unregister(self.tree.post)  # the supervisor is dead, and this process about to be
+        elif descriptors:
+            self._door.replace(socket.socket(fileno=descriptors[0]))
+            crash_point("coordinator_moved")
 
     # ---- clients' deaths
 

@@ -79,6 +79,14 @@ class Door:
         if self._shut_until is not None:
             self._open()
 
+    def replace(self, listener: socket.socket) -> None:
+        """From now on whoever knocks does so here; the old one has lost its name."""
+        if self._shut_until is None:
+            self._selector.unregister(self._listener)
+        self._listener.close()
+        self._listener = listener
+        self._open()
+
     def look(self) -> float | None:
         """Opens again when the time has come; returns the seconds until then, None for a door that is open."""
         if self._shut_until is None:

@@ -10,6 +10,7 @@ import select
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.offsets import keep_at_stop
@@ -105,6 +106,10 @@ class Ground:
         self.tree.listener = self.presence.listener
         crash_point("ground_described")
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
+
+    def missing_segment(self) -> Path | None:
+        """One that somebody has removed."""
+        return None if self._segments is None else self._segments.missing()
 
     def close_cleanly(self) -> bool:
         """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and

@@ -46,18 +46,19 @@ class Presence:
         self.listener = self._take(PATIENCE_S)
         return self._description()
 
-    def look(self) -> bool:
-        """Makes again what was cleared away. True when the control socket is another one now."""
+    def look(self) -> None:
+        """Makes again what was cleared away; the control socket may be another one after it."""
         try:
             if self._stands():
-                return False
+                return
             before, self.listener = self.listener, self._take(patience_s=0)
+            if before is not self.listener:
+                before.close()
         except (OrbitError, OSError) as error:
-            self._complain(f"cannot be found any more, it tries again: {error}")
-            return False
+            self._complain(f"clients cannot find this broker by its name, and it tries again: {error}")
+            return
         self._complaint = ""
-        self._say("what clients find it by was gone, and is there again")
-        return before is not self.listener
+        self._say("what clients find this broker by was gone, and is there again")
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by."""

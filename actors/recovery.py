@@ -13,6 +13,7 @@ from typing import Any
 
 from orbitmq.actors.children import child_process
 from orbitmq.actors.settings import TreeSettings
+from orbitmq.actors.starter import Starter
 from orbitmq.errors import BrokerBroken
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.mapped_file import allocate
@@ -23,18 +24,23 @@ _LENGTH = struct.Struct(">Q")
 
 
 def run_recovery(
-    settings: TreeSettings, lock: int, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
+    settings: TreeSettings,
+    lock: int,
+    wakes: tuple[int | Starter, ...],
+    stopping: Callable[[], bool],
+    progress: Callable[[str], None],
 ) -> RecoveryReport | None:
     """The report; None when the tree was told to stop meanwhile.
 
-    lock: the descriptor that holds the store, for the child to hold as well. wake: becomes readable when a signal has come.
+    lock: the descriptor that holds the store, for the child to hold as well. wakes: one of them becomes readable when it is
+        time to ask whether the tree is `stopping`.
     Raises: what recovery raised; BrokerBroken: the process died.
     """
     reader, writer = os.pipe()
     pid = child_process(lambda: _recover(settings, writer), keep={writer, lock})
     os.close(writer)
     try:
-        return _receive(pid, reader, wake, stopping, progress)
+        return _receive(pid, reader, wakes, stopping, progress)
     finally:
         os.close(reader)
 
@@ -60,7 +66,7 @@ def _recover(settings: TreeSettings, writer: int) -> int:
 
 
 def _receive(
-    pid: int, reader: int, wake: int, stopping: Callable[[], bool], progress: Callable[[str], None]
+    pid: int, reader: int, wakes: tuple[int | Starter, ...], stopping: Callable[[], bool], progress: Callable[[str], None]
 ) -> RecoveryReport | None:
     content = bytearray()
     while True:
@@ -79,8 +85,8 @@ def _receive(
                 raise value
             report: RecoveryReport = value
             return report
-        ready, _, _ = select.select([reader, wake], [], [])
-        if wake in ready and stopping():
+        ready, _, _ = select.select([reader, *(each for each in wakes if isinstance(each, int) or each.listens)], [], [])
+        if stopping():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None

@@ -4,14 +4,16 @@ supervisor alone."""
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from typing import Any
 
 from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.file_id import FileId
 from orbitmq.shm.memfd import create_memfd
-from orbitmq.shm.segment import Segment, create_segment, require_room, segment_name
+from orbitmq.shm.segment import MOUNT, Segment, create_segment, require_room, segment_name
 from orbitmq.shm.segment_owner import SegmentOwner
 
 
@@ -27,7 +29,7 @@ class Segments:
     def __init__(self, settings: TreeSettings, generation: int, core_settings: Any, owner: SegmentOwner | None = None) -> None:
         self.generation = generation
         self._sign = None if owner is None else owner.sign
-        self._made: list[Segment] = []
+        self._made: list[tuple[Segment, FileId]] = []
         sizes = {
             "ctl": ffi.sizeof("struct control"),
             "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
@@ -60,13 +62,24 @@ class Segments:
         tree.wake_memfd = self.wake_memfd
         return tree
 
+    def missing(self) -> Path | None:
+        """Where one of them stood whose name is gone."""
+        for segment, file in self._made:
+            path = MOUNT / segment.name
+            try:
+                if FileId.of(path) != file:
+                    return path
+            except FileNotFoundError:
+                return path
+        return None
+
     def remove(self) -> None:
         """Unlinks the names. The mappings stay until the process ends, because pointers into them are about."""
-        for segment in self._made:
+        for segment, _ in self._made:
             segment.unlink()
 
     def _make(self, part: str, size: int, group: int | None) -> Any:
         segment = create_segment(segment_name(self.generation, part), size, group, self._sign)
-        self._made.append(segment)
+        self._made.append((segment, FileId.of(MOUNT / segment.name)))
         crash_point("segments_made_one")
         return segment.pointer

@@ -6,8 +6,9 @@ It touches no ring: it must outlive whatever corrupts one. All of its work is on
 forks. What ends it ends the tree: every actor has a parent-death signal, and the kernel closes the lock of the store
 with the last of them.
 
-Lines of JSON go to the descriptor, which is closed when the tree runs or has failed to start:
+Lines of JSON go to the descriptor, a socket, until the tree runs or has failed to start:
     {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
+A byte comes back when the tree may go on without whoever started it (starter.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import gc
 import json
 import os
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -34,6 +36,7 @@ from orbitmq.actors.news import News
 from orbitmq.actors.recovery import run_recovery
 from orbitmq.actors.settings import TreeSettings, tree_settings
 from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
+from orbitmq.actors.starter import Starter
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerBroken, OrbitError, SettingError
 from orbitmq.native._core import lib
@@ -59,13 +62,17 @@ class Supervisor:
 
     def __init__(self, settings: TreeSettings, ready: int) -> None:
         self.settings = settings
-        self._ready = ready
+        self._starter = Starter(ready)
+        self._is_told = False
+        self._look_at = 0.0
         self._selector = selectors.DefaultSelector()
         self._stop_asked = False
         self._broken: OrbitError | None = None
         self._news = News()
         self._descriptors = DescriptorStore()
         self._line: socket.socket | None = None
+        self._post: socket.socket | None = None
+        self._posted: socket.socket | None = None  # the control socket that the coordinator has
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
         self._children = [Child(spec) for spec in child_specs(settings.handlers)]
@@ -77,16 +84,17 @@ class Supervisor:
         _raise_descriptor_limit()
         self._ground = prepared = ground.Ground.take(self.settings)
         try:
-            report = run_recovery(self.settings, prepared.lock.descriptor, self._signal_pipe, self._stopping, self._progress)
-            if report is None:
+            wakes = (self._signal_pipe, self._starter)
+            report = run_recovery(self.settings, prepared.lock.descriptor, wakes, self._stopping_before, self._progress)
+            if report is None or self._stopping():
                 return 0
             for line in report.lines() if report.ending not in (Ending.EMPTY, Ending.STOPPED) else ():
                 self._log(line)
             prepared.build(report)
             self._start_all(prepared.tree)
             self._watch()
-            clean = self._stop_all(prepared.tree)
-            if self._broken is None and not (clean and prepared.close_cleanly()):
+            clean = self._stop_all(prepared.tree) and prepared.close_cleanly()
+            if self._broken is None and not clean:
                 raise BrokerBroken("the broker did not stop cleanly", hint="the next start recovers the store")
         finally:
             for child in self._children:
@@ -103,6 +111,8 @@ class Supervisor:
         self._selector.register(self._news.reader, selectors.EVENT_READ, self._on_news)
         if self._owner >= 0:
             self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner_death)
+        if self._starter.listens:
+            self._selector.register(self._starter, selectors.EVENT_READ, self._on_starter)
         lib.supervisor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
         tree.set_state(PAGE_SUPERVISOR, ActorState.RUNNING)
         # What exists now is shared with every child for ever: the collector must not touch it, or pages would be
@@ -127,9 +137,11 @@ class Supervisor:
             lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
             crash_point("supervisor_running")
             assert self._ground is not None
-            self._say({"ready": self._ground.describe()})
+            told = self._ground.describe()
+            self._post_listener()
+            self._is_told = True
+            self._say({"ready": told})
             crash_point("supervisor_told")
-            self._close_ready()
 
     def _fork(self, child: Child) -> None:
         assert self._ground is not None
@@ -137,17 +149,19 @@ class Supervisor:
         child.epoch = lib.supervisor_born(tree.control, spec.page, spec.id.encode())
         crash_point("supervisor_born")
         keep = {self._ground.lock.descriptor, self._news.writer}
-        tree.keeper = None
+        tree.keeper = tree.post = None
         if spec.serves:
             self._line, tree.keeper = self._fresh_line()
-            assert tree.listener is not None
-            keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.wake_memfd}
+            tree.post = self._fresh_post()
+            tree.listener = self._posted = self._ground.presence.listener
+            keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
         child.pid = child_process(lambda: self._actor(spec, tree), keep)
         crash_point("supervisor_forked")
         child.pidfd = os.pidfd_open(child.pid)
         self._selector.register(child.pidfd, selectors.EVENT_READ, lambda: self._on_death(child))
-        if tree.keeper is not None:
-            tree.keeper.close()
+        for end in (tree.keeper, tree.post):
+            if end is not None:
+                end.close()
 
     def _actor(self, spec: ChildSpec, tree: Tree) -> int:
         """In the child: an actor's whole life."""
@@ -173,11 +187,49 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, self._on_line)
         return ours, theirs
 
+    def _fresh_post(self) -> socket.socket:
+        """The new coordinator's end of a pair through which it gets another control socket."""
+        if self._post is not None:
+            self._post.close()
+        self._post, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._post.setblocking(False)
+        return theirs
+
     # ---- watching
 
     def _watch(self) -> None:
         while not self._stopping():
             self._poll(BEAT_S)
+            if time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + BEAT_S
+                self._look_after_names()
+
+    def _look_after_names(self) -> None:
+        """Other programs clear temporary folders and shared memory away. What can be made again is; without its segments no
+        client can attach any more, though those that have them go on, so the tree ends and can be started again."""
+        assert self._ground is not None
+        gone = self._ground.missing_segment()
+        if gone is not None:
+            self._broken = BrokerBroken(
+                f"the broker {self.settings.name!r} cannot go on: another program removed its shared memory, {gone}",
+                hint="systemd does that when the broker's user logs out (see RemoveIPC in logind.conf; loginctl enable-linger "
+                "prevents it); start the broker again, nothing that was acknowledged is lost",
+                path=str(gone),
+            )
+            self._log(f"another program removed this broker's shared memory, {gone}; stopping")
+            return
+        self._ground.presence.look()
+        self._post_listener()
+
+    def _post_listener(self) -> None:
+        """Hands the coordinator the control socket that is bound now; one that does not take it gets it with the next look."""
+        assert self._ground is not None
+        listener = self._ground.presence.listener
+        if listener is not self._posted and self._post is not None:
+            with suppress(OSError):
+                socket.send_fds(self._post, [b"listener"], [listener.fileno()])
+                self._posted = listener
+                crash_point("supervisor_posted")
 
     def _poll(self, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
@@ -190,6 +242,25 @@ class Supervisor:
 
     def _on_signal(self) -> None:
         os.read(self._signal_pipe, 4096)
+
+    def _stopping_before(self) -> bool:
+        """Likewise while the store is recovered, when nothing else is watched."""
+        if self._starter.listens and select.select([self._starter], [], [], 0)[0]:
+            self._hear_starter()
+        return self._stopping()
+
+    def _on_starter(self) -> None:
+        self._selector.unregister(self._starter)
+        self._hear_starter()
+
+    def _hear_starter(self) -> None:
+        self._starter.hear()
+        self._stop_if_alone()
+
+    def _stop_if_alone(self) -> None:
+        if self._starter.is_gone and not self._stop_asked:
+            self._log("whoever started this broker has ended before it could be told that it runs; stopping")
+            self._stop_asked = True
 
     def _on_owner_death(self) -> None:
         self._selector.unregister(self._owner)
@@ -224,7 +295,7 @@ class Supervisor:
             if failure is not None:
                 self._log(f"{child.spec.id} (process {pid}) ended badly, {why}")
             return
-        if failure is not None and not started and self._ready >= 0:
+        if failure is not None and not started and not self._is_told:
             # It cannot even start: whoever starts the broker gets the reason itself.
             self._broken = failure
             return
@@ -301,22 +372,18 @@ class Supervisor:
         self._say({"progress": text})
 
     def _say(self, line: dict[str, Any]) -> bool:
-        """Tells whoever started the broker; False when nobody listens any more."""
-        if self._ready >= 0:
-            try:
-                os.write(self._ready, json.dumps(line).encode() + b"\n")
-            except BrokenPipeError:
-                self._close_ready()
-        return self._ready >= 0
-
-    def _close_ready(self) -> None:
-        if self._ready >= 0:
-            os.close(self._ready)
-            self._ready = -1
+        """Tells whoever started the broker; False when he does not listen any more, which is the end of a tree that he was not
+        told of."""
+        watched = self._starter.fileno()
+        heard = self._starter.say(line)
+        if self._starter.is_gone and watched >= 0 and watched in self._selector.get_map():
+            self._selector.unregister(watched)
+        self._stop_if_alone()
+        return heard
 
     def refuse(self, error: OrbitError) -> None:
         """Tells whoever started the broker why it does not run, or the log why it runs no more."""
-        if not self._say(error_map(error)):
+        if self._is_told or not self._say(error_map(error)):
             self._log(str(error))
 
     def _log(self, text: str) -> None:

@@ -19,6 +19,7 @@ class Tree:
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: this life's end of the line to the supervisor's descriptor store.
+    post: likewise, where the supervisor hands over another control socket when the one there was lost its name.
     """
 
     settings: TreeSettings
@@ -31,6 +32,7 @@ class Tree:
     wake_memfd: int = -1
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
+    post: socket.socket | None = None
     _lane_array: Any = field(default=None, repr=False)
 
     def attach(self, page: int) -> Any:

@@ -152,12 +152,23 @@ def _describe(status: Status, started: Started) -> None:
 def _run_detached(store: Path, options: dict[str, Any]) -> None:
     log = make_runtime_folder(None) / f"{options['name']}.log"
     with open(log, "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        started = start_tree(str(store), options, errors_to=file, progress=_show_progress)
-    with orbitmq.connect(started.name) as broker:
-        _describe(broker.status(), started)
-    flag = "" if started.name == "default" else f" --name {started.name}"
-    out.print(f"  events      {escape(str(log))}")
-    out.print(f"  stop        orbitmq down{escape(flag)}")
+        enough: list[SystemExit] = []
+
+        def tell(started: Started) -> None:
+            """All of it, or the tree ends with this process: nobody would know that it runs."""
+            with orbitmq.connect(started.name) as broker:
+                status = broker.status()
+            try:
+                _describe(status, started)
+                flag = "" if started.name == "default" else f" --name {started.name}"
+                out.print(f"  events      {escape(str(log))}")
+                out.print(f"  stop        orbitmq down{escape(flag)}")
+            except SystemExit as closed:  # rich's word for a reader that has had enough (`| head -1`), and so was told
+                enough.append(closed)
+
+        start_tree(str(store), options, errors_to=file, progress=_show_progress, told=tell)
+        for closed in enough:
+            raise closed
 
 
 def _run_in_foreground(store: Path, options: dict[str, Any]) -> None:

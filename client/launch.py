@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -41,24 +42,28 @@ def start_tree(
     *,
     errors_to: int | IO[Any] | None = None,
     progress: Callable[[str], None] | None = None,
+    told: Callable[[Started], None] | None = None,
 ) -> Started:
-    """Starts the supervisor and waits until every actor runs.
+    """Starts the supervisor and waits until every actor runs. When this process ends before that, or before `told` has
+    returned, the tree ends too.
 
     Args:
         store: root of the store; made when it is missing.
         options: settings of actors/settings.py, by name.
         errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
         progress: called with lines about the recovery.
+        told: called with the tree once it runs, to pass on what it says; what it raises ends the tree.
 
     Raises: what the supervisor met: SettingError, StoreLocked, StoreFull, StoreVersion, StoreSettings,
     StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a word."""
-    reader, writer = os.pipe()
-    arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps({"store": store, **options}), str(writer)]
+    ours, theirs = socket.socketpair()
+    number = theirs.fileno()
+    arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps({"store": store, **options}), str(number)]
     try:
         # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
         process = subprocess.Popen(
             arguments,
-            pass_fds=(writer,),
+            pass_fds=(number,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             # A tree that outlives its starter must not hold a pipe open that somebody reads to its end.
@@ -66,17 +71,22 @@ def start_tree(
             stderr=errors_to,
         )
     except BaseException:
-        os.close(reader)
+        ours.close()
         raise
     finally:
-        os.close(writer)
+        theirs.close()
     try:
-        with os.fdopen(reader, "rb") as lines:
+        with ours, ours.makefile("rb") as lines:
             for line in lines:
                 content = json.loads(line)
                 if "ready" in content:
                     ready = content["ready"]
-                    return Started(process, ready["name"], ready["generation"], ready["store"])
+                    started = Started(process, ready["name"], ready["generation"], ready["store"])
+                    if told is not None:
+                        told(started)
+                    with suppress(BrokenPipeError, ConnectionResetError):  # it has died: whoever uses it will see
+                        ours.sendall(b"\n")
+                    return started
                 if "error" in content:
                     process.wait()
                     raise error_raised(content)

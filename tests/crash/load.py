@@ -173,6 +173,11 @@ class Load:
         except ENDED:
             return {}
 
+    def clear_names(self) -> None:
+        """As a program does that cleans temporary folders."""
+        for path in (runtime.socket_path(self.name), runtime.description_path(self.name)):
+            path.unlink(missing_ok=True)
+
     def kill_actor(self, name: str) -> int:
         """Returns whom; 0: it is between two lives, in which its page has pid 0, to kill(2) every process of our group."""
         victim = self.actors().get(name)

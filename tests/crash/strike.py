@@ -39,6 +39,8 @@ OWNER = {
 CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {"abort", "access", "atomic_file", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments", "supervisor"}
+# Passed when somebody has cleared away what the broker is found by.
+CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
     "index_file_entry_zeroed": ("index_file_slot_put",),
@@ -55,7 +57,7 @@ def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
     """Has somebody die at the point, and everything repaired; returns who died. Raises: Stuck: nobody passed it."""
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
-    provocations = _provocations(load, file.stem)
+    provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, file.stem)
     pause = 0.0 if file.stem in TREE and point not in BEFORE else ALONE_S
     provoke_at = time.monotonic() + pause
 

@@ -29,7 +29,7 @@ FAMILIES = {
     "consumers": {"consumer", "membership", "notifier", "waiter"},
     "coordinator": {"config", "coordinator", "descriptor_store", "group_registry", "offsets", "sessions", "topic_registry"},
     "producers": {"connection", "sender"},
-    "tree": {"access", "ground", "supervisor"},
+    "tree": {"access", "ground", "presence", "segments", "supervisor"},
     "recovery": {"abort", "atomic_file", "log_cut", "recovery"},
 }
 
