@@ -118,6 +118,10 @@ class Attachment:
         """struct settings, read-only."""
         return lib.control_settings(self.control)
 
+    def rising_from(self) -> int:
+        """From this physical offset on no record is followed by one of an earlier store timestamp."""
+        return int(lib.control_rising(self.control))
+
     def __del__(self) -> None:
         descriptor = getattr(self, "supervisor_fd", -1)
         if descriptor >= 0:
