@@ -215,7 +215,7 @@ def test_who_is_served_by_a_broker_that_is_not_roots(
     def serve() -> bool | None:
         sock, _ = listener.accept()
         try:
-            return Peer(sock, group).rules
+            return Peer(sock, group).caller.rules
         except NoPermission:
             return None
 
