@@ -1,27 +1,27 @@
 """The consumer for asyncio: the same names, awaitable.
 
-Messages are taken in the event loop's own thread, which costs microseconds; a thread of the consumer's only waits, or asks the
-coordinator. So cancelling a task never loses a message that was taken and not delivered.
+Messages are taken in the event loop's own thread, which costs microseconds, and given to the task before it can be cancelled;
+a thread of the consumer's only waits, or asks the coordinator. So a cancelled poll has taken nothing. It leaves the thread with
+the consumer, and ends its wait; the next call first waits until the thread has let the consumer go.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from orbitmq.client.aside import aside_or_here
+from orbitmq.client.aside import Worker, aside_or_here
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import Closed
 from orbitmq.native._fast import Message
-from orbitmq.shm.means import means
 from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SLICE_S = 1.0  # longest wait of the thread: of a loop that is gone nobody ends it, and the process could not end before
 
 _Result = TypeVar("_Result")
 
@@ -31,11 +31,8 @@ class AsyncConsumer:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="orbitmq-consumer")
         try:
-            with means("make a consumer"):
-                # Started now: one that could not be would leave work behind, to be done whenever there is a thread.
-                self._thread.submit(int)
+            self._worker = Worker("orbitmq-consumer", "make a consumer")
         except BaseException:
             consumer.close()
             raise
@@ -87,7 +84,11 @@ class AsyncConsumer:
 
     async def wait(self, timeout: float | None = None) -> bool:
         """See Consumer.wait."""
-        return await self._aside(lambda: self._consumer.wait(timeout))
+        deadline = _deadline(timeout)
+        while not await self._wait(deadline):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        return True
 
     async def position(self) -> dict[QueueKey, int]:
         return await self._aside(self._consumer.position)
@@ -105,14 +106,16 @@ class AsyncConsumer:
         await self._aside(lambda: self._consumer.seek_to_time(ms))
 
     async def commit(self) -> None:
-        """See Consumer.commit."""
+        """See Consumer.commit. One that was cancelled may have counted or not."""
         await self._aside(self._consumer.commit)
 
     async def close(self) -> None:
-        """See Consumer.close. A task that waits for messages ends with Closed."""
-        self._consumer.interrupt()
-        await aside_or_here(self._consumer.close, "close this consumer")
-        self._thread.shutdown(wait=False)
+        """See Consumer.close. A task that waits for messages ends with Closed. When this is cancelled, the consumer is closed
+        all the same."""
+        try:
+            await aside_or_here(self._consumer.close, "close this consumer")
+        finally:
+            self._worker.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,29 +129,35 @@ class AsyncConsumer:
         self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]
     ) -> _Result:
         """What `take`, which only looks, gives as soon as it gives something good, or when the time is over."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = _deadline(timeout)
         while True:
+            if self._worker.left is not None:
+                await self._own()
             if not self._consumer.prompt:
                 await self._aside(self._consumer.settle)
             found = take()
-            if good(found):
+            if good(found) or (deadline is not None and time.monotonic() >= deadline):
                 return found
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return found
-            await self._aside(lambda left=left: self._consumer.wait(left))  # type: ignore[misc]
+            await self._wait(deadline)
+
+    async def _wait(self, deadline: float | None) -> bool:
+        """Waits for news, but not for long; False when there was none."""
+        left = SLICE_S if deadline is None else min(SLICE_S, max(0.0, deadline - time.monotonic()))
+        return await self._aside(lambda: self._consumer.wait(left))
 
     async def _aside(self, work: Callable[[], _Result]) -> _Result:
-        """Runs in the consumer's thread; a cancelled task waits until the thread has let the consumer go."""
+        """Runs in the consumer's thread."""
+        await self._own()
+        return await self._worker.do(work, leave=self._consumer.interrupt)
+
+    async def _own(self) -> None:
+        """Before every use of the consumer: takes it back from the thread that a cancelled task has left it with."""
+        if self._worker.left is not None:
+            await self._worker.settled()
+            self._consumer.resume()
         if self._consumer.closed:
             raise Closed("could not use this consumer: it is closed")
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            self._consumer.interrupt()
-            while not future.done():
-                await asyncio.wait([future])
-            future.exception()  # looked at, so that nobody complains that it was not
-            self._consumer.resume()
-            raise
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout

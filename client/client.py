@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import Status, read_status
@@ -15,11 +16,13 @@ from orbitmq.shm.runtime import introduction
 from orbitmq.shm.topic_table import Topic, TopicTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
+
+_Made = TypeVar("_Made", "Producer", "Consumer")
 
 
 class Client:
@@ -37,6 +40,8 @@ class Client:
     def __init__(self, name: str | None = None, *, timeout: float = 5.0) -> None:
         self._connection = Connection(name, timeout)
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+        self._making: set[object] = set()  # one for each thread that makes a producer or consumer now
+        self._closed = False
         # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
         with means(f"connect to the broker {self.name!r}"):
             self._connection.ask("hello", **introduction())
@@ -109,7 +114,7 @@ class Client:
 
         Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
         """
-        with means(f"make a producer of the broker {self.name!r}"):
+        with self._makes("a producer"):
             from orbitmq.client.producer import Producer
 
             made = Producer(
@@ -120,8 +125,7 @@ class Client:
                 timeout=timeout,
                 durability=durability,
             )
-        self._made.add(made)
-        return made
+            return self._keep(made)
 
     def consumer(
         self,
@@ -148,14 +152,13 @@ class Client:
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
         """
-        with means(f"make a consumer of the broker {self.name!r}"):
+        with self._makes("a consumer"):
             from orbitmq.client.consumer import Consumer
 
             made = Consumer(
                 self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed
             )
-        self._made.add(made)
-        return made
+            return self._keep(made)
 
     def message(self, message_id: str) -> Message:
         """The message with this id, as in receipts and messages.
@@ -183,11 +186,34 @@ class Client:
             return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
 
     def close(self) -> None:
-        """Closes the producers and consumers made from this client, then the connection. Calling it again changes
-        nothing."""
+        """Closes the producers and consumers made from this client, also those that other threads are making now, then the
+        connection. Calling it again changes nothing."""
+        self._closed = True  # first: either we see what is made meanwhile, or who makes it sees that
         for made in list(self._made):
             made.close()
-        self._connection.close()
+        if not self._making:
+            self._connection.close()
+
+    @contextmanager
+    def _makes(self, what: str) -> Iterator[None]:
+        """Around the making of something that `close` closes. While it is under way the connection stays: a session whose
+        opening was cut off could not be given back."""
+        maker = object()
+        self._making.add(maker)
+        try:
+            with means(f"make {what} of the broker {self.name!r}"):
+                yield
+        finally:
+            self._making.discard(maker)
+            if self._closed and not self._making:
+                self._connection.close()
+
+    def _keep(self, made: _Made) -> _Made:
+        """Something that `close` closes, when it has just been made."""
+        self._made.add(made)
+        if self._closed:
+            made.close()
+        return made
 
     def __enter__(self) -> Self:
         return self

@@ -115,6 +115,13 @@ class Connection:
         self._notes.append(Note(generation, operation, fields))
         self._tidy()
 
+    def tell_apart(self, attachment: Attachment, note: Note) -> None:
+        """The same on a line of its own, for whoever was still using something when another thread closed this connection."""
+        path = self._whereabouts.socket_path(attachment.description)
+        with suppress(OSError, OrbitError), closing(ControlSocket(path, self.timeout)) as line:
+            if line.greet(self.timeout)["generation"] == note.generation:
+                line.ask(note.operation, self.timeout, **note.fields)
+
     def open_session(
         self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
     ) -> SessionHandle:
@@ -375,8 +382,10 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         try:
             connection.ask_of(note.generation, note.operation, **note.fields)
             crash_point("connection_closed_session")
-        except (BrokerError, Closed):
+        except BrokerError:
             pass
+        except Closed:
+            connection.tell_apart(attachment, note)
         except TimedOut:
             leave()
 

@@ -21,8 +21,8 @@ from orbitmq.client.assignment import Assignment
 from orbitmq.client.membership import Membership
 from orbitmq.client.offset_range import check_offset, log_removals
 from orbitmq.client.session import ConsumerOpener, SessionHandle
-from orbitmq.client.subscription import QUEUES_MAX, look_up, tag_list, topic_names
-from orbitmq.errors import BrokerStopped, Closed, OrbitError, SettingError, UsageError
+from orbitmq.client.subscription import check_settings, look_up, room_for, tag_list, topic_names
+from orbitmq.errors import BrokerStopped, Closed, Interrupted, OrbitError, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
@@ -71,12 +71,7 @@ class Consumer:
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
     ) -> None:
-        if start not in ("earliest", "latest"):
-            raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
-        if batch < 1:
-            raise SettingError(f"could not fetch {batch} messages at once: 1 is the least", setting="batch", value=batch)
-        if removed not in ("skip", "raise"):
-            raise SettingError(f"could not {removed!r} removed messages: 'skip' or 'raise'", setting="removed", value=removed)
+        check_settings(start, batch, removed)
         self._opener = opener
         self._group = group
         self._topics = topic_names(topics)
@@ -88,6 +83,7 @@ class Consumer:
         self._strict = removed == "raise"
         self._lock = threading.Lock()
         self._closing = self._finalized = False  # finalized: it may wait for nothing
+        self._interrupted = False
         self._stale = True
         self._handle: SessionHandle | None = None
         self._reader: Reader
@@ -157,12 +153,16 @@ class Consumer:
                 message = self.poll()
             except Closed:
                 return
-            # What was fetched with it follows at once, as long as it is still ours to read.
+            # What was fetched with it follows at once, as long as it is still ours to read. When it is not, poll says why.
             while message is not None:
                 yield message
-                if self._stale or self._waiter.check():
+                if not self._lock.acquire(False):
                     break
-                message = self._reader.gathered()
+                try:
+                    prompt = not self._stale and not self._closing and not self._waiter.check()
+                    message = self._reader.gathered() if prompt else None
+                finally:
+                    self._leave()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until there may be messages, and takes none. False when the time, seconds, is over; raises as `poll` does."""
@@ -170,14 +170,14 @@ class Consumer:
             return self._reader.ready() or self._wait(timeout)
 
     def interrupt(self) -> None:
-        """Ends a wait of another thread as if there were news, and all later ones until `resume`."""
-        if not self._stale:
-            self._waiter.interrupt()
+        """Ends the wait that is under way, or else the next one, in Interrupted; from any thread or signal handler. A call that
+        finds messages gives them first."""
+        self._interrupted = True
+        self._waiter.interrupt()
 
     def resume(self) -> None:
-        """Lets waits be again."""
-        if not self._stale and not self._closing:
-            self._waiter.resume()
+        """Takes back an `interrupt` that has ended no wait yet."""
+        self._interrupted = False
 
     @property
     def prompt(self) -> bool:
@@ -353,8 +353,15 @@ class Consumer:
     def _wait(self, timeout: float | None) -> bool:
         """True when there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None or timeout >= FOREVER_NS / 1e9 else int(max(0.0, timeout) * 1e9)
-        # A close that found no session to interrupt is seen here, and one that comes later interrupts.
-        result = lib.WAITER_INTERRUPTED if self._closing else self._waiter.wait(self._reader, timeout_ns)
+        result = lib.WAITER_INTERRUPTED
+        while result == lib.WAITER_INTERRUPTED:
+            # Before every wait: whoever interrupts says why first, and then ends the wait of the session that he finds.
+            if self._closing:
+                raise Closed("could not wait for messages: the consumer was closed")
+            if self._interrupted:
+                self._interrupted = False
+                raise Interrupted("could not wait for messages: interrupt() was called", hint="poll again: nothing was taken")
+            result = self._waiter.wait(self._reader, timeout_ns)
         if result == lib.WAITER_TIMEOUT:
             # A look without a wait has not asked yet whether anybody is there to send something.
             if timeout_ns == 0 and self._waiter.gone():
@@ -363,8 +370,6 @@ class Consumer:
                 return False
         if result == lib.WAITER_GONE:
             raise self._gone("wait for messages")
-        if self._closing:
-            raise Closed("could not wait for messages: the consumer was closed")
         if result == lib.WAITER_REBALANCE and self._member is not None:
             self._member.rebalance()
         elif result == lib.WAITER_RECHECK and self._group is None:
@@ -387,17 +392,10 @@ class Consumer:
         self._detach()
         handle = self._opener.open_session(queue_capacity=CAPACITY)
         try:
-            room = sum(look_up(handle.topics_address, name).slot_capacity for name in self._topics)
-            queues = sum(look_up(handle.topics_address, name).queues for name in self._topics)
-            if queues > QUEUES_MAX:
-                raise SettingError(
-                    f"could not consume {len(self._topics)} topics: their {queues} queues are more than {QUEUES_MAX}",
-                    hint="share the topics among several consumers",
-                    queues=queues,
-                )
+            room = room_for(handle.topics_address, self._topics)
             if room > CAPACITY:
                 handle.close()
-                handle = self._opener.open_session(queue_capacity=min(room, QUEUES_MAX))
+                handle = self._opener.open_session(queue_capacity=room)
             self._reader = Reader(handle.control_address, handle.topics_address, handle)
             self._reader.verify = self._verify
             self._reader.strict = self._strict

@@ -1,4 +1,4 @@
-"""What a consumer asked for, checked: topics, tags, and the queues that the topics have now."""
+"""What a consumer asked for, checked: settings, topics, tags, and the queues that the topics have now."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
 TAGS_MAX = 4096  # of one filter
+
+
+def check_settings(start: str, batch: int, removed: str) -> None:
+    """Raises: SettingError: one that cannot be."""
+    if start not in ("earliest", "latest"):
+        raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
+    if batch < 1:
+        raise SettingError(f"could not fetch {batch} messages at once: 1 is the least", setting="batch", value=batch)
+    if removed not in ("skip", "raise"):
+        raise SettingError(f"could not {removed!r} removed messages: 'skip' or 'raise'", setting="removed", value=removed)
 
 
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
@@ -55,3 +65,19 @@ def tag_list(expression: str | None) -> list[bytes]:
     if len(tags) > TAGS_MAX:
         raise SettingError(f"could not filter by {len(tags)} tags: {TAGS_MAX} is the most", tags=expression, limit=TAGS_MAX)
     return list(dict.fromkeys(tags))
+
+
+def room_for(topics_address: int, names: Sequence[str]) -> int:
+    """How many queues a session that reads these topics has to have room for, those that they may still get included.
+
+    Raises: SettingError: there are too many. UnknownTopic, NoPermission.
+    """
+    topics = [look_up(topics_address, name) for name in names]
+    queues = sum(topic.queues for topic in topics)
+    if queues > QUEUES_MAX:
+        raise SettingError(
+            f"could not consume {len(names)} topics: their {queues} queues are more than {QUEUES_MAX}",
+            hint="share the topics among several consumers",
+            queues=queues,
+        )
+    return min(sum(topic.slot_capacity for topic in topics), QUEUES_MAX)

@@ -157,13 +157,6 @@ static PyObject *waiter_object_interrupt(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *waiter_object_resume(PyObject *object, PyObject *unused)
-{
-    (void)unused;
-    waiter_resume(&self_of(object)->waiter);
-    Py_RETURN_NONE;
-}
-
 static PyObject *waiter_object_close(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -236,8 +229,7 @@ static PyMethodDef waiter_methods[] = {
     {"check", waiter_object_check, METH_NOARGS, "Before a call: 0 to go on, or enum waiter_result, see native/waiter.h."},
     {"wait", (PyCFunction)(void (*)(void))waiter_object_wait, METH_FASTCALL,
      "wait(reader, timeout_ns): enum waiter_result, see native/waiter.h."},
-    {"interrupt", waiter_object_interrupt, METH_NOARGS, "Ends every wait, from any thread, until resume."},
-    {"resume", waiter_object_resume, METH_NOARGS, "Lets waits be again."},
+    {"interrupt", waiter_object_interrupt, METH_NOARGS, "Ends one wait, from any thread: the one under way, or else the next."},
     {"close", waiter_object_close, METH_NOARGS, "Lets the handle go."},
     {NULL, NULL, 0, NULL},
 };

@@ -89,9 +89,11 @@ enum waiter_result waiter_check(struct waiter *waiter)
 /* What ends a wait beside a signal, or WAITER_TIMEOUT for nothing yet. */
 static enum waiter_result look(struct waiter *waiter, struct reader *reader)
 {
-    /* relaxed: a flag, and the ring that follows it wakes us */
-    if (atomic_load_explicit(&waiter->interrupted, memory_order_relaxed))
+    /* relaxed, both: a flag, and the ring that follows it wakes us. What it is about stands elsewhere, and is looked for after. */
+    if (atomic_load_explicit(&waiter->interrupted, memory_order_relaxed)) {
+        atomic_store_explicit(&waiter->interrupted, 0, memory_order_relaxed);
         return WAITER_INTERRUPTED;
+    }
     if (!waiter_current(waiter))
         return WAITER_REBALANCE;
     return reader_ready(reader) ? WAITER_NEWS : WAITER_TIMEOUT;
@@ -145,12 +147,6 @@ void waiter_interrupt(struct waiter *waiter)
     /* relaxed: bell_ring fences before it looks for sleepers */
     atomic_store_explicit(&waiter->interrupted, 1, memory_order_relaxed);
     bell_ring(&waiter->session->bell);
-}
-
-void waiter_resume(struct waiter *waiter)
-{
-    /* relaxed: called by whoever waits next */
-    atomic_store_explicit(&waiter->interrupted, 0, memory_order_relaxed);
 }
 
 bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count)

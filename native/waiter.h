@@ -66,9 +66,8 @@ enum waiter_result waiter_check(struct waiter *waiter);
  * lets nobody else touch it meanwhile. */
 enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uint64_t timeout_ns);
 
-/* Ends a wait of another thread, and every later one until waiter_resume. */
+/* Ends one wait with WAITER_INTERRUPTED: that of another thread, or else the next. */
 void waiter_interrupt(struct waiter *waiter);
-void waiter_resume(struct waiter *waiter);
 
 /* Writes the offsets of interests 0 .. count - 1 for the coordinator: stores, fences, rereads the group's epoch. False: the epoch
  * moved, so the commit may not count. WAITER_NO_OFFSET leaves a word as it is. */

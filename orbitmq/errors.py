@@ -18,6 +18,7 @@
     │   └── NoMeans                      ... but a descriptor, mapping, thread or memory that this process cannot get
     ├── TimedOut (also TimeoutError)     the wait the caller bounded is over; the send may still end well
     ├── Closed                           closed by us: this producer, consumer or client
+    ├── Interrupted                      interrupt() ended this wait; nothing was taken
     ├── Fenced                           the group has given the queue to somebody else; the commit did not count
     ├── BrokerError                      the other side
     │   ├── BrokerNotRunning             nothing answers under this name
@@ -145,6 +146,10 @@ class TimedOut(OrbitError, TimeoutError):
 
 class Closed(OrbitError):
     """This producer, consumer or client was closed by its owner."""
+
+
+class Interrupted(OrbitError):
+    """The consumer's `interrupt` ended this wait. Nothing was taken; the next call goes on."""
 
 
 class Fenced(OrbitError):

@@ -31,7 +31,6 @@ class Kind(enum.StrEnum):
     INDEX_REST = "index-rest"
     INDEX_FILE = "index-file"
     POSITIONS = "positions"
-    RISING = "rising"
     REPUT = "reput"
     CHECKPOINT = "checkpoint"
     CONFIG = "config"

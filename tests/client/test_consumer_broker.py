@@ -46,6 +46,20 @@ def test_all_that_was_sent_arrives_once(broker: orbitmq.Broker) -> None:
     assert set(consumer.lag().values()) == {0}
 
 
+def test_a_client_closed_over_a_poll_gives_the_session_back(broker: orbitmq.Broker) -> None:
+    """Goal: no session stays when a client is closed while another thread still uses what it made. Method: that thread waits,
+    and lets the session go only after the connection has been closed."""
+    broker.create_topic("t")
+    client = orbitmq.connect(broker.name)
+    consumer = client.consumer("g", ["t"])
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(consumer.poll)
+        until(consumer._lock.locked, "the poll")
+        client.close()
+        assert isinstance(waiting.exception(WATCHDOG_S), Closed)
+    until(lambda: not broker.status().sessions, "the session to be given back")
+
+
 def test_a_waiting_consumer_is_woken(broker: orbitmq.Broker) -> None:
     """Alone on its queue, and one of several on it."""
     broker.create_topic("t", queues=2)

@@ -1,0 +1,298 @@
+"""Goal: whenever and however often a task is cancelled, its consumer goes on, with every message; nothing keeps the program.
+
+Method: a composed broker in this process. Where it matters what the consumer's thread is doing, it is made to stand still.
+pytest's own watchdog ends an event loop that spins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orbitmq.client.aio_consumer import AsyncConsumer
+from orbitmq.client.aside import aside, aside_or_here
+from orbitmq.client.consumer import Consumer
+from orbitmq.errors import Closed, UsageError
+from tests.client.composed_broker import ComposedBroker
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> ComposedBroker:
+    broker = ComposedBroker(tmp_path / "store")
+    broker.add_topic("t", 1)
+    return broker
+
+
+def send(broker: ComposedBroker, body: bytes) -> None:
+    broker.append("t", 0, body)
+    broker.publish()
+    broker.ring()
+
+
+class Standing:
+    """The work of a consumer's thread stands still, where an interruption does not reach it, until `go`."""
+
+    def __init__(self, consumer: Consumer, monkeypatch: pytest.MonkeyPatch, name: str = "wait") -> None:
+        self.begun, self._go = threading.Event(), threading.Event()
+        real: Callable[..., Any] = getattr(consumer, name)
+
+        def stand(*arguments: Any) -> Any:
+            self.begun.set()
+            self._go.wait(60)
+            return real(*arguments)
+
+        monkeypatch.setattr(consumer, name, stand)
+
+    async def reached(self) -> None:
+        await asyncio.to_thread(self.begun.wait, 60)
+
+    def go(self) -> None:
+        self._go.set()
+
+
+@pytest.fixture
+def standing(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AsyncConsumer, Standing]]:
+    consumer = Consumer(broker, "g", ["t"])
+    standing = Standing(consumer, monkeypatch)
+    yield AsyncConsumer(consumer), standing
+    standing.go()
+
+
+def test_a_cancelled_task_does_not_wait_for_the_thread(
+    broker: ComposedBroker, standing: tuple[AsyncConsumer, Standing]
+) -> None:
+    """Goal: a cancelled poll goes at once, so that a second cancellation finds nothing half done. Method: the thread stands."""
+    consumer, thread = standing
+
+    async def run() -> list[bytes]:
+        for _ in range(3):
+            task = asyncio.create_task(consumer.poll())
+            await thread.reached()
+            await asyncio.sleep(0)
+            task.cancel()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        thread.go()
+        send(broker, b"x")
+        return await asyncio.wait_for(consumer.poll_bodies(10), 30)
+
+    assert asyncio.run(run()) == [b"x"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
+    """Goal: each further cancellation while the first is dealt with changes nothing; polls with a limit end by it. Method: one
+    cancellation each turn of the loop."""
+
+    async def run() -> list[bytes]:
+        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        got = []
+        for number in range(20):
+            task = asyncio.create_task(consumer.poll())
+            await asyncio.sleep(0)
+            for _ in range(times):
+                task.cancel()
+                await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await consumer.poll(0.001) is None
+            send(broker, b"%d" % number)
+            got += await consumer.poll_bodies(10)
+        await consumer.close()
+        return got
+
+    assert asyncio.run(run()) == [b"%d" % number for number in range(20)]
+
+
+def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
+    """Goal: what a cancelled poll had in its hands comes with the next one. Method: messages and cancellations at random, the
+    task cancelled after a random number of turns."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    messages = 300
+
+    async def run() -> list[bytes]:
+        consumer = AsyncConsumer(Consumer(broker, None, ["t"], batch=7))
+        polls: list[Callable[[], Awaitable[Any]]] = [
+            consumer.poll,
+            lambda: consumer.poll_batch(3),
+            lambda: consumer.poll_bodies(3),
+            consumer.wait,
+        ]
+        got: list[bytes] = []
+        sent = 0
+        while len(got) < messages:
+            task: asyncio.Task[Any] = asyncio.create_task(dice.choice(polls)())  # type: ignore[arg-type]
+            for _ in range(dice.randrange(6)):
+                await asyncio.sleep(0)
+            if sent < messages and dice.random() < 0.7:
+                for _ in range(dice.randrange(1, 9)):
+                    sent += 1
+                    broker.append("t", 0, b"%d" % sent)
+                broker.publish()
+                broker.ring()
+            if dice.random() < 0.7 or len(got) >= sent:
+                task.cancel()
+                if dice.random() < 0.5:
+                    await asyncio.sleep(0)
+                    task.cancel()
+            try:
+                found = await task
+            except asyncio.CancelledError:
+                continue
+            if isinstance(found, list):
+                got += map(bytes, found)
+            elif found is not None and not isinstance(found, bool):
+                got.append(bytes(found))
+        await consumer.close()
+        return got
+
+    got = asyncio.run(run())
+    assert got == [b"%d" % (n + 1) for n in range(len(got))]
+
+
+def test_timeouts_and_task_groups(broker: ComposedBroker) -> None:
+    """Goal: asyncio's own ways to end a poll leave the consumer as it was."""
+
+    async def fail() -> None:
+        raise LookupError
+
+    async def run() -> list[bytes]:
+        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await consumer.poll()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumer.poll(), 0.01)
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(consumer.poll())
+                await asyncio.sleep(0)
+                group.create_task(fail())
+        assert caught.group_contains(LookupError)
+        send(broker, b"x")
+        async with asyncio.timeout(30):
+            return await consumer.poll_bodies(10)
+
+    assert asyncio.run(run()) == [b"x"]
+
+
+def test_a_cancelled_commit_is_done_to_its_end(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: what had begun is not torn, and the next call follows it. Method: the commit stands while its task is cancelled."""
+
+    async def run() -> None:
+        made = Consumer(broker, "g", ["t"])
+        thread = Standing(made, monkeypatch, "commit")
+        consumer = AsyncConsumer(made)
+        send(broker, b"x")
+        assert await consumer.poll() is not None
+        task = asyncio.create_task(consumer.commit())
+        await thread.reached()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        after = asyncio.create_task(consumer.committed())
+        await asyncio.sleep(0)
+        thread.go()
+        assert await after == {("t", 0): 1}
+        await consumer.close()
+
+    asyncio.run(run())
+
+
+# ---- the end of programs
+
+
+def test_a_program_ends_with_polls_in_flight(broker: ComposedBroker) -> None:
+    """Goal: asyncio.run cancels them, and the same consumer reads on in the next loop."""
+    consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+    tasks = []
+
+    async def leave() -> None:
+        tasks.append(asyncio.create_task(consumer.poll()))
+        await asyncio.sleep(0.01)
+
+    for number in range(5):
+        asyncio.run(leave())
+        assert tasks[number].cancelled()
+    send(broker, b"x")
+    assert asyncio.run(consumer.poll_bodies(10)) == [b"x"]
+    asyncio.run(consumer.close())
+
+
+def test_a_loop_that_is_closed_lets_the_thread_go(broker: ComposedBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: a loop closed over a poll keeps neither its thread nor the consumer. Method: nobody cancels the task."""
+    consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(consumer.poll())
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    consumer._worker._thread.submit(int).result(60)  # once the wait's turn is over
+    assert not task.done()
+    del task, loop
+    send(broker, b"x")
+    assert asyncio.run(consumer.poll_bodies(10)) == [b"x"]
+    asyncio.run(consumer.close())
+    assert not [record for record in caplog.records if record.name.startswith("concurrent")]
+
+
+def test_closing_is_done_although_cancelled(broker: ComposedBroker) -> None:
+    """Goal: the session goes back also when the task that closes is cancelled before a thread has begun. Method: all threads of
+    the loop are busy."""
+    go = threading.Event()
+
+    async def run() -> None:
+        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        poll = asyncio.create_task(consumer.poll())
+        await asyncio.sleep(0)
+        busy = [asyncio.create_task(asyncio.to_thread(go.wait, 60)) for _ in range(100)]
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(consumer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        go.set()
+        with pytest.raises(Closed):
+            await poll
+        await asyncio.gather(*busy)
+        with pytest.raises(Closed):
+            await consumer.poll()
+
+    asyncio.run(run())
+    assert broker.closed == [0]
+
+
+def test_what_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a cancelled question goes at once; what must be done is done, even by a loop whose threads are gone."""
+    done: list[str] = []
+
+    async def run() -> None:
+        go = threading.Event()
+        question = asyncio.create_task(aside(lambda: go.wait(60), "ask"))
+        await asyncio.sleep(0)
+        question.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await question
+        go.set()
+        await asyncio.get_running_loop().shutdown_default_executor()
+        await aside_or_here(lambda: done.append("here"), "close")
+
+    asyncio.run(run())
+    assert done == ["here"]
+
+
+def test_without_an_event_loop_of_asyncio() -> None:
+    """Goal: trio's own loop is refused in words. Method: no loop runs at all, which is how it looks from there."""
+    with pytest.raises(UsageError, match="no asyncio event loop"):
+        aside(int, "connect").send(None)
