@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from orbitmq.actors.actor import Actor
+from orbitmq.actors.caller import Share
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.door import Door
@@ -49,7 +50,10 @@ class Coordinator(Actor):
         self._page = lib.control_actor(tree.control, PAGE_COORDINATOR)
         self._selector = selectors.DefaultSelector()
         self._wake_on_signals()
-        self.topics = TopicRegistry(tree.settings.layout, tree.topics)
+        settings = tree.settings
+        percent = settings.user_share_percent
+        shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
+        self.topics = TopicRegistry(settings.layout, tree.topics, shares)
         self.offsets = Offsets(tree.settings.layout)
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
@@ -68,7 +72,9 @@ class Coordinator(Actor):
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
         self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
-        self._door = Door(tree.listener, self._selector, tree.settings.connections_per_process, tree.settings.group)
+        self._door = Door(
+            tree.listener, self._selector, settings.connections_per_process, settings.connections_per_user, settings.group
+        )
 
         if tree.post is not None:
             tree.post.setblocking(False)

@@ -26,15 +26,20 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSP
 class Door:
     """The listener's owner. The selector holds it under `accept` while it is open.
 
-    per_process: connections that one client process may have. group: id of the unix group that is let in.
+    per_process, per_user: connections that one client process, and one user whom `group` lets in, may have. group: id of that
+    unix group.
     """
 
-    def __init__(self, listener: socket.socket, selector: selectors.BaseSelector, per_process: int, group: int | None) -> None:
+    def __init__(
+        self, listener: socket.socket, selector: selectors.BaseSelector, per_process: int, per_user: int, group: int | None
+    ) -> None:
         self._listener = listener
         self._selector = selector
         self._per_process = per_process
+        self._per_user = per_user
         self._group = group
         self._inside: Counter[ProcessId] = Counter()
+        self._users: Counter[int | None] = Counter()
         self._shut_until: float | None = None
         self._open()
 
@@ -55,7 +60,7 @@ class Door:
         try:
             _check_spare(sock)
             peer = Peer(sock, self._group)
-            self._check_share(peer.process)
+            self._check_share(peer)
             self._selector.register(sock, selectors.EVENT_READ, peer)
         except (OrbitError, OSError) as error:
             # Whatever it is going to ask, this is the answer.
@@ -68,13 +73,13 @@ class Door:
                 peer.close()
             return
         self._inside[peer.process] += 1
+        self._users[peer.caller.mark] += 1
 
     def leave(self, peer: Peer) -> None:
         """Ends a connection; where it was one too many, there is room now."""
         self._selector.unregister(peer.socket)
-        self._inside[peer.process] -= 1
-        if self._inside[peer.process] == 0:
-            del self._inside[peer.process]
+        self._inside -= Counter([peer.process])  # which leaves no zeros behind
+        self._users -= Counter([peer.caller.mark])
         peer.close()
         if self._shut_until is not None:
             self._open()
@@ -105,7 +110,17 @@ class Door:
         self._selector.unregister(self._listener)
         self._shut_until = time.monotonic() + SHUT_S
 
-    def _check_share(self, process: ProcessId) -> None:
+    def _check_share(self, peer: Peer) -> None:
+        process, caller = peer.process, peer.caller
+        held = self._users[caller.mark]
+        if not caller.rules and held >= self._per_user:
+            raise Full(
+                f"cannot let uid {caller.uid} in again, it has {held} connections and the limit is {self._per_user}",
+                hint="share clients, close what is not needed, or ask the broker's operator to raise connections_per_user",
+                limit="connections_per_user",
+                value=held,
+                most=self._per_user,
+            )
         held = self._inside[process]
         if held >= self._per_process:
             raise Full(

@@ -93,6 +93,7 @@ class Ground:
         lib.control_recovered(
             tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
         )
+        lib.control_set_rising(tree.control, report.rising_from)
         registry = TopicRegistry(settings.layout, tree.topics)
         crash_point("ground_recovered")
         registry.load(report)

@@ -99,7 +99,7 @@ class Operations:
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
         """The session's shape, and its memory as a descriptor."""
         sizes = {name: question.get(name, 0) for name in ("window", "sq_capacity", "queue_capacity", "message_max")}
-        session, memfd = self._sessions.open(peer.process, peer.pidfd, **sizes)
+        session, memfd = self._sessions.open(peer.process, peer.pidfd, caller=peer.caller, **sizes)
         shape = session.shape
         names = ("slot", "epoch", "window", "queue_capacity", "sq_capacity", "message_max", "pid")
         return {name: int(getattr(shape, name)) for name in names}, (memfd,)
@@ -118,6 +118,7 @@ class Operations:
             question.get("perm", PERM_READ_WRITE),
             question.get("retention_hours"),
             question.get("durability"),
+            caller=peer.caller,
         )
         if before is not None and topic.queues > before.queues:
             self._groups.topic_grew(topic.name)
@@ -155,10 +156,11 @@ class Operations:
         return {"groups": self._group_list(), "sessions": [_session_map(session) for session in self._sessions]}
 
     def stop(self, peer: Peer, question: dict[str, Any]) -> Any:
-        if not peer.rules:
+        if not peer.caller.rules:
             raise NoPermission(
-                f"cannot stop the broker {self._tree.settings.name!r} for uid {peer.uid}, only uid {os.geteuid()} and root may",
-                uid=peer.uid,
+                f"cannot stop the broker {self._tree.settings.name!r} for uid {peer.caller.uid}, only uid {os.geteuid()} and "
+                "root may",
+                uid=peer.caller.uid,
             )
         os.kill(self._tree.supervisor_pid, signal.SIGTERM)
         return None

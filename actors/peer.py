@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from orbitmq.actors.caller import Caller
 from orbitmq.actors.process_id import process_of
 from orbitmq.errors import BrokerError, NoPermission
 from orbitmq.shm.frames import Unpacker, pack
@@ -30,8 +31,7 @@ _GROUPS_SIZE = 1024  # bytes, which is what Python asks for at most: 256 groups
 
 
 class Peer:
-    """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. rules: it is the
-    broker's own user, or root.
+    """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. caller: its user.
 
     group: id of the unix group whose members are served beside these two.
 
@@ -45,14 +45,14 @@ class Peer:
         self.greeted = False
         self._unpacker = Unpacker(QUESTION_MAX)
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
-        self.pid, self.uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        self.rules = self.uid in (os.geteuid(), 0)
-        if not self.rules and group not in (gid, *self._more_groups()):
+        self.pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        self.caller = Caller(uid, rules=uid in (os.geteuid(), 0))
+        if not self.caller.rules and group not in (gid, *self._more_groups()):
             raise NoPermission(
-                f"cannot serve uid {self.uid}, the broker is uid {os.geteuid()}'s"
+                f"cannot serve uid {uid}, the broker is uid {os.geteuid()}'s"
                 + ("" if group is None else f", and let to members of the group {group}"),
                 hint="ask its operator to let a group of yours in (setting group)",
-                uid=self.uid,
+                uid=uid,
                 group=group,
             )
         self.pidfd = self._open_pidfd()

@@ -11,11 +11,13 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from orbitmq.actors.caller import OPERATOR, Caller, Share
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.settings import SESSIONS_MAX
@@ -32,11 +34,13 @@ HUNG_MS = 1000
 
 @dataclass(slots=True)
 class Session:
-    """One session of one client process. `memory` is this process's mapping, `shape` the trusted copy."""
+    """One session of one client process. `memory` is this process's mapping, `shape` the trusted copy; `user` is its user's
+    mark (caller.py)."""
 
     slot: int
     epoch: int
     process: ProcessId
+    user: int | None
     shape: Any
     memory: mmap.mmap
     pointer: Any
@@ -57,8 +61,9 @@ class Session:
 
     @property
     def kept_as(self) -> str:
-        """Its key in the descriptor store. A successor cannot learn a client's start from a pidfd whose process has ended."""
-        return f"{self.key}.{self.process.started}"
+        """Its key in the descriptor store. A successor cannot learn a client's start and user from a pidfd whose process has
+        ended."""
+        return f"{self.key}.{self.process.started}.{'' if self.user is None else self.user}"
 
     def offset_word(self, index: int) -> tuple[int, int]:
         """(low 16 bits of the epoch, queue offset) of offset word `index`."""
@@ -88,6 +93,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._closing: dict[int, Session] = {}
         self._pidfds: dict[ProcessId, int] = {}
+        self._share = Share("sessions", SESSIONS_MAX, tree.settings.user_share_percent)
 
     def __iter__(self) -> Iterator[Session]:
         return iter(self._sessions.values())
@@ -98,7 +104,8 @@ class Sessions:
         says whether these had asked for their end already."""
         ending = []
         for kept in self._keeper.items():
-            slot, epoch, started = (int(part) for part in kept.key.split("."))
+            *numbers, user = kept.key.split(".")
+            slot, epoch, started = map(int, numbers)
             memfd, pidfd = kept.descriptors
             shape = self._entry(slot)
             state = lib.session_get_state(self._tree.control, slot)
@@ -108,7 +115,7 @@ class Sessions:
                 os.close(memfd)
                 os.close(pidfd)
                 continue
-            session = self._map(shape, memfd, ProcessId(shape.pid, started))
+            session = self._map(shape, memfd, ProcessId(shape.pid, started), int(user) if user else None)
             os.close(memfd)
             self._sessions[slot] = session
             if session.process in self._pidfds:
@@ -126,15 +133,17 @@ class Sessions:
         return ending
 
     def open(
-        self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int
-    ) -> tuple[Session, int]:
-        """A fresh session for the client that the caller's pidfd stands for, and its memfd, which is the caller's to
-        close.
+        self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int,
+        caller: Caller = OPERATOR,
+    ) -> tuple[Session, int]:  # fmt: skip
+        """A fresh session for the client that the pidfd stands for, and its memfd, which is for whoever called to close.
 
-        Raises: SettingError: a size that cannot be; Full: no slot, or the process has its share; StoreFull: no memory.
+        Raises: SettingError: a size that cannot be; Full: no slot, or the process or its user has its share; StoreFull: no
+            memory.
         """
         _check_sizes(window, sq_capacity, queue_capacity, message_max)
         self._check_share(process)
+        self._share.check(caller, Counter(session.user for session in self._sessions.values()))
         # A client that would take more than this broker does is told so by the message that is too large, if one ever comes.
         limit = self._tree.settings.files.message_max
         message_max = min(message_max or limit, limit)
@@ -147,7 +156,7 @@ class Sessions:
         memfd = create_memfd(f"omq-session-{slot}", lib.session_size(shape))
         crash_point("sessions_made")
         try:
-            session = self._map(shape, memfd, process)
+            session = self._map(shape, memfd, process, caller.mark)
             lib.session_init(session.pointer, shape, self._tree.generation)
             # Kept before offered: a session in the table can always be opened by every actor.
             number = self._keep(session, memfd, pidfd)
@@ -284,10 +293,10 @@ class Sessions:
         lib.session_get_entry(self._tree.control, slot, shape, ffi.new("int32_t *"), ffi.new("uint64_t *"))
         return shape
 
-    def _map(self, shape: Any, memfd: int, process: ProcessId) -> Session:
+    def _map(self, shape: Any, memfd: int, process: ProcessId, user: int | None) -> Session:
         memory = mmap.mmap(memfd, lib.session_size(shape))
         pointer = ffi.cast("struct session *", ffi.from_buffer(memory, require_writable=True))
-        return Session(shape.slot, shape.epoch, process, shape, memory, pointer)
+        return Session(shape.slot, shape.epoch, process, user, shape, memory, pointer)
 
 
 def _unmap(session: Session) -> None:

@@ -40,6 +40,8 @@ class TreeSettings:
     handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
     sessions_per_process: producers and consumers that one client process may have, so that none takes all
         SESSIONS_MAX; connections_per_process: clients that it may have connected.
+    user_share_percent: how much of the sessions, topics, queues and consumer groups one user may take whom `group` lets in;
+        connections_per_user: clients that such a user may have connected.
     group: id of the unix group whose members may connect and read the store; None: only this user and root. An option
         names the group.
     spin_us: how long an idle actor spins before it sleeps.
@@ -59,6 +61,8 @@ class TreeSettings:
     group: int | None = None
     sessions_per_process: int = 64
     connections_per_process: int = 128
+    user_share_percent: int = 25
+    connections_per_user: int = 512
     spin_us: int = field(default_factory=_default_spin_us)
     topic_capacity: int = 8192
     queue_capacity: int = 65536
@@ -77,6 +81,8 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "lane_capacity": (64 << 10, 1 << 30),
     "sessions_per_process": (1, SESSIONS_MAX),
     "connections_per_process": (1, 65536),
+    "user_share_percent": (1, 100),
+    "connections_per_user": (1, 65536),
     "spin_us": (0, 1000),
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),

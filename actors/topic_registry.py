@@ -3,9 +3,11 @@ the supervisor fills the table before anybody else lives."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, get_args
 
+from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
 from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
@@ -24,11 +26,12 @@ AS_THE_BROKER = -1
 
 
 class TopicRegistry(TopicTable):
-    """Args: table: the tree's, a `struct topics *`."""
+    """Args: table: the tree's, a `struct topics *`. shares: what one user may take of topics and of queues; None: all."""
 
-    def __init__(self, layout: StoreLayout, table: Any) -> None:
+    def __init__(self, layout: StoreLayout, table: Any, shares: tuple[Share, Share] | None = None) -> None:
         super().__init__(table)
         self._layout = layout
+        self._shares = shares
         # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
         self._configs: dict[str, TopicConfig] = {}
         self._version = DataVersion()
@@ -88,9 +91,11 @@ class TopicRegistry(TopicTable):
         perm: int = PERM_READ_WRITE,
         retention_hours: int | None = None,
         durability: Durability | None = None,
+        *,
+        caller: Caller = OPERATOR,
     ) -> Topic:
         """A new topic, or the one that is there with the same settings, or that one with more queues, another retention or
-        another durability.
+        another durability, which only its maker and the broker's own user may change.
 
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
         broker's. durability: what receipts wait for where a sender does not say; None: as it is, a new topic's "appended".
@@ -98,8 +103,8 @@ class TopicRegistry(TopicTable):
         The file comes first: what cannot be written there is not done at all, and what is there and not yet in the table when
         the coordinator dies, its successor adds.
 
-        Raises: TopicNameError, SettingError; TopicExists: with other settings; Full: no room in the table; OSError: the file
-        cannot be written.
+        Raises: TopicNameError, SettingError; TopicExists: with other settings; NoPermission: it is another user's; Full: no
+        room in the table, or the user has its share; OSError: the file cannot be written.
         """
         check_topic_name(name)
         _check(name, queues, perm, retention_hours, durability)
@@ -109,6 +114,8 @@ class TopicRegistry(TopicTable):
             config = replace(config, perm=perm, read_queues=queues, write_queues=queues)
         config = _changed(config, retention_hours, durability)
         if topic is None:
+            self._check_shares(caller, queues)
+            config = replace(config, maker=caller.mark)
             self._capacity(name, queues)
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
             what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
@@ -124,6 +131,8 @@ class TopicRegistry(TopicTable):
                 queues=topic.queues,
                 perm=topic.perm,
             )
+        if topic is not None and self._configs.get(name) != config:
+            require_maker(caller, config.maker, f"change the topic {name!r}")
         if self._behind or self._configs.get(name) != config:
             self._store({**self._configs, name: config})
         if topic is None:
@@ -160,6 +169,19 @@ class TopicRegistry(TopicTable):
         lib.topics_add(self._table, encoded, len(encoded), queues, self._capacity(name, queues), perm, index)
         crash_point("topic_registry_added")
         return self._live(index[0])
+
+    def _check_shares(self, caller: Caller, queues: int) -> None:
+        """Raises: Full: another topic with so many queues is more than the user may have."""
+        if self._shares is None:
+            return
+        topics, slots = Counter[int | None](), Counter[int | None]()
+        for topic in self:
+            config = self._configs.get(topic.name)
+            maker = config.maker if config is not None else None
+            topics[maker] += 1
+            slots[maker] += topic.slot_capacity
+        for share, held, wanted in zip(self._shares, (topics, slots), (1, queues), strict=True):
+            share.check(caller, held, wanted)
 
     def _capacity(self, name: str, queues: int) -> int:
         """How many slots a new topic gets. Raises: Full: the table has no room."""

@@ -37,8 +37,11 @@ class Attachment:
             self.supervisor_fd = -1
             raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name)
         generation = description.generation
-        self._control = attach_segment(segment_name(generation, "ctl"), SegmentKind.CONTROL)
-        self._topics = attach_segment(segment_name(generation, "top"), SegmentKind.TOPICS)
+        owner = runtime.user_of(description.pid)
+        if owner is None:
+            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name)
+        self._control = attach_segment(segment_name(generation, "ctl"), SegmentKind.CONTROL, owner=owner)
+        self._topics = attach_segment(segment_name(generation, "top"), SegmentKind.TOPICS, owner=owner)
         self.control: Any = ffi.cast("struct control *", self._control.pointer)
         self.topics: Any = ffi.cast("struct topics *", self._topics.pointer)
         self.wake: Any = ffi.NULL
@@ -117,6 +120,10 @@ class Attachment:
     def settings(self) -> Any:
         """struct settings, read-only."""
         return lib.control_settings(self.control)
+
+    def rising_from(self) -> int:
+        """From this physical offset on no record is followed by one of an earlier store timestamp."""
+        return int(lib.control_rising(self.control))
 
     def __del__(self) -> None:
         descriptor = getattr(self, "supervisor_fd", -1)

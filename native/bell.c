@@ -28,10 +28,10 @@ static inline uint32_t word_asleep(uint64_t word) { return (uint32_t)(word >> 32
 uint32_t bell_announce(struct bell *bell)
 {
     /* acquire: if the ticket already counts a ring, the look that follows sees that ring's news. Pairs with the release in
-     * bell_answer [edge B3]. */
+     * answer [edge B3]. */
     uint64_t before = atomic_fetch_add_explicit(&bell->word, ONE_ASLEEP, memory_order_acquire);
     /* seq_cst: the announcement before the look for news; no weaker fence orders a store before a load. Pairs with the fence in
-     * bell_answer: of the two looks, at least one sees what the other side stored [edge B1-B2]. */
+     * answer: of the two looks, at least one sees what the other side stored [edge B1-B2]. */
     atomic_thread_fence(memory_order_seq_cst);
     return word_rung(before);
 }
@@ -47,6 +47,14 @@ void bell_cancel(struct bell *bell, uint32_t ticket)
             return;
 }
 
+/* relaxed: set before the ring whose news has just been acquired [edge B3] */
+static enum bell_wake pass_on(struct bell *bell)
+{
+    if (atomic_load_explicit(&bell->crowd, memory_order_relaxed))
+        syscall(SYS_futex, &bell->rung, FUTEX_WAKE, BELL_CLIENT_WAKES, NULL, NULL, 0);
+    return BELL_RUNG;
+}
+
 enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
 {
     struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u), .tv_nsec = (long)(limit_ns % 1000000000u)};
@@ -54,10 +62,10 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
      * relative FUTEX_WAIT runs on CLOCK_MONOTONIC. */
     long slept = syscall(SYS_futex, &bell->rung, FUTEX_WAIT, ticket, &limit, NULL, 0);
     int fault = slept < 0 ? errno : 0;
-    /* acquire: the news is visible after the ring that announced it. Pairs with the release in bell_answer [edge B3]. Looked
+    /* acquire: the news is visible after the ring that announced it. Pairs with the release in answer [edge B3]. Looked
      * at whatever the kernel said, because a ring may have come together with the timeout or the signal. */
     if (word_rung(atomic_load_explicit(&bell->word, memory_order_acquire)) != ticket)
-        return BELL_RUNG;
+        return pass_on(bell);
     bell_cancel(bell, ticket);
     if (fault == EINTR)
         return BELL_SIGNAL;
@@ -65,7 +73,8 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
     return BELL_TIMEOUT;
 }
 
-uint32_t bell_answer(struct bell *bell)
+/* most: so many will be woken; if there are more, they are told that they are a crowd. */
+static uint32_t answer(struct bell *bell, uint32_t most)
 {
     /* seq_cst: the news before the look at the announcement. Pairs with the fence in bell_announce [edge B1-B2]. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -77,10 +86,23 @@ uint32_t bell_answer(struct bell *bell)
             return 0;
         if (tries++ == ANSWER_TRIES)
             break;
+        if (word_asleep(word) > most)
+            /* relaxed: the ring below publishes it, and it is never taken back [edge B3] */
+            atomic_store_explicit(&bell->crowd, 1, memory_order_relaxed);
         /* release: the news before the ring. Pairs with the acquires in bell_announce and bell_sleep [edge B3]. */
     } while (!atomic_compare_exchange_weak_explicit(&bell->word, &word, (uint64_t)(uint32_t)(word_rung(word) + 1),
                                                     memory_order_release, memory_order_relaxed));
     return word_asleep(word);
+}
+
+uint32_t bell_answer(struct bell *bell) { return answer(bell, UINT32_MAX); }
+
+uint32_t bell_ring_client(struct bell *bell)
+{
+    if (answer(bell, BELL_CLIENT_WAKES) == 0)
+        return 0;
+    const long woken = syscall(SYS_futex, &bell->rung, FUTEX_WAKE, BELL_CLIENT_WAKES, NULL, NULL, 0);
+    return woken > 0 ? (uint32_t)woken : 1;
 }
 
 bool bell_ring(struct bell *bell)
@@ -99,7 +121,7 @@ bool bell_available(void)
 
 uint32_t bell_rung(const struct bell *bell)
 {
-    /* acquire: whoever finds a ring after its ticket sees the news behind it. Pairs with bell_answer [edge B3]. */
+    /* acquire: whoever finds a ring after its ticket sees the news behind it. Pairs with answer [edge B3]. */
     return word_rung(atomic_load_explicit(&bell->word, memory_order_acquire));
 }
 

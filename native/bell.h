@@ -27,6 +27,7 @@ struct bell {
         struct {
             _Atomic uint32_t rung;   /* the futex word: counts rings that woke; only grows, wraps */
             _Atomic uint32_t asleep; /* announcements since the last ring that are not taken back; a ring sets it to 0 */
+            _Atomic uint32_t crowd;  /* behind the word: 1 once a ring found more sleepers than it wakes; they pass rings on */
         };
     };
 };
@@ -45,6 +46,12 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
 
 /* Rings; returns true if somebody had announced and so a system call was made. */
 bool bell_ring(struct bell *bell);
+
+/* The broker's ring for a client: wakes BELL_CLIENT_WAKES sleepers at most, because each costs the ringer some 9 us and a client
+ * may have as many threads on its bell as it likes. Sleepers of an honest crowd wake each other further. Returns how many were
+ * woken. */
+#define BELL_CLIENT_WAKES 8
+uint32_t bell_ring_client(struct bell *bell);
 
 /* Answers the announcements without waking anybody, for sleepers that wait on something else than this futex; returns how
  * many there were. */

@@ -120,6 +120,10 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
     atomic_store_explicit(&control->warmed.value, log_end, memory_order_relaxed);
 }
 
+void control_set_rising(struct control *control, uint64_t from) { control->rising_from = from; }
+
+uint64_t control_rising(const struct control *control) { return control->rising_from; }
+
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error)
 {
     /* release, both: the file exists before the writer opens it. Pairs with the acquires in writer_log.c [A1]. */

@@ -83,6 +83,8 @@ struct settings {
 struct control {
     struct segment_header header;
     struct settings settings;
+    uint64_t rising_from; /* set once, like the settings: from this physical offset on no record is followed by one of an earlier
+                           * time (docs/time.md) */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t tree_state;
     _Atomic uint32_t sessions_version; /* raised when a session entry changes state */
     _Alignas(SEGMENT_LINE) struct position wrote;     /* the writer's */
@@ -157,6 +159,10 @@ void control_set_tree_state(struct control *control, uint32_t state);
 /* The supervisor, before the first actor starts: where recovery ended, and where reput has to begin. */
 void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
                        uint64_t allocated, uint64_t store_ms);
+
+/* Likewise: what recovery knows of the order of times. */
+void control_set_rising(struct control *control, uint64_t from);
+uint64_t control_rising(const struct control *control);
 
 /* The allocator's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);

@@ -9,7 +9,7 @@ uint64_t session_offset(struct session *session, const struct session_shape *sha
     return atomic_load_explicit(&parts.offsets[i], memory_order_acquire);
 }
 
-void session_ring(struct session *session) { bell_ring(&session->bell); }
+void session_ring(struct session *session) { bell_ring_client(&session->bell); }
 
 void session_call_handler(struct control *control, struct wake *wake, uint32_t slot)
 {

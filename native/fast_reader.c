@@ -156,29 +156,49 @@ static PyObject *reader_object_removals(PyObject *object, PyObject *unused)
     return list;
 }
 
-static PyObject *search(PyObject *object, PyObject *const *arguments, Py_ssize_t count, const char *name,
-                        bool (*find)(struct reader *, uint32_t, uint64_t, uint64_t *))
+static PyObject *search(PyObject *object, PyObject *const *arguments, Py_ssize_t count, const char *name, bool nearest)
 {
     struct reader_object *self = fast_reader_self(object);
-    uint32_t index;
-    uint64_t store_ms, offset;
-    if (!fast_arity(name, count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
-        !fast_take_u64(arguments[1], &store_ms))
+    struct reader_search searched = {.nearest = nearest};
+    if (!fast_arity(name, count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &searched.cursor) ||
+        !fast_take_u64(arguments[1], &searched.store_ms))
         return NULL;
-    fast_reader_put_back(self);
-    const bool found = find(self->reader, index, store_ms, &offset);
-    reader_release(self->reader);
-    return found ? PyLong_FromUnsignedLongLong(offset) : fast_reader_raise(self);
+    for (;;) {
+        fast_reader_put_back(self);
+        const struct queue_slot *queue = self->reader->cursors[searched.cursor].queue;
+        const enum reader_found found = reader_search_step(self->reader, &searched);
+        reader_release(self->reader);
+        if (found == READER_FOUND)
+            return PyLong_FromUnsignedLongLong(searched.offset);
+        if (found == READER_FAULTY)
+            return fast_reader_raise(self);
+        /* Python's signal handlers run here, and may close the reader or give it other queues. */
+        if (PyErr_CheckSignals() < 0 || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &searched.cursor))
+            return NULL;
+        searched.begun = self->reader->cursors[searched.cursor].queue == queue;
+    }
 }
 
 static PyObject *reader_object_search_time(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
-    return search(object, arguments, count, "search_time", reader_search_time);
+    return search(object, arguments, count, "search_time", true);
 }
 
 static PyObject *reader_object_since(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
-    return search(object, arguments, count, "since", reader_since);
+    return search(object, arguments, count, "since", false);
+}
+
+static PyObject *reader_object_rising(PyObject *object, PyObject *cursor)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t index;
+    uint64_t first, end;
+    if (!fast_reader_usable(self) || !take_cursor(self, cursor, &index))
+        return NULL;
+    if (!reader_rising(self->reader, index, &first, &end))
+        return fast_reader_raise(self);
+    return Py_BuildValue("(KK)", (unsigned long long)first, (unsigned long long)end);
 }
 
 static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
@@ -238,13 +258,14 @@ static PyObject *reader_object_close(PyObject *object, PyObject *unused)
 
 static PyObject *reader_object_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"control", "topics", "owner", "store", "log_file_size", "queue_file_units", NULL};
+    static char *names[] = {"control", "topics", "owner", "store", "log_file_size", "queue_file_units", "rising", NULL};
     PyObject *control_object = NULL, *topics_object = NULL, *owner = NULL;
     const char *store = NULL;
     unsigned long long log_file_size = 0;
     unsigned queue_file_units = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OOO$sKI:Reader", names, &control_object, &topics_object, &owner,
-                                     &store, &log_file_size, &queue_file_units))
+    unsigned long long rising_begin = 0, rising_end = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OOO$sKI(KK):Reader", names, &control_object, &topics_object, &owner,
+                                     &store, &log_file_size, &queue_file_units, &rising_begin, &rising_end))
         return NULL;
     const struct control *control = NULL;
     const struct topics *topics = NULL;
@@ -264,6 +285,8 @@ static PyObject *reader_object_new(PyTypeObject *type, PyObject *arguments, PyOb
     struct reader *reader = reader_open(control, topics, store, log_file_size, queue_file_units);
     if (!reader)
         return PyErr_NoMemory();
+    if (!control)
+        reader_trust(reader, rising_begin, rising_end);
     struct reader_object *self = fast_reader_self(PyType_GenericAlloc(type, 0));
     if (!self) {
         reader_close(reader);
@@ -336,6 +359,7 @@ static PyMethodDef reader_methods[] = {
     NONE(positions),
     NONE(removals),
     FAST(search_time),
+    ONE(rising),
     FAST(since),
     ONE(filter),
     {"messages", fast_delivery_messages, METH_O, NULL},

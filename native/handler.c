@@ -164,7 +164,7 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
      * client raises `stalled`, announces with a full fence, then looks at the head [M2]. */
     atomic_thread_fence(memory_order_seq_cst);
     /* relaxed: ordered by the fence */
-    if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring(&map->session->bell))
+    if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring_client(&map->session->bell))
         count(handler->tree->page, COUNT_WAKES, 1);
 }
 
@@ -367,7 +367,7 @@ static void deliver(struct handler *handler)
         for (; bits; bits &= bits - 1) {
             const uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
             struct session_map *map = tree_session(handler->tree, slot, handler->tree->control->sessions[slot].shape.epoch);
-            if (map && bell_ring(&map->session->bell))
+            if (map && bell_ring_client(&map->session->bell))
                 count(handler->tree->page, COUNT_WAKES, 1);
         }
     }

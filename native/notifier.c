@@ -148,7 +148,7 @@ static void update(struct notifier *notifier, uint32_t slot)
     /* release: the words before the version that we say we have acted on */
     atomic_store_explicit(&session->interest_seen, version, memory_order_release);
     CRASH_POINT("notifier_interests_seen");
-    if (bell_ring(&session->bell))
+    if (bell_ring_client(&session->bell))
         count(tree->page, COUNT_WAKES, 1);
 }
 
@@ -212,7 +212,7 @@ static uint32_t fan_out(struct notifier *notifier)
             for (uint32_t i = 0; i < audience->count; i++) {
                 const uint32_t slot = audience->slots[i];
                 struct session_map *map = tree_session(tree, slot, notifier->interest[slot].epoch);
-                wakes += map && bell_ring(&map->session->bell);
+                wakes += map && bell_ring_client(&map->session->bell) > 0;
                 CRASH_POINT("notifier_rang");
             }
         }

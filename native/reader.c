@@ -16,6 +16,10 @@ struct reader *reader_open(const struct control *control, const struct topics *t
     reader->topics = topics;
     reader->queue_file_units = queue_file_units;
     reader->verify = true;
+    if (control) { /* our writer's times rise for as long as the tree lives */
+        reader->rising_begin = control->rising_from;
+        reader->rising_end = UINT64_MAX;
+    }
     snprintf(reader->store, sizeof reader->store, "%s", store);
     log_map_open(&reader->log, reader->store, log_file_size, false);
     return reader;

@@ -77,6 +77,7 @@ struct reader {
     const struct control *control;
     const struct topics *topics;
     uint32_t queue_file_units;
+    uint64_t rising_begin, rising_end; /* of the log: there no record is followed by one of an earlier time (docs/time.md) */
     bool verify;              /* check the CRC of each body; on unless somebody turned it off */
     uint32_t next;            /* the cursor to visit now */
     uint32_t left;            /* cursors to visit before the round is over */
@@ -162,11 +163,27 @@ void reader_recheck(struct reader *reader);
  * pinned like a batch's. False with reader->fault set. The offset may come from anybody. */
 bool reader_record(struct reader *reader, uint64_t physical_offset);
 
-/* The queue offset that RocketMQ's search by store time finds among the readable units: an exact match (the first of them),
- * else the nearer neighbour; the first or last message outside. `min` for an empty queue. False with reader->fault set. */
-bool reader_search_time(struct reader *reader, uint32_t cursor, uint64_t store_ms, uint64_t *queue_offset);
+/* Says of a store that is read offline where in the log times rise; nowhere unless it is called. */
+void reader_trust(struct reader *reader, uint64_t begin, uint64_t end);
 
-/* The first of the readable units that was stored at or after store_ms, or their end. False with reader->fault set. */
-bool reader_since(struct reader *reader, uint32_t cursor, uint64_t store_ms, uint64_t *queue_offset);
+/* The readable units [*first, *end) whose records lie where times rise. False with reader->fault set. */
+bool reader_rising(struct reader *reader, uint32_t cursor, uint64_t *first, uint64_t *end);
+
+/* A search by time. Where times rise it halves the range again and again; elsewhere it looks at message after message, and so goes
+ * in steps. Between two of them the caller may do anything but remove the queue. */
+struct reader_search {
+    uint32_t cursor;
+    bool nearest;       /* as RocketMQ searches: where the message before the found one lies nearer to the time, that one; the last
+                         * message where all are older; `min` of an empty queue */
+    bool begun;
+    uint64_t store_ms;
+    uint64_t offset;    /* the result: the first readable message stored at or after store_ms, or the end. Until then: no message
+                         * before it was */
+    uint64_t first;     /* the bounds when the search began; retention may raise the first one */
+    uint64_t max;
+    uint64_t rising, rising_end;
+};
+enum reader_found { READER_FOUND = 0, READER_SEARCHING = 1, READER_FAULTY = 2 };
+enum reader_found reader_search_step(struct reader *reader, struct reader_search *search);
 
 #endif

@@ -191,6 +191,12 @@ static uint32_t crc_of_record(const uint8_t *at, const struct record_view *view,
     return crc32_update(both, tail, checked - (size_t)(tail - at));
 }
 
+bool record_sealed(const struct record_view *view)
+{
+    return view->properties.size >= RECORD_CRC_SIZE &&
+           memcmp(view->properties.data + view->properties.size - RECORD_CRC_SIZE, crc_name, sizeof crc_name) == 0;
+}
+
 static bool has_zero(const uint8_t *at, uint32_t size)
 {
     return size && memchr(at, 0, size) != NULL;

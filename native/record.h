@@ -132,6 +132,9 @@ enum record_fault {
 /* Reads the record at `at`, of which `available` bytes may be read. Checks the shape only. */
 enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view);
 
+/* Whether a record that was checked ends with the CRC property, as every one of ours does, and none of RocketMQ 4's. */
+bool record_sealed(const struct record_view *view);
+
 /* record_parse, then place, body CRC and (where there is one) the CRC property. */
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view);
 

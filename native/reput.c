@@ -305,7 +305,7 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     if (waiter != WAITER_MANY) {
         const struct session_map *map = tree_session(tree, (uint32_t)waiter - 1, (uint32_t)(waiter >> 32));
         if (map) {
-            *wakes += bell_ring(&map->session->bell);
+            *wakes += bell_ring_client(&map->session->bell) > 0;
             return;
         } /* gone, or not to be mapped by us: the notifier knows better */
     }

@@ -30,7 +30,7 @@ struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from)
         return NULL;
     }
     log_map_open(&scan->map, store, file_size, false);
-    scan->state.offset = from;
+    scan->state.offset = scan->state.rising_from = from;
     return scan;
 }
 
@@ -107,6 +107,12 @@ enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes)
             return end(scan, RECORD_BAD_SIZE);
         if (!note_queue(scan, &view))
             return fail(scan, ENOMEM);
+        if (state->records == 0) {
+            state->first_ms = view.store_ms;
+            state->first_sealed = record_sealed(&view);
+        }
+        if (view.store_ms < state->last_ms)
+            state->rising_from = state->offset;
         state->last_ms = view.store_ms;
         state->last_offset = state->offset;
         state->offset += view.total_size;

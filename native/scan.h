@@ -16,7 +16,10 @@ struct scan_state {
     uint64_t offset;      /* everything from the start up to here is good */
     uint64_t last_ms;     /* store timestamp of the newest record seen, 0: none */
     uint64_t last_offset; /* where that record begins */
+    uint64_t first_ms;    /* likewise of the first one */
+    uint64_t rising_from; /* of the records seen, none at or behind this place is followed by one of an earlier time */
     uint64_t records;
+    uint32_t first_sealed; /* the first one has the CRC property: it is of OrbitMQ's making */
     uint32_t blanks;      /* file ends passed over */
     uint32_t fault;       /* enum record_fault at offset, once the end is reached; RECORD_END also when the file is missing */
     uint32_t error;       /* errno of SCAN_FAILED */

@@ -87,6 +87,8 @@ static int note_record(struct verify *verify)
 {
     const struct record_view *view = &verify->walk.view;
     verify->state.records++;
+    if (view->store_ms < verify->state.last_ms)
+        verify->state.rising_from = view->physical_offset;
     verify->state.last_ms = view->store_ms;
     struct known_properties known;
     properties_known(view->properties.data, view->properties.size, &known);

@@ -35,6 +35,7 @@ struct verify_state {
     uint64_t records, blanks;
     uint64_t log_bytes, queue_bytes, index_bytes; /* read so far */
     uint64_t last_ms;     /* store timestamp of the last good record, 0: none */
+    uint64_t rising_from; /* no record at or behind this place is followed by one of an earlier time */
     uint32_t queue_count; /* queues seen so far */
 };
 

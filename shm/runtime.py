@@ -219,6 +219,15 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def user_of(pid: int) -> int | None:
+    """Effective uid of a process; None: no such."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next(int(line.split()[2]) for line in lines if line.startswith("Uid:"))
+
+
 def introduction() -> dict[str, int]:
     """Who this process is, as the hello of a connection says it."""
     pid = os.getpid()

@@ -139,12 +139,15 @@ def create_segment(
     return segment
 
 
-def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> Segment:
+def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, writable: bool = False) -> Segment:
     """Maps a segment that somebody else made, read-only unless asked otherwise.
+
+    owner: uid that it has to belong to. Anybody may make files in /dev/shm: one of the right name and form is the broker's only
+        if it is the broker's user who made it.
 
     Raises:
         BrokerNotRunning: no segment has this name.
-        NoPermission: it is another user's, and not let to a group of ours.
+        NoPermission: it is another user's, and not let to a group of ours; or it is not the owner's.
         ProtocolError: it is not what was looked for; `.fault` says why.
     """
     try:
@@ -156,7 +159,14 @@ def attach_segment(name: str, kind: SegmentKind, *, writable: bool = False) -> S
     except posix_ipc.PermissionsError:
         raise NoPermission(f"cannot attach to the segment {name}, this user may not read it", segment=name) from None
     try:
-        size = os.fstat(shared.fd).st_size
+        status = os.fstat(shared.fd)
+        size = status.st_size
+        if owner is not None and status.st_uid != owner:
+            raise NoPermission(
+                f"cannot attach to the segment {name}, it belongs to uid {status.st_uid} and the broker to uid {owner}",
+                hint=f"somebody has put it there; have the broker's operator look at {MOUNT / name}",
+                segment=name,
+            )
         if size < lib.SEGMENT_LINE:
             raise _fault(name, kind, lib.SEGMENT_BAD_SIZE)
         memory = mmap.mmap(shared.fd, size, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)

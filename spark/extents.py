@@ -19,7 +19,7 @@ from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOu
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.spark.options import FLUSHED, SourceOptions
-from orbitmq.store import config, positions
+from orbitmq.store import config, positions, rising
 from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 
@@ -35,13 +35,15 @@ Extents = Mapping[str, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A store at one moment. Sizes are those of its files; broker: who runs it, or None."""
+    """A store at one moment. Sizes are those of its files; broker: who runs it, or None. rising: the part [begin, end) of the
+    log where no record is followed by one of an earlier store timestamp."""
 
     root: Path
     log_file_size: int
     queue_file_units: int
     broker: str | None
     topics: Extents
+    rising: tuple[int, int] = (0, 0)
 
 
 def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
@@ -69,7 +71,9 @@ def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
                 _wait_for_flush(client.name, attachment, end)
             elif (flushed := read_positions(attachment).flushed) < end:
                 topics = flushed_part(layout, sizes[1], topics, flushed)
-        return Snapshot(layout.root, *sizes, client.name, topics)
+        # As far as anything can have been written by now.
+        times = (attachment.rising_from(), LOG_END)
+        return Snapshot(layout.root, *sizes, client.name, topics, times)
 
 
 def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
@@ -93,7 +97,8 @@ def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Sna
         except (BrokerError, NoPermission):
             pass  # it stopped between the two looks, or is not for this user: the files say it all
     sizes = _sizes(layout)
-    return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)))
+    times = rising.trusted(layout)  # before the queues: what comes to lie below it later was ours as well
+    return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)), times)
 
 
 def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:

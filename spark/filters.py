@@ -4,23 +4,22 @@ are compared by the reader in C. Spark hands them over from 4.1 on, where spark.
     topic, partition   =, IN, and comparisons of partition      handled wholly
     offset             =, IN of one, comparisons                handled wholly
     tags               =, IN of no more than a reader takes     handled wholly
-    timestamp          =, comparisons                           narrows the range; Spark looks at each row again
+    timestamp          =, comparisons                           narrows ranges where times rise; Spark looks at each row again
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from orbitmq.client.subscription import TAGS_MAX
 from orbitmq.spark.extents import Snapshot
-from orbitmq.spark.moments import offsets_since
+from orbitmq.spark.moments import END, stored_within
 from orbitmq.spark.planning import Slice
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-END = 1 << 63
 
 
 @dataclass(slots=True)
@@ -42,12 +41,7 @@ class Narrowing:
             Slice(each.topic, each.queue, max(each.begin, first), min(each.end, end)) for each in slices if self._takes(each)
         ]
         found = [each for each in found if each.begin < each.end]
-        since, until = self.stored_ms
-        if since > 0:
-            found = [Slice(each.topic, each.queue, begin, each.end) for each, begin in _since(found, snapshot, since)]
-        if until < END:
-            found = [Slice(each.topic, each.queue, each.begin, end) for each, end in _since(found, snapshot, until)]
-        return [each for each in found if each.begin < each.end]
+        return found if self.stored_ms == (0, END) else list(stored_within(snapshot, found, self.stored_ms))
 
     def filtered(self, tags: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
         """The tags to compare with, beside those of the option; None: no message can have any of them."""
@@ -72,11 +66,6 @@ def narrowing(filters: Iterable[Any]) -> Narrowing:
         if take is None or not hasattr(each, "value") or not take(found, type(each).__name__, each.value):
             found.rest.append(each)
     return found
-
-
-def _since(slices: Sequence[Slice], snapshot: Snapshot, moment_ms: int) -> Iterable[tuple[Slice, int]]:
-    places = (((each.topic, each.queue), (each.begin, each.end), moment_ms) for each in slices)
-    return zip(slices, (offset for _, offset in offsets_since(snapshot, places)), strict=True)
 
 
 def _values(name: str, value: Any, kind: type) -> set[Any] | None:

@@ -373,7 +373,7 @@ def _stored(client: Client, target: Target, query: Query, intent: Intent) -> byt
         )
     table = TopicTable(attachment.topics)
     settings = attachment.settings()
-    sizes = {"log_file_size": int(settings.log_file_size), "queue_file_units": int(settings.queue_file_units)}
+    sizes: Any = {"log_file_size": int(settings.log_file_size), "queue_file_units": int(settings.queue_file_units)}
     stored = bytearray(intent.rows)
     mark = f"{query.mark}-{intent.batch}-"
     for name, begins in intent.begins.items():

@@ -44,8 +44,9 @@ class DataVersion:
 class TopicConfig:
     """One topic. perm: 1 inherit, 2 write, 4 read. other: fields of another version.
 
-    Two fields are OrbitMQ's own; RocketMQ passes them over and does not write them back. retention_hours: None as the
-    broker's, 0 for ever. durability: what a receipt waits for where its sender does not say; None: "appended".
+    Three fields are OrbitMQ's own; RocketMQ passes them over and does not write them back. retention_hours: None as the
+    broker's, 0 for ever. durability: what a receipt waits for where its sender does not say; None: "appended". maker: uid of
+    the user who made it, and so may change it; None: the broker's own.
     """
 
     name: str
@@ -57,12 +58,14 @@ class TopicConfig:
     sys_flag: int = 0
     retention_hours: int | None = None
     durability: str | None = None
+    maker: int | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """One consumer group. other: fields of another version."""
+    """One consumer group. maker: uid of the user who made it, OrbitMQ's own field; None: the broker's own, or unknown. other:
+    fields of another version."""
 
     name: str
     consume_enable: bool = True
@@ -73,6 +76,7 @@ class GroupConfig:
     broker_id: int = 0
     which_broker_when_slow: int = 1
     notify_changes: bool = True
+    maker: int | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -87,6 +91,7 @@ _TOPIC_FIELDS = {
     "sys_flag": "topicSysFlag",
     "retention_hours": "retentionHours",
     "durability": "durability",
+    "maker": "makerUid",
 }
 _GROUP_FIELDS = {
     "name": "groupName",
@@ -98,6 +103,7 @@ _GROUP_FIELDS = {
     "broker_id": "brokerId",
     "which_broker_when_slow": "whichBrokerWhenConsumeSlowly",
     "notify_changes": "notifyConsumerIdsChangedEnable",
+    "maker": "makerUid",
 }
 
 

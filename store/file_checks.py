@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import config, index_headers, json_text, positions, reput_commit
+from orbitmq.store import config, index_headers, json_text, positions, reput_commit, rising
 from orbitmq.store.checkpoint import SIZE as CHECKPOINT_SIZE
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.findings import Finding, Kind, QueueSeen
@@ -24,10 +24,12 @@ _VERSION_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class LogSeen:
-    """What the log has shown. end: behind its last good record. last_ms: store timestamp of that record, 0: there is none."""
+    """What the log has shown. end: behind its last good record. last_ms: store timestamp of that record, 0: there is none.
+    rising_from: the last record that was stored earlier than the one before it, or the beginning."""
 
     end: int
     last_ms: int
+    rising_from: int
     queues: dict[tuple[str, int], QueueSeen]
 
 
@@ -61,6 +63,7 @@ def check_stop(
 def check_always(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterator[Finding]:
     """Files that are replaced whole: whether their owner runs or has died, they are whole."""
     yield from _checkpoint(layout, log)
+    yield from _rising(layout, log)
     yield from _config(layout, log, running=running)
 
 
@@ -110,6 +113,17 @@ def _checkpoint(layout: StoreLayout, log: LogSeen) -> Iterator[Finding]:
         if negative or (log.last_ms and value > log.last_ms):
             why = "is negative" if negative else f"{value:,} is later than {log.last_ms:,}, when the last record was stored"
             yield Finding(kind, path, f"the {name} timestamp {why}", offset=8 * at)
+
+
+def _rising(layout: StoreLayout, log: LogSeen) -> Iterator[Finding]:
+    path, kind = str(layout.rising), Kind.RISING
+    if layout.rising.exists() and rising.load(layout) is None:
+        text = "differs from its CRC; a search by time looks at every message until the next start"
+        yield Finding(kind, path, text, damage=False)
+    begin, end = rising.trusted(layout)
+    if begin < log.rising_from < end:
+        text = f"says that times rise from {begin:,} on, and the record at {log.rising_from:,} is older than the one before it"
+        yield Finding(kind, path, text, offset=log.rising_from)
 
 
 def _config(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ def _places(layout: StoreLayout) -> Iterator[tuple[Path, str]]:
     yield layout.abort, "the mark of a running broker"
     yield layout.checkpoint, "the checkpoint"
     yield layout.positions, "the file of positions"
+    yield layout.rising, "the file of the order of times"
     yield layout.reput, "the file of reput's position"
     yield layout.own / "groups", "the file of the groups' epochs"
     for name, what in _CONFIG.items():

@@ -31,6 +31,7 @@ class Kind(enum.StrEnum):
     INDEX_REST = "index-rest"
     INDEX_FILE = "index-file"
     POSITIONS = "positions"
+    RISING = "rising"
     REPUT = "reput"
     CHECKPOINT = "checkpoint"
     CONFIG = "config"

@@ -7,6 +7,7 @@
            checkpoint, abort, lock                                       RocketMQ's
            orbitmq/store.json        layout version and file sizes       ours, as all below
                    positions         what is known to be on disk
+                   rising            where in the log times are known to rise
                    reput             how far the log is indexed
                    holder            who holds the lock
                    broker.json       which broker runs on the store, and where it is found (broker_file.py)
@@ -99,6 +100,10 @@ class StoreLayout:
     @property
     def positions(self) -> Path:
         return self.own / "positions"
+
+    @property
+    def rising(self) -> Path:
+        return self.own / "rising"
 
     @property
     def reput(self) -> Path:

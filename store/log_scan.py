@@ -19,6 +19,8 @@ _QUEUES_AT_ONCE = 1024
 class LogScan:
     """What a scan found. Offsets are physical, bytes; times milliseconds since 1970.
 
+    first_ms, first_sealed: store timestamp of the first record, and whether it has the CRC property, as ours have.
+    rising_from: no record of the scanned part at or behind it is followed by one of an earlier time.
     `next_offsets`: for every (topic, queue id) with a record in the scanned part, the queue offset after the newest.
     """
 
@@ -29,6 +31,9 @@ class LogScan:
     last_offset: int
     records: int
     next_offsets: dict[tuple[str, int], int]
+    first_ms: int = 0
+    first_sealed: bool = False
+    rising_from: int = 0
 
 
 def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable[[int], None] | None = None) -> LogScan:
@@ -62,6 +67,9 @@ def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable
             last_offset=state.last_offset,
             records=state.records,
             next_offsets=_queues(scan, state.queue_count),
+            first_ms=state.first_ms,
+            first_sealed=bool(state.first_sealed),
+            rising_from=state.rising_from,
         )
     finally:
         lib.scan_close(scan)

@@ -7,8 +7,9 @@ The order matters, because recovery may itself be killed at any point and then s
     3  what lies behind its end is cut      kept first, then zeroed and synced
     4  the checkpoint claims no more than there is
     5  queues and index lose what points past the end
-    6  the log is synced, and its end recorded as flushed
-    7  group offsets past the end of their queues are lowered
+    6  from where on times rise is recorded
+    7  the log is synced, and its end recorded as flushed
+    8  group offsets past the end of their queues are lowered
 
 Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
 flushed position, the other steps are left out and the store opens for reading only. docs/recovery.md has the whole
@@ -26,7 +27,7 @@ from pathlib import Path
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery, remake
+from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery, remake, rising
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
 from orbitmq.store.index_headers import IndexHeader
@@ -99,6 +100,7 @@ class _Recovery:
     order: remake.Order | None = None
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
+    rising_from: int = 0
     damage: Damage | None = None
     cuts: list[Cut] = field(default_factory=list)
 
@@ -154,6 +156,7 @@ class _Recovery:
         self._cut_queues(scan, reput, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
         crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)
+        self._settle_rising(scan)
         self._record(scan.end, floor, store_ms)
         crash_point("recovery_recorded")
         if self.order is not None and not self.read_only:
@@ -330,6 +333,14 @@ class _Recovery:
     def _last_store_ms(self, scan: LogScan) -> int:
         return max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
 
+    def _settle_rising(self, scan: LogScan) -> None:
+        """Before the end is recorded: what another program has appended must not come to lie below a flushed position of ours
+        while the file still speaks of the log without it."""
+        self.rising_from = rising.settle(rising.load(self.layout), self.recorded, scan)
+        if not self.read_only:
+            rising.store(self.layout, self.rising_from)
+            crash_point("recovery_rising_settled")
+
     def _record(self, end: int, floor: int, store_ms: int) -> None:
         """Makes the log durable up to its end, and says so."""
         if self.read_only:
@@ -359,6 +370,7 @@ class _Recovery:
             reput=reput,
             allocated=self.allocated,
             last_store_ms=store_ms,
+            rising_from=self.rising_from,
             scanned_from=scan.start,
             records=scan.records,
             queues=queues,
@@ -428,6 +440,7 @@ class _Recovery:
             if cuts:
                 self.layout.make_folders()
             self.layout.reput.unlink(missing_ok=True)
+            rising.store(self.layout, 0)
             self._record(0, 0, 0)
             if self.order is not None:
                 remake.done(self.layout)
@@ -440,4 +453,7 @@ class _Recovery:
         start = scan.end - scan.end % self.file_size
         self.damage = Damage(scan.end, scan.fault.text, str(self.layout.log_file(start)))
         self.read_only = True
+        # Nobody appends, and what can be read lies below the flushed position.
+        known = rising.load(self.layout)
+        self.rising_from = scan.end if known is None else known
         return self._report(how, scan, min(reput, scan.end), self._last_store_ms(scan), [])

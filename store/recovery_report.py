@@ -57,6 +57,7 @@ class RecoveryReport:
 
     begin, end: of the log; everything in between is on disk (flushed == end) unless read_only.
     reput: where indexing starts; queues may be read below it. Always <= end.
+    rising_from: no record at or behind this physical offset is followed by one of an earlier store timestamp.
     last_store_ms: no record has a later store timestamp; the writer goes on from there.
     allocated: end of the last CommitLog file that exists.
     missing_topics: (topic, queues) that the log or the queues know and topics.json does not.
@@ -69,6 +70,7 @@ class RecoveryReport:
     reput: int
     allocated: int
     last_store_ms: int
+    rising_from: int
     scanned_from: int
     records: int
     queues: tuple[QueueState, ...]

@@ -50,7 +50,7 @@ Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how m
 _REBUILDABLE = frozenset(Kind) - OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
 NOWHERE = (1 << 64) - 1
 # What needs nothing but itself to be put right.
-_SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT})
+_SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT, Kind.RISING})
 
 
 @dataclass(slots=True)
@@ -193,6 +193,8 @@ class Repair:
             self._mend_config()
             if any(finding.kind is Kind.CHECKPOINT for finding in self.findings):
                 Checkpoint().store(self.layout)
+        if any(finding.kind is Kind.RISING for finding in self.findings):
+            self.layout.rising.unlink()  # a start makes it anew
         self.verdict = self._verify(lambda finding: None)
         return self.verdict
 

@@ -249,7 +249,7 @@ class _Verification:
         self._judge_end(state.good_end)
         seen = dict(_see_queue(verify, number) for number in range(state.queue_count))
         seen |= {key: self._emptied(key, state.good_end) for key, queue in seen.items() if queue.first is None}
-        self._check_small_files(LogSeen(state.good_end, state.last_ms, seen))
+        self._check_small_files(LogSeen(state.good_end, state.last_ms, state.rising_from, seen))
         self._release_held_back()
         return Verdict(
             begin=self.begin,

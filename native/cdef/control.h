@@ -50,6 +50,8 @@ uint32_t control_tree_state(const struct control *control);
 void control_set_tree_state(struct control *control, uint32_t state);
 void control_recovered(struct control *control, uint64_t log_min, uint64_t log_end, uint64_t reput, uint64_t flushed,
                        uint64_t allocated, uint64_t store_ms);
+void control_set_rising(struct control *control, uint64_t from);
+uint64_t control_rising(const struct control *control);
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
 void control_raise_min_offset(struct control *control, uint64_t log_min);
 

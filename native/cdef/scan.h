@@ -2,7 +2,10 @@ struct scan_state {
     uint64_t offset;
     uint64_t last_ms;
     uint64_t last_offset;
+    uint64_t first_ms;
+    uint64_t rising_from;
     uint64_t records;
+    uint32_t first_sealed;
     uint32_t blanks;
     uint32_t fault;
     uint32_t error;

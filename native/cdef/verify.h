@@ -50,6 +50,7 @@ struct verify_state {
     uint64_t records, blanks;
     uint64_t log_bytes, queue_bytes, index_bytes;
     uint64_t last_ms;
+    uint64_t rising_from;
     uint32_t queue_count;
 };
 struct verify_queue {

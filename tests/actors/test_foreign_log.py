@@ -13,10 +13,11 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.store import rising
 from orbitmq.store.config import DataVersion, TopicConfig, store_topics
 from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import SMALL, actors, kill, small_broker, until
-from tests.store.log_builder import LogBuilder
+from tests.store.log_builder import FIRST_MS, LogBuilder
 
 
 def foreign(root: Path, topics: dict[str, int]) -> LogBuilder:
@@ -131,3 +132,23 @@ def _refused(producer: orbitmq.Producer) -> bool:
         assert error.errno == errno.EBADMSG
         return True
     return False
+
+
+def test_a_clock_that_went_back_before_the_store_became_ours(tmp_path: Path) -> None:
+    """Whoever seeks a time misses no message that is so late, though earlier ones follow; and the place from which on times
+    rise is kept from life to life."""
+    log = foreign(tmp_path, {"T": 1})
+    times = (10, 20, 30, 5, 15, 25)
+    for ms in times:
+        log.append("T", 0, body=b"%d" % ms, store_ms=FIRST_MS + ms, sealed=False)
+    for life in range(1, 4):
+        with small_broker(tmp_path) as broker:
+            broker.producer().send("T", b"now")
+            assert rising.load(StoreLayout.at(tmp_path)) == log.written[3].offset
+            assert bodies(broker, "T", 6 + life)[-life:] == [b"now"] * life
+            with broker.consumer(None, topics=["T"]) as consumer:
+                for ms, place in ((5, 0), (16, 1), (21, 1), (26, 2), (30, 2), (31, 5)):
+                    consumer.seek_to_time(FIRST_MS + ms)
+                    assert consumer.position()["T", 0] == place
+                consumer.seek_to_time(FIRST_MS + 3_600_000)
+                assert consumer.position()["T", 0] == 5, "nearer to this hour than to the first message of ours"

@@ -5,69 +5,25 @@ from __future__ import annotations
 
 import grp
 import os
-import pickle
 import socket
 import stat
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import orbitmq
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.settings import tree_settings
-from orbitmq.errors import NoPermission, OrbitError, SettingError
+from orbitmq.errors import NoPermission, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.segment import MOUNT, segment_name
 from orbitmq.spark import extents
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify import verify
 from tests.actors.trees import segments, small_broker
+from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-
-STRANGER, SOMEBODY = 65534, 65533
-GROUP = 1
-GROUP_NAME = grp.getgrgid(GROUP).gr_name
-
-
-def become(uid: int, gid: int, *groups: int) -> None:
-    os.setgroups(groups)
-    os.setgid(gid)
-    os.setuid(uid)
-
-
-def outcome(work: Callable[[], Any], uid: int, gid: int = STRANGER, *groups: int) -> Any:
-    """What the work returns when this user does it, or the name of the error that it raises, with its text."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            become(uid, gid, *groups)
-            try:
-                told = work()
-            except (OrbitError, OSError) as error:
-                told = f"{type(error).__name__}: {error}"
-            os.write(writer, pickle.dumps(told))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        content = answer.read()
-    os.waitpid(child, 0)
-    assert content, "the fork could not even say what went wrong"
-    return pickle.loads(content)
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where everybody may pass; pytest's own folders are root's."""
-    with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as made:
-        Path(made).chmod(0o711)
-        monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", f"{made}/run")
-        yield Path(made)
+pytestmark = only_root
 
 
 def everything(folder: Path, broker: orbitmq.Client) -> dict[Path, os.stat_result]:
@@ -215,7 +171,7 @@ def test_who_is_served_by_a_broker_that_is_not_roots(
     def serve() -> bool | None:
         sock, _ = listener.accept()
         try:
-            return Peer(sock, group).rules
+            return Peer(sock, group).caller.rules
         except NoPermission:
             return None
 

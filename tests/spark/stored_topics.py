@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.store import config
+from orbitmq.store import config, positions, rising
 from orbitmq.store.layout import StoreLayout
 from tests.native.composed_store import ComposedStore
 
@@ -50,6 +50,15 @@ class StoredTopics:
 
     def of(self, *topics: str) -> list[Row]:
         return sorted(row for row in self.rows if row[0] in topics)
+
+    def vouch(self, begin: int = 0) -> None:
+        """Leaves the store as a broker of ours that has stopped: times rise from `begin` on."""
+        layout = StoreLayout.at(self.root)
+        layout.own.mkdir(exist_ok=True)
+        rising.store(layout, begin)
+        recorded = positions.Positions(layout)
+        recorded.record_stop(self._store.end, self._store.store_ms)
+        recorded.close()
 
     def write(self, physical: int, data: bytes) -> None:
         """Bytes into the log, in the place of those there."""

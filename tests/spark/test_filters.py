@@ -43,6 +43,17 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     for number in range(300):
         topic = "bills" if number % 3 == 0 else "orders"
         stored.send(topic, b"%d" % number, tags=(None, "Aa", "BB", "c")[number % 4])  # "Aa" and "BB" have one hash
+    stored.vouch()
+    return stored
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
+    """Another program's store, whose clock went back by 200 ms after 400 of 600 messages."""
+    stored = StoredTopics(tmp_path_factory.mktemp("stepped") / "store")
+    stored.add("t", 2)
+    for number in range(600):
+        stored.send("t", b"%d" % number, store_ms=1_000_000 + number - (200 if number >= 400 else 0))
     return stored
 
 
@@ -134,6 +145,42 @@ def test_conditions_meet_the_options(stored: StoredTopics) -> None:
     assert rows == [row[:3] for row in stored.of("orders", "bills") if row[4] == "c"]
     assert read(stored, condition("EqualTo", "tags", "Aa"), tags="BB")[0] == []
     assert read(stored, condition("GreaterThan", "offset", 5), condition("LessThan", "offset", 4))[0] == []
+
+
+QUERIES = {
+    "timestamp >= timestamp_millis(1000200) and timestamp < timestamp_millis(1000400)": lambda ms: 1_000_200 <= ms < 1_000_400,
+    "timestamp < timestamp_millis(1000300)": lambda ms: ms < 1_000_300,
+    "timestamp > timestamp_millis(1000350)": lambda ms: ms > 1_000_350,
+    "timestamp = timestamp_millis(1000250)": lambda ms: ms == 1_000_250,
+}
+
+
+@pytest.mark.parametrize("pushes", ["true", "false"])
+@pytest.mark.parametrize("ours", [False, True])
+def test_times_that_went_back_lose_no_row(spark: SparkSession, stepped: StoredTopics, ours: bool, pushes: str) -> None:
+    """ours: a broker of ours took the store over where the clock had gone back."""
+    if ours:
+        stepped.vouch(stepped.rows[400][8])
+    before = spark.conf.get(PUSHES)
+    spark.conf.set(PUSHES, pushes)
+    try:
+        frame = spark.read.format("orbitmq").options(path=str(stepped.root), subscribe="t").load()
+        for query, keeps in QUERIES.items():
+            found = sorted((row.partition, row.offset) for row in frame.where(query).collect())
+            assert found == sorted(row[1:3] for row in stepped.rows if keeps(row[6])), query
+    finally:
+        spark.conf.set(PUSHES, before)
+
+
+def test_only_what_rises_is_narrowed(stepped: StoredTopics) -> None:
+    stepped.vouch(stepped.rows[400][8])
+    reader = OrbitReader(parse({"path": str(stepped.root), "subscribe": "t"}))
+    reader.pushFilters([condition("LessThan", "timestamp", moment(1_000_300))])
+    assert [(each.queue, each.begin, each.end) for each in reader._slices] == [(0, 0, 250), (1, 0, 250)]
+    reader.pushFilters([condition("GreaterThanOrEqual", "timestamp", moment(1_000_280))])
+    assert [(each.queue, each.begin, each.end) for each in reader._slices] == [
+        (queue, *piece) for queue in (0, 1) for piece in ((0, 200), (240, 250))
+    ]
 
 
 @pytest.mark.parametrize("pushes", ["true", "false"])

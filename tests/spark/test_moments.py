@@ -67,6 +67,22 @@ def test_behind_the_last_message(stored: StoredTopics) -> None:
         found(stored, "empty", startingTimestamp="1")
 
 
+def test_where_times_went_back(tmp_path: Path) -> None:
+    """As Kafka's: the first offset whose message is that late or later, whatever follows it."""
+    stored = StoredTopics(tmp_path / "store")
+    stored.add("t", 1)
+    for ms in (10, 20, 30, 5, 15, 25, 35, 36):
+        stored.send("t", b"", store_ms=FIRST + ms)
+    for vouched in (False, True):
+        if vouched:
+            stored.vouch(stored.rows[3][8])
+        for ms, first in ((5, 0), (11, 1), (20, 1), (25, 2), (31, 6), (36, 7)):
+            assert found(stored, startingTimestamp=str(FIRST + ms)) == [(0, first, 8)]
+            assert found(stored, endingTimestamp=str(FIRST + ms)) == [(0, 0, first)] * (first > 0)
+        with pytest.raises(OffsetOutOfRange):
+            found(stored, startingTimestamp=str(FIRST + 37))
+
+
 def test_more_queues_than_are_searched_at_once(tmp_path: Path) -> None:
     stored = StoredTopics(tmp_path / "store")
     queues = moments.QUEUES_AT_ONCE + 10

@@ -12,6 +12,7 @@ from orbitmq.store.record import BLANK_MAGIC, encode
 
 FILE_SIZE = 64 << 10
 FIRST_MS = 1_700_000_000_000
+CRC_PROPERTY = 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,14 @@ class Written:
     store_ms: int
 
 
+def unsealed(content: bytes, topic: str) -> bytes:
+    """A record of store.record.encode without its CRC property, as RocketMQ 4 has it."""
+    size_at = 88 + int.from_bytes(content[84:88], "big") + 1 + len(topic.encode())
+    properties = int.from_bytes(content[size_at : size_at + 2], "big") - CRC_PROPERTY
+    head = (len(content) - CRC_PROPERTY).to_bytes(4, "big") + content[4:size_at] + properties.to_bytes(2, "big")
+    return head + content[size_at + 2 : -CRC_PROPERTY]
+
+
 @dataclass(slots=True)
 class LogBuilder:
     """Appends to the log of `layout`; `step_ms` of store time between two records."""
@@ -37,9 +46,19 @@ class LogBuilder:
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
     written: list[Written] = field(default_factory=list)
 
-    def append(self, topic: str = "T", queue: int = 0, body: bytes = b"body", sys_flag: int = 0, **fields: Any) -> Written:
-        """Puts one record at the end, in the next file if it does not fit this one. fields: of store.record.encode."""
-        store_ms = FIRST_MS + len(self.written) * self.step_ms
+    def append(
+        self,
+        topic: str = "T",
+        queue: int = 0,
+        body: bytes = b"body",
+        sys_flag: int = 0,
+        store_ms: int | None = None,
+        sealed: bool = True,
+        **fields: Any,
+    ) -> Written:
+        """Puts one record at the end, in the next file if it does not fit this one. sealed: with the CRC property, which
+        RocketMQ does not write. fields: of store.record.encode."""
+        store_ms = FIRST_MS + len(self.written) * self.step_ms if store_ms is None else store_ms
         queue_offset = self.next_offsets[topic, queue]
         size = len(encode(topic, body, **fields))
         left = self.file_size - self.end % self.file_size
@@ -56,6 +75,9 @@ class LogBuilder:
             sys_flag=sys_flag,
             **fields,
         )
+        if not sealed:
+            content = unsealed(content, topic)
+            size = len(content)
         self._write(self.end, content)
         record = Written(topic, queue, queue_offset, self.end, size, store_ms)
         if sys_flag not in (0x4, 0xC):

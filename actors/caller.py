@@ -1,0 +1,82 @@
+"""Who asks, and how much of what all users share they may take.
+
+The broker's own user and root may do anything. Others, whom the setting `group` lets in, change only what they made, and take
+of each table (sessions, topics, queues, groups) a part that is set, `user_share_percent`; all of them together leave a tenth
+free, so that the operator always gets in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orbitmq.errors import Full, NoPermission
+
+OTHERS_PERCENT = 90  # of a table, for all users together but the broker's own and root
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A user. rules: it is the broker's own, or root."""
+
+    uid: int
+    rules: bool
+
+    @property
+    def mark(self) -> int | None:
+        """What is kept with whatever this user makes: its number; None for the broker's own user and root."""
+        return None if self.rules else self.uid
+
+    def may_change(self, maker: int | None) -> bool:
+        """Whether this user may change what `maker` made. What nobody else made is the broker's own."""
+        return self.rules or (maker is not None and maker == self.uid)
+
+
+OPERATOR = Caller(os.geteuid(), True)
+
+
+def require_maker(caller: Caller, maker: int | None, doing: str) -> None:
+    """doing: what the caller wants, as in "change the topic 'orders'". Raises: NoPermission."""
+    if not caller.may_change(maker):
+        whose = f"uid {maker}" if maker is not None else f"the broker's own user, uid {os.geteuid()}"
+        raise NoPermission(
+            f"cannot {doing} for uid {caller.uid}: only {whose}, which made it, and root may",
+            hint="ask that user, or the broker's operator, to do it; or use one of your own, under another name",
+            uid=caller.uid,
+            maker=maker,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of one table that each other user may take. what: sessions, topics, queues or groups; percent: the setting."""
+
+    what: str
+    capacity: int
+    percent: int
+
+    def check(self, caller: Caller, held: Mapping[int | None, int], wanted: int = 1) -> None:
+        """held: how much each user has by its mark. Raises: Full: it would have more than its part, or all others together."""
+        if caller.rules:
+            return
+        most = max(1, self.capacity * self.percent // 100)
+        mine = held.get(caller.uid, 0)
+        if mine + wanted > most:
+            raise Full(
+                f"cannot give uid {caller.uid} {wanted} more {self.what}, it has {mine} and the limit for one user is {most}",
+                hint=f"give back {self.what} that are not needed, or ask the broker's operator to raise user_share_percent",
+                limit="user_share_percent",
+                value=mine,
+                most=most,
+            )
+        others = sum(count for user, count in held.items() if user is not None)
+        together = max(1, self.capacity * OTHERS_PERCENT // 100)
+        if others + wanted > together:
+            raise Full(
+                f"cannot give uid {caller.uid} {wanted} more {self.what}, all users but the broker's own have {others} and the "
+                f"limit for them is {together}",
+                hint=f"give back {self.what} that are not needed; the rest is kept for the broker's operator",
+                limit=self.what,
+                value=others,
+                most=together,
+            )

@@ -1,0 +1,18 @@
+"""Fixtures of the actors' tests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where everybody may pass; pytest's own folders are root's."""
+    with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as made:
+        Path(made).chmod(0o711)
+        monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", f"{made}/run")
+        yield Path(made)
