@@ -71,7 +71,8 @@ class Coordinator(Actor):
         self._complaints = Complaints(tree.settings.name)
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
-        self._persist_at = time.monotonic() + tree.settings.offsets_interval_s
+        # At once: were the interval to begin anew with each life, a coordinator that dies often would never write.
+        self._persist_at = time.monotonic()
         self._door = Door(
             tree.listener, self._selector, settings.connections_per_process, settings.connections_per_user, settings.group
         )
@@ -94,13 +95,7 @@ class Coordinator(Actor):
         return self._serve(0)
 
     def drain(self) -> None:
-        """Nobody is answered any more; commits made until now are kept for the supervisor, who writes them after the
-        last flush."""
-        self.groups.collect()
-        try:
-            self.offsets.leave()
-        except OSError as error:
-            say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
+        """Nobody is answered any more. Members commit on; the supervisor takes their commits when everybody has stopped."""
 
     def close(self) -> None:
         self._selector.close()
@@ -211,20 +206,19 @@ class Coordinator(Actor):
             if self.tree.positions().flushed >= wrote:
                 self._pending = None
                 try:
-                    self.offsets.store(offsets)
+                    self.groups.persist(offsets)
                     crash_point("coordinator_stored")
                 except OSError as error:
-                    # Tried again with the next snapshot; until then a crash repeats work.
-                    self.offsets.changed = True
+                    # Tried again with the next snapshot; until then a power cut repeats work.
                     say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()
             crash_point("coordinator_collected")
+            self.groups.remember()
             if self.offsets.changed:
-                self.offsets.changed = False
                 # The offsets first, the position after them: everything they point at lies below it.
-                snapshot = self.offsets.snapshot()
+                snapshot = self.offsets.take()
                 self._pending = (snapshot, int(self.tree.positions().wrote))
 
     def _wake_on_signals(self) -> None:

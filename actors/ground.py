@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors.offsets import keep_at_stop
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
@@ -26,7 +25,8 @@ from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
-from orbitmq.store import abort, access, atomic_file
+from orbitmq.shm.topic_table import QueueKey, TopicTable
+from orbitmq.store import abort, access, atomic_file, commits
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery_report import RecoveryReport
 
@@ -116,16 +116,22 @@ class Ground:
         """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and
         indexed. False when the next start has to recover. Raises: OSError: the groups' offsets were not written."""
         seen = self.tree.positions()
+        if seen.flushed != seen.wrote and not self.settings.read_only:
+            return False
+        commits.settle(self.settings.layout, self._queue_end)
+        crash_point("ground_offsets_kept")
         if self.settings.read_only:
             return True
-        if seen.flushed != seen.wrote:
-            return False
-        keep_at_stop(self.settings.layout)
-        crash_point("ground_offsets_kept")
         if seen.reput != seen.wrote:
             return False
         abort.remove(self.settings.layout)
         return True
+
+    def _queue_end(self, queue: QueueKey) -> int | None:
+        """Commits past it are none; None: nobody knows."""
+        topics = TopicTable(self.tree.topics)
+        topic = topics.find(queue[0])
+        return topics.bounds(topic.first_slot + queue[1]).maximum if topic is not None and queue[1] < topic.queues else None
 
     def leave(self) -> None:
         """Removes every name that others could find the tree by, and lets the store go."""

@@ -1,22 +1,20 @@
-"""The groups of a running tree: epochs in shared memory, offset words in the members' sessions, membership in a file.
+"""The groups of a running tree: epochs in shared memory, offset words and membership in files (orbitmq/commits/).
 
 A rebalance goes: raise the epoch; fence; read every member's offset words that carry the epoch before; hand out
-queues; write orbitmq/groups; wake the members. A commit stores its word, fences and rereads the epoch, so that either
+queues; write it all down; wake the members. A commit stores its word, fences and rereads the epoch, so that either
 it is read here or its member learns that it did not count.
 
-The file is a coordinator's memory, not a store's: it holds for one generation, and is not synced. It names the epoch
-it was written for. A successor that finds another one in shared memory knows that the rebalance was cut short: it
-reads the words that carry the file's epoch, which nobody could overwrite since, and goes through it again."""
+What is written down (store/group_memory.py) is a coordinator's memory. It names the epoch that it was written for. A
+successor that finds another one in shared memory knows that the rebalance was cut short: it reads the words that
+carry the memory's epoch, which nobody could overwrite since, and goes through it again. When the whole tree has died
+or stopped, memory and words together say where each group is (store/commits.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-import msgpack
-
+from orbitmq.actors.commit_files import CommitFiles
 from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
 from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name
@@ -28,6 +26,8 @@ from orbitmq.errors import Fenced, Full, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
+from orbitmq.store import config, positions
+from orbitmq.store.group_memory import GroupMemory, Remembered, packed
 
 GROUPS_MAX: int = lib.GROUPS_MAX
 
@@ -37,7 +37,10 @@ class GroupRegistry:
         self._tree = tree
         self._topics = topics
         self._offsets = offsets
-        self._path: Path = tree.settings.layout.own / "groups"
+        self._memory = GroupMemory(tree.settings.layout)
+        self._vouched: tuple[int, ...] = ()
+        self._forgetful = False  # what is in memory is not written down
+        self._files = CommitFiles(tree.settings.layout)
         self._groups: dict[str, Group] = {}
         self._configs = GroupConfigs(tree.settings.layout)
         self.sessions: Sessions | None = None
@@ -50,32 +53,33 @@ class GroupRegistry:
     def load(self) -> None:
         """What a predecessor of the same generation knew."""
         self._configs.load()
-        with suppress(FileNotFoundError, ValueError, KeyError, TypeError, msgpack.UnpackException):
-            content = msgpack.unpackb(self._path.read_bytes())
-            if content["generation"] != self._tree.generation:
-                return
-            for name, packed in content["groups"].items():
-                group = Group.unpacked(name, packed["group"])
-                for topic, queue, offset in packed["offsets"]:
-                    self._offsets.set(name, (topic, queue), offset)
-                self._groups[name] = group
+        self._vouched = config.offset_crcs(self._tree.settings.layout)
+        remembered = self._memory.load()
+        if remembered is None or remembered.generation != self._tree.generation:
+            return
+        for name, entry in remembered.groups.items():
+            for topic, queue, offset in entry["offsets"]:
+                self._offsets.set(name, (topic, queue), offset)
+            if "group" in entry:
+                self._groups[name] = Group.unpacked(name, entry["group"])
 
     def resume(self) -> None:
         """With the sessions restored: takes the newest offsets, and finishes what a predecessor had begun."""
         for group in self._groups.values():
-            self._collect(group)
-            gone = [member.id for member in group.members.values() if self._session(member) is None]
+            gone = self._collect(group)
+            gone += [member.id for member in group.members.values() if self._session(member) is None]
             if gone or self._shared_epoch(group) != group.epoch:
                 for member_id in gone:
                     del group.members[member_id]
                 self._rebalance(group)
+        self._files.remove_others({key for group in self._groups.values() for key in group.members})
 
     # ---- what members ask for
 
     def join(self, session: Session, name: Any, topics: list[str], start: str) -> dict[str, Any]:
-        """Makes the session a member, or changes its topics; answers with its assignment.
+        """Makes the session a member, or changes its topics; answers with its assignment. Its file of commits is there then.
 
-        Raises: GroupNameError, UnknownTopic, SettingError, Full.
+        Raises: GroupNameError, UnknownTopic, SettingError, Full; StoreFull: the disk has no room for its commits.
         """
         check_group_name(name)
         if start not in (EARLIEST, LATEST):
@@ -95,6 +99,7 @@ class GroupRegistry:
                 raise SettingError(
                     f"cannot join the group {name!r}: the session is a member of {other.name!r}", name="group", value=name
                 )
+        self._make_room(session, name, wanted)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._free_index())
@@ -103,6 +108,24 @@ class GroupRegistry:
         group.members[session.key] = Member(session.key, session.slot, session.epoch, pid, wanted, start, capacity)
         self._rebalance(group)
         return self.assignment(session, name)
+
+    def _make_room(self, session: Session, name: str, topics: tuple[str, ...]) -> None:
+        """Before anything changes: what it commits, and what is noted of it, gets room."""
+        made = self._files.make(session, name)
+        # As it stands, and for each queue of the topics who has it and where the group goes on; a number takes up to 9 bytes.
+        need = len(packed(self._content())) + 9 * sum(len(self._offsets.of_group(group)) for group in self._names()) + 512
+        need += sum(2 * self._topics.get(topic).queues * (len(topic) + 24) + len(topic) + 8 for topic in topics) + 2 * len(name)
+        try:
+            self._memory.reserve(need)
+        except OSError as error:
+            if made:
+                self._files.remove(session.key)
+            raise self._files.refused(error, need, name) from error
+        crash_point("group_registry_reserved")
+
+    def words_descriptor(self, session: Session) -> int:
+        """Of the file in which a member commits, for the member; the caller's to close. Raises: OSError."""
+        return self._files.descriptor(session)
 
     def _describe(self, name: str) -> None:
         if self._tree.settings.read_only:
@@ -133,6 +156,7 @@ class GroupRegistry:
         for group in self._groups.values():
             if session.key in group.members and name in (None, group.name):
                 self._rebalance(group, without=session.key)
+                self._files.remove(session.key)
 
     def topic_grew(self, topic: str) -> None:
         for group in self._groups.values():
@@ -142,21 +166,31 @@ class GroupRegistry:
     # ---- offsets
 
     def collect(self) -> None:
-        """Reads every member's commits into the table of offsets."""
+        """Reads every member's commits into the table of offsets. Who has damaged the file of its own leaves the group."""
         for group in self._groups.values():
-            self._collect(group)
+            for member_id in self._collect(group):
+                self._rebalance(group, without=member_id)
+                self._files.remove(member_id)
 
-    def _collect(self, group: Group) -> None:
+    def _collect(self, group: Group) -> list[str]:
         """Offset words count only with the epoch that the assignment was made for: an older one belongs to a queue
-        that the member had before."""
+        that the member had before. Returns members whose words cannot be read any more. Raises: OSError."""
+        faulty = []
         for member in group.members.values():
             session = self._session(member)
-            if session is None:
+            queues = group.assigned.get(member.id, [])
+            if session is None or not queues:
                 continue
-            for index, queue in enumerate(group.assigned.get(member.id, [])):
-                epoch, offset = session.offset_word(index)
+            try:
+                words = self._files.read(session, len(queues))
+            except ValueError as error:
+                self._complain(f"process {member.pid} cannot commit for the group {group.name!r} any more: its file {error}")
+                faulty.append(member.id)
+                continue
+            for queue, (epoch, offset) in zip(queues, words, strict=True):
                 if epoch == group.epoch & 0xFFFF and self._shows(queue, offset):
                     self._offsets.set(group.name, queue, offset)
+        return faulty
 
     def _shows(self, queue: QueueKey, offset: int) -> bool:
         """Words are the client's to write: one past the queue's end is none."""
@@ -170,7 +204,11 @@ class GroupRegistry:
         while fresh & 0xFFFF == 0:  # a word of 0 means that nothing was committed
             fresh = lib.group_raise_epoch(self._tree.control, group.index)
         crash_point("group_registry_raised")
-        self._collect(group)
+        try:
+            self._collect(group)
+        except OSError as error:
+            # Half a rebalance helps nobody: a successor goes through it again, with the same words.
+            raise SystemExit(f"cannot read what the group {group.name!r} has committed: {error}") from error
         if without is not None:
             crash_point("group_registry_collected")
             del group.members[without]
@@ -227,16 +265,47 @@ class GroupRegistry:
             limit="groups",
         )
 
-    def _store(self) -> None:
-        groups = {}
-        for group in self._groups.values():
-            offsets = [[topic, queue, offset] for (topic, queue), offset in self._offsets.of_group(group.name).items()]
-            groups[group.name] = {"group": group.packed(), "offsets": offsets}
-        fresh = self._path.with_suffix(".tmp")
+    # ---- what is written down
+
+    def persist(self, snapshot: config.Offsets) -> None:
+        """Replaces consumerOffset.json by what Offsets.take has given. Raises: OSError."""
+        vouched = self._vouched
+        self._vouched = (*vouched, config.offsets_crc(snapshot))
         try:
-            fresh.write_bytes(msgpack.packb({"generation": self._tree.generation, "groups": groups}))
-            crash_point("group_registry_written")
-            fresh.replace(self._path)
+            # The memory first: a start that finds a file which it does not know takes it for another program's.
+            self._memory.write(self._content())
+            self._offsets.store(snapshot)
+        except OSError:
+            self._offsets.give_back()
+            raise
+        finally:
+            self._vouched = config.offset_crcs(self._tree.settings.layout)
+
+    def remember(self) -> None:
+        """Writes down what a full disk has kept from being written."""
+        if self._forgetful:
+            self._store()
+
+    def _names(self) -> set[str]:
+        return self._groups.keys() | self._offsets.behind
+
+    def _content(self) -> Remembered:
+        groups: dict[str, dict[str, Any]] = {}
+        for name in self._names():
+            offsets = [[topic, queue, offset] for (topic, queue), offset in self._offsets.of_group(name).items()]
+            group = self._groups.get(name)
+            groups[name] = {"offsets": offsets} if group is None else {"offsets": offsets, "group": group.packed()}
+        return Remembered(self._tree.generation, positions.boot_id(), self._vouched, groups)
+
+    def _store(self) -> None:
+        try:
+            self._memory.write(self._content())
+            self._forgetful = False
         except OSError as error:
-            # Without it a successor has the members join again; this life needs no file.
-            say(self._tree.settings.name, f"cannot write {self._path}: {error}")
+            # A join has reserved what it needs, so this is a topic that grew, or a disk that fails.
+            text = f"cannot write down who has which queue: {error}"
+            self._complain(f"{text}; if the broker dies before it can, groups do again what they have done since")
+            self._forgetful = True
+
+    def _complain(self, text: str) -> None:
+        say(self._tree.settings.name, text)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
-import msgpack
-
-from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
 
 
 class Offsets:
-    """For each group and queue the queue offset that it goes on at. `changed` says whether the file is behind."""
+    """For each group and queue the queue offset that it goes on at.
+
+    behind: groups of which the file does not say that yet."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._groups: dict[str, dict[QueueKey, int]] = {}
-        self.changed = False
+        self._changed: set[str] = set()
+        self._taken: set[str] = set()  # of a snapshot that is not stored yet
+        self.notes: list[str] = []
 
     def load(self, topics: TopicTable) -> None:
         """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
-        _at_stop(self._layout).unlink(missing_ok=True)
-        for (topic, group), queues in config.load_offsets(self._layout).items():
+        for (topic, group), queues in config.load_offsets(self._layout, self.notes).items():
             known = topics.find(topic)
             for queue, offset in queues.items():
                 # Clients of RocketMQ's commit -1 for "I know nothing"; it stands for nothing here.
@@ -46,47 +43,38 @@ class Offsets:
         """True when the group has consumed of the topic before."""
         return any(name == topic for name, _ in self._groups.get(group, {}))
 
+    @property
+    def behind(self) -> set[str]:
+        return self._changed | self._taken
+
+    @property
+    def changed(self) -> bool:
+        """Something has changed since the last snapshot."""
+        return bool(self._changed)
+
     def set(self, group: str, queue: QueueKey, offset: int) -> None:
         queues = self._groups.setdefault(group, {})
         if queues.get(queue) != offset:
             queues[queue] = offset
-            self.changed = True
+            self._changed.add(group)
 
-    def snapshot(self) -> config.Offsets:
-        """The file's content now."""
+    def take(self) -> config.Offsets:
+        """The file's content now, to be stored."""
         entries: config.Offsets = {}
         for group, queues in self._groups.items():
             for (topic, queue), offset in queues.items():
                 entries.setdefault((topic, group), {})[queue] = offset
+        self._taken |= self._changed
+        self._changed = set()
         return entries
 
     def store(self, snapshot: config.Offsets) -> None:
-        """Replaces the file. The caller has seen that all which the snapshot speaks of is on disk: an offset past the
-        end of a recovered log would skip what is written there next."""
+        """Replaces the file by what was taken last. The caller has seen that all which it speaks of is on disk: an offset past
+        the end of a recovered log would skip what is written there next. Raises: OSError."""
         config.store_offsets(self._layout, snapshot)
+        self._taken = set()
 
-    def leave(self) -> None:
-        """At a stop: the offsets wait in a file of their own until the log has been flushed to its end
-        (keep_at_stop)."""
-        entries = [[topic, group, list(queues.items())] for (topic, group), queues in self.snapshot().items()]
-        try:
-            _at_stop(self._layout).write_bytes(msgpack.packb(entries))
-        except OSError:
-            # Half of it is worse than none: then those count that were written last.
-            _at_stop(self._layout).unlink(missing_ok=True)
-            raise
-        crash_point("offsets_left")
-
-
-def _at_stop(layout: StoreLayout) -> Path:
-    return layout.own / "offsets"
-
-
-def keep_at_stop(layout: StoreLayout) -> None:
-    """The supervisor's: after a clean stop, what Offsets.leave left becomes the file."""
-    path = _at_stop(layout)
-    with suppress(FileNotFoundError):
-        entries = msgpack.unpackb(path.read_bytes())
-        config.store_offsets(layout, {(topic, group): dict(queues) for topic, group, queues in entries})
-        crash_point("offsets_kept")
-        path.unlink()
+    def give_back(self) -> None:
+        """What was taken could not be stored: a later snapshot will have it."""
+        self._changed |= self._taken
+        self._taken = set()

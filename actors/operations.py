@@ -133,9 +133,11 @@ class Operations:
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:
         return [asdict(topic) for topic in self._topics]
 
-    def join_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+    def join_group(self, peer: Peer, question: dict[str, Any]) -> Answer:
+        """The assignment, and the file in which the member commits as a descriptor."""
         session = self._session(peer, question)
-        return self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"))
+        answer = self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"))
+        return answer, (self._groups.words_descriptor(session),)
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
         return self._groups.assignment(self._session(peer, question), question["group"])

@@ -65,11 +65,6 @@ class Session:
         ended."""
         return f"{self.key}.{self.process.started}.{'' if self.user is None else self.user}"
 
-    def offset_word(self, index: int) -> tuple[int, int]:
-        """(low 16 bits of the epoch, queue offset) of offset word `index`."""
-        word = lib.session_offset(self.pointer, self.shape, index)
-        return word >> lib.OFFSET_BITS, word & ((1 << lib.OFFSET_BITS) - 1)
-
     def ring(self) -> None:
         lib.session_ring(self.pointer)
 
@@ -78,8 +73,7 @@ class Sessions:
     """The session table's owner.
 
     watch is called with each client process that gets its first session, and with a pidfd of it; forget with that
-    pidfd when its last session is gone; ended with each session before its memory goes, so that offset words can
-    still be read."""
+    pidfd when its last session is gone; ended with each session when its end begins."""
 
     def __init__(
         self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[ProcessId, int], None], forget: Callable[[int], None],

@@ -122,6 +122,11 @@ class Connection:
             if line.greet(self.timeout)["generation"] == note.generation:
                 line.ask(note.operation, self.timeout, **note.fields)
 
+    def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
+        """Likewise, where the answer brings a file: its descriptor is the caller's to close."""
+        value, descriptors = self._ask(operation, fields)
+        return value, _only(descriptors)
+
     def open_session(
         self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
     ) -> SessionHandle:

@@ -252,11 +252,13 @@ class Consumer:
                 self._reader.seek(index, offset)
 
     def commit(self) -> None:
-        """Keeps the positions for the group: everything delivered so far counts as done.
+        """Keeps the positions for the group: everything delivered so far counts as done. A commit that returns outlives
+        whatever process dies; a power cut may cost those of the last seconds.
 
         Raises: Fenced: messages were delivered that can no longer be committed: their queue has gone to another member, the
             broker was started again, or this process is a forked child. They come again, here or there; the rest was
-            committed. BrokerStopped: the broker stopped; nothing was committed. BrokerNotRunning: and none has come after it.
+            committed. BrokerStopped: the broker stopped, and has perhaps not heard of it. BrokerNotRunning: and none has come
+            after it.
             UsageError: no group.
         """
         if self._member is None:

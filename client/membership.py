@@ -6,11 +6,14 @@ says so."""
 
 from __future__ import annotations
 
+import mmap
+import os
 from typing import Any
 
 from orbitmq.client.assignment import Assignment
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.errors import Fenced
+from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 
 
@@ -23,6 +26,7 @@ class Membership:
         self._start = start
         self._handle: SessionHandle
         self._assignment: Assignment
+        self._joined = False
         self._lost = False  # messages were delivered that can no longer be committed
         self._untold = False  # and no error has said so
 
@@ -41,24 +45,29 @@ class Membership:
     def rebalance(self) -> None:
         """The group's epoch has moved: takes what is ours now."""
         try:
-            answer = self._ask("assignment")
+            # Without a file to commit in, for which there were no means, we are a member by half.
+            answer = self._opener.ask("assignment", **self._names()) if self._joined else self._join()
         except Fenced:
             answer = self._join()  # the group forgot us
         self._take(answer)
         self.rebalances += 1
 
     def commit(self) -> bool:
-        """Keeps the positions for the group. False: the tree has died, so nothing counts.
+        """Keeps the positions for the group. False: the tree has died or stopped, and has perhaps not taken them.
 
         Raises: Fenced: what was delivered cannot be committed, or not all of it; the rest was.
         """
-        assignment = self._assignment
-        while not assignment.waiter.commit(positions := assignment.reader.positions()):
+        assignment, waiter = self._assignment, self._assignment.waiter
+        while True:
+            # A tree that has died need not be asked: what is put into a file that is not closed, the next start takes.
+            if waiter.check() == lib.WAITER_GONE:
+                return False
+            if waiter.commit(positions := assignment.reader.positions()):
+                break
             crash_point("membership_commit_refused")
+            if waiter.current() and waiter.closed():
+                return False
             self.rebalance()
-        # A tree that lived after the words were written has them; one that died has perhaps not read them.
-        if assignment.waiter.dead():
-            return False
         moved, assignment.marks = positions != assignment.marks, positions
         lost, untold = self._lost, self._untold
         self._lost = self._untold = False
@@ -85,9 +94,18 @@ class Membership:
         assignment.announce()
 
     def _join(self) -> dict[str, Any]:
-        return self._ask("join_group", topics=self._topics, start=self._start)
-
-    def _ask(self, operation: str, **fields: Any) -> dict[str, Any]:
-        answer = self._opener.ask(operation, slot=self._handle.slot, epoch=self._handle.epoch, group=self.group, **fields)
+        """Becomes a member, with a file to commit in (native/commit_words.h)."""
+        self._joined = False
+        wish = {"topics": self._topics, "start": self._start}
+        answer, descriptor = self._opener.ask_for_file("join_group", **self._names(), **wish)
+        try:
+            # Populated: the first commit should cost no more than the others.
+            self._assignment.waiter.words(mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
+        finally:
+            os.close(descriptor)
+        self._joined = True
         assert isinstance(answer, dict)
         return answer
+
+    def _names(self) -> dict[str, Any]:
+        return {"slot": self._handle.slot, "epoch": self._handle.epoch, "group": self.group}

@@ -64,3 +64,6 @@ class ConsumerOpener(SessionOpener, Protocol):
 
     def ask(self, operation: str, **fields: Any) -> Any:
         """Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed."""
+
+    def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
+        """Likewise; the answer comes with a descriptor, which is the caller's to close."""

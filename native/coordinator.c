@@ -1,14 +1,5 @@
 #include "coordinator.h"
 
-uint64_t session_offset(struct session *session, const struct session_shape *shape, uint32_t i)
-{
-    assert(i < shape->queue_capacity);
-    struct session_parts parts;
-    session_parts(session, shape, &parts);
-    /* acquire: behind the fence of group_raise_epoch [G1] this is the member's last word that counts */
-    return atomic_load_explicit(&parts.offsets[i], memory_order_acquire);
-}
-
 void session_ring(struct session *session) { bell_ring_client(&session->bell); }
 
 void session_call_handler(struct control *control, struct wake *wake, uint32_t slot)

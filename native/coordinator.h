@@ -1,12 +1,8 @@
-/* The coordinator's touch on sessions that it has made: read a member's offset words, wake who sleeps there, send the handler
- * to look at one. The session is the client's to write, so nothing read here is believed beyond its bits. */
+/* The coordinator's touch on sessions that it has made: wake who sleeps there, send the handler to look at one. */
 #ifndef ORBITMQ_COORDINATOR_H
 #define ORBITMQ_COORDINATOR_H
 
 #include "control.h"
-
-/* Offset word i. Called behind the fence of group_raise_epoch, or for a look that need not be the last. */
-uint64_t session_offset(struct session *session, const struct session_shape *shape, uint32_t i);
 
 /* Wakes the client's threads that sleep on the session's bell. */
 void session_ring(struct session *session);

@@ -7,6 +7,7 @@ struct waiter_object {
     PyObject_HEAD
     struct waiter waiter;
     PyObject *owner;  /* keeps session and segments mapped; NULL after close */
+    Py_buffer words;  /* where the member commits; .obj NULL: nowhere */
     uint32_t waiting; /* threads in waiter_wait: close waits for none of them, so it is refused */
 };
 
@@ -94,6 +95,36 @@ static PyObject *waiter_object_commit(PyObject *object, PyObject *offsets)
     return PyBool_FromLong(counted);
 }
 
+/* words(memory): a writable buffer of its file, or None. */
+static PyObject *waiter_object_words(PyObject *object, PyObject *memory)
+{
+    struct waiter_object *self = self_of(object);
+    if (!usable(self))
+        return NULL;
+    waiter_give_words(&self->waiter, NULL);
+    if (self->words.obj)
+        PyBuffer_Release(&self->words);
+    if (Py_IsNone(memory))
+        Py_RETURN_NONE;
+    if (PyObject_GetBuffer(memory, &self->words, PyBUF_WRITABLE) < 0)
+        return NULL;
+    if ((uint64_t)self->words.len < commit_words_size(self->waiter.shape.queue_capacity)) {
+        PyErr_Format(PyExc_ValueError, "%zd bytes are too few for the words of %u queues", self->words.len,
+                     (unsigned)self->waiter.shape.queue_capacity);
+        PyBuffer_Release(&self->words);
+        return NULL;
+    }
+    waiter_give_words(&self->waiter, self->words.buf);
+    Py_RETURN_NONE;
+}
+
+static PyObject *waiter_object_closed(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct waiter_object *self = self_of(object);
+    return usable(self) ? PyBool_FromLong(waiter_closed(&self->waiter)) : NULL;
+}
+
 static PyObject *waiter_object_current(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -165,6 +196,9 @@ static PyObject *waiter_object_close(PyObject *object, PyObject *unused)
         PyErr_SetString(PyExc_RuntimeError, "close during a wait");
         return NULL;
     }
+    waiter_give_words(&self->waiter, NULL);
+    if (self->words.obj)
+        PyBuffer_Release(&self->words);
     Py_CLEAR(self->owner);
     Py_RETURN_NONE;
 }
@@ -214,6 +248,8 @@ static PyObject *waiter_object_new(PyTypeObject *type, PyObject *arguments, PyOb
 static void waiter_object_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
+    if (self_of(object)->words.obj)
+        PyBuffer_Release(&self_of(object)->words);
     Py_XDECREF(self_of(object)->owner);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -222,7 +258,9 @@ static void waiter_object_dealloc(PyObject *object)
 static PyMethodDef waiter_methods[] = {
     {"join", waiter_object_join, METH_VARARGS, "join(group, epoch): whose epoch ends waits and voids commits."},
     {"interests", waiter_object_interests, METH_O, "interests(slots): the queues to be woken for."},
-    {"commit", waiter_object_commit, METH_O, "commit(offsets): one a queue; False: the epoch moved."},
+    {"commit", waiter_object_commit, METH_O, "commit(offsets): one a queue; False: the epoch moved, or closed()."},
+    {"words", waiter_object_words, METH_O, "words(memory): where this member commits, a writable buffer; None: nowhere."},
+    {"closed", waiter_object_closed, METH_NOARGS, "True when the session or the tree has ended: no commit counts any more."},
     {"current", waiter_object_current, METH_NOARGS, "True while the group's epoch stands."},
     {"gone", waiter_object_gone, METH_NOARGS, "True when the tree has died or is stopping."},
     {"dead", waiter_object_dead, METH_NOARGS, "True when the tree has died or has stopped."},

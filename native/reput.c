@@ -10,6 +10,7 @@
  * because max offsets are raised after the commit, and rings everybody once, because nobody knows who was not rung.
  */
 #include "reput.h"
+#include "commit_words.h"
 #include "consume_queue.h"
 #include "crash_point.h"
 #include "delay.h"

@@ -5,7 +5,7 @@ static uint64_t line_up(uint64_t size) { return (size + SEGMENT_LINE - 1) & ~(ui
 
 /* Offsets of the parts from the session's start. A part of size 0 still has an offset, never used. */
 struct part_offsets {
-    uint64_t slots, sq, interest, offsets, end;
+    uint64_t slots, sq, interest, end;
 };
 
 static struct part_offsets part_offsets(const struct session_shape *shape)
@@ -14,8 +14,7 @@ static struct part_offsets part_offsets(const struct session_shape *shape)
     at.slots = offsetof(struct session, parts);
     at.sq = line_up(at.slots + (uint64_t)shape->window * sizeof(struct completion));
     at.interest = line_up(at.sq + (shape->sq_capacity ? ring_size(shape->sq_capacity) : 0));
-    at.offsets = line_up(at.interest + (uint64_t)shape->queue_capacity * sizeof(uint32_t));
-    at.end = line_up(at.offsets + (uint64_t)shape->queue_capacity * sizeof(uint64_t));
+    at.end = line_up(at.interest + (uint64_t)shape->queue_capacity * sizeof(uint32_t));
     return at;
 }
 
@@ -44,5 +43,4 @@ void session_parts(struct session *session, const struct session_shape *shape, s
     parts->slots = shape->window ? (struct completion *)(base + at.slots) : NULL;
     parts->sq = shape->sq_capacity ? (struct ring *)(base + at.sq) : NULL;
     parts->interest = shape->queue_capacity ? (_Atomic uint32_t *)(base + at.interest) : NULL;
-    parts->offsets = shape->queue_capacity ? (_Atomic uint64_t *)(base + at.offsets) : NULL;
 }

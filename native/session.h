@@ -1,7 +1,7 @@
 /* A session segment: the one piece of memory that a client writes. A sealed memfd of fixed size, made by the coordinator.
  *
  *   | header | shape | bell | completed | interest line | stalled | lock | window completion slots | SQ ring |
- *   | queue_capacity interest slots (u32) | queue_capacity offset words (u64) |
+ *   | queue_capacity interest slots (u32) |
  *
  * The broker believes nothing in it: shape is read from the session table instead (control.h), SQ records are copied and
  * bounded, and everything else a client may write here only decides when that same client is woken.
@@ -36,7 +36,7 @@ struct session_shape {
     uint32_t slot;           /* index in the session table */
     uint32_t epoch;          /* which use of that slot; never 0 */
     uint32_t window;         /* completion slots, a power of two; 0 for a session that only consumes */
-    uint32_t queue_capacity; /* interest slots and offset words; 0 for a session that only produces */
+    uint32_t queue_capacity; /* interest slots; 0 for a session that only produces */
     uint64_t sq_capacity;    /* power of two; 0 for a session that only consumes */
     uint32_t message_max;    /* the largest record this session was made for, bytes */
     uint32_t pid;            /* the client's */
@@ -66,7 +66,6 @@ struct session_parts {
     struct completion *slots;
     struct ring *sq;
     _Atomic uint32_t *interest;
-    _Atomic uint64_t *offsets;
 };
 uint64_t session_size(const struct session_shape *shape);
 void session_init(void *memory, const struct session_shape *shape, uint64_t generation);
@@ -105,9 +104,5 @@ static inline uint64_t send_message_stride(uint64_t properties_size, uint64_t bo
 {
     return (sizeof(struct send_message) + properties_size + body_size + 7) & ~UINT64_C(7);
 }
-
-/* An offset word: 16 bits of the group's epoch, 48 of the committed queue offset. 0 is "nothing committed". */
-#define OFFSET_BITS 48
-#define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
 
 #endif

@@ -149,19 +149,28 @@ void waiter_interrupt(struct waiter *waiter)
     bell_ring(&waiter->session->bell);
 }
 
+void waiter_give_words(struct waiter *waiter, struct commit_words *words) { waiter->words = words; }
+
+bool waiter_closed(const struct waiter *waiter)
+{
+    /* relaxed: the fence of waiter_commit_all orders it [G2] */
+    return waiter->words && atomic_load_explicit(&waiter->words->closed, memory_order_relaxed) != 0;
+}
+
 bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count)
 {
     assert(count <= waiter->shape.queue_capacity);
-    if (!waiter_current(waiter))
+    struct commit_words *words = waiter->words;
+    if (!words || !waiter_current(waiter) || waiter_closed(waiter))
         return false;
     const uint64_t epoch = waiter->epoch << OFFSET_BITS; /* its low 16 bits */
     for (uint32_t i = 0; i < count; i++)
         if (offsets[i] != WAITER_NO_OFFSET)
             /* relaxed: the fence below orders it */
-            atomic_store_explicit(&waiter->parts.offsets[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
+            atomic_store_explicit(&words->word[i], epoch | (offsets[i] & OFFSET_MASK), memory_order_relaxed);
     CRASH_POINT("waiter_offsets_put");
-    /* seq_cst: the words before the second look at the epoch. The coordinator raises the epoch, fences, and reads the words, so
-     * either it sees them or we see its epoch [G1]. */
+    /* seq_cst: the words before the second look at the epoch and at `closed`. The coordinator raises the epoch, fences, and reads the
+     * words, so either it sees them or we see its epoch [G1]. Who takes them for the last time does so with `closed` [G2]. */
     atomic_thread_fence(memory_order_seq_cst);
-    return waiter_current(waiter);
+    return waiter_current(waiter) && !waiter_closed(waiter);
 }

@@ -7,6 +7,7 @@
 #ifndef ORBITMQ_WAITER_H
 #define ORBITMQ_WAITER_H
 
+#include "commit_words.h"
 #include "pace.h"
 #include "reader.h"
 
@@ -33,6 +34,7 @@ struct waiter {
     int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
     uint32_t group;                /* whose epoch ends a wait, or WAITER_NO_GROUP */
     uint64_t epoch;
+    struct commit_words *words;    /* mapped read-write, ours alone; NULL before the first join, and where it could not be mapped */
     struct pace pace;
     uint64_t rechecked_ns;         /* CLOCK_MONOTONIC of the last look at every queue */
     uint64_t lived_ns;             /* CLOCK_MONOTONIC_COARSE of the last look at the supervisor */
@@ -69,9 +71,15 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
 /* Ends one wait with WAITER_INTERRUPTED: that of another thread, or else the next. */
 void waiter_interrupt(struct waiter *waiter);
 
-/* Writes the offsets of interests 0 .. count - 1 for the coordinator: stores, fences, rereads the group's epoch. False: the epoch
- * moved, so the commit may not count. WAITER_NO_OFFSET leaves a word as it is. */
+/* The file in which this member commits (commit_words.h), mapped, or NULL. Room for the session's queue_capacity. */
+void waiter_give_words(struct waiter *waiter, struct commit_words *words);
+
+/* Writes the offsets of interests 0 .. count - 1: stores, fences, then looks at the group's epoch and whether the words are closed.
+ * False: one of them has moved, so the commit may not count. WAITER_NO_OFFSET leaves a word as it is. */
 #define WAITER_NO_OFFSET UINT64_MAX
 bool waiter_commit_all(struct waiter *waiter, const uint64_t *offsets, uint32_t count);
+
+/* True when the broker has taken this member's words for the last time: the session or the tree has ended. */
+bool waiter_closed(const struct waiter *waiter);
 
 #endif

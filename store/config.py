@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,11 +108,12 @@ _GROUP_FIELDS = {
 }
 
 
-def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersion]:
-    """Topics by name; empty when the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has
-    .path.
+def load_topics(layout: StoreLayout, notes: list[str] | None = None) -> tuple[dict[str, TopicConfig], DataVersion]:
+    """Topics by name; empty when the file is missing. notes: gets a sentence where the file was not what was read.
+
+    Raises: StoreFailed: neither it nor its .bak can be read; has .path.
     """
-    return _load(layout, TOPICS, _read_topics)
+    return _load(layout, TOPICS, _read_topics, notes)[0]
 
 
 def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
@@ -120,9 +122,9 @@ def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version
     _store(layout, TOPICS, {"dataVersion": _version_fields(version), "topicConfigTable": table})
 
 
-def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:
-    """Groups by name; empty when the file is missing. Raises: StoreFailed, as load_topics."""
-    return _load(layout, GROUPS, _read_groups)
+def load_groups(layout: StoreLayout, notes: list[str] | None = None) -> tuple[dict[str, GroupConfig], DataVersion]:
+    """Groups by name; empty when the file is missing. Notes and raises as load_topics."""
+    return _load(layout, GROUPS, _read_groups, notes)[0]
 
 
 def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
@@ -131,14 +133,40 @@ def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version
     _store(layout, GROUPS, {"dataVersion": _version_fields(version), "subscriptionGroupTable": table})
 
 
-def load_offsets(layout: StoreLayout) -> Offsets:
-    """Group offsets; empty when the file is missing. Raises: StoreFailed, as load_topics."""
-    return _load(layout, OFFSETS, _read_offsets)
+def load_offsets(layout: StoreLayout, notes: list[str] | None = None) -> Offsets:
+    """Group offsets; empty when the file is missing. Notes and raises as load_topics."""
+    return _load(layout, OFFSETS, _read_offsets, notes)[0]
+
+
+def load_offsets_with_crc(layout: StoreLayout) -> tuple[Offsets, int]:
+    """Likewise, and the CRC-32 of what was read; 0: there is nothing."""
+    offsets, text = _load(layout, OFFSETS, _read_offsets)
+    return offsets, zlib.crc32(text.encode())
+
+
+def offsets_crc(offsets: Offsets) -> int:
+    """CRC-32 of the file that store_offsets would write."""
+    return zlib.crc32(_text(_offset_table(offsets)))
+
+
+def offset_crcs(layout: StoreLayout) -> tuple[int, ...]:
+    """CRC-32 of the .bak of consumerOffset.json and of the file itself; 0 for one that is empty, or cannot be read."""
+    crcs = []
+    for name in (OFFSETS + ".bak", OFFSETS):
+        content = b""
+        with contextlib.suppress(OSError):
+            content = (layout.config / name).read_bytes()
+        crcs.append(zlib.crc32(content))
+    return tuple(crcs)
 
 
 def store_offsets(layout: StoreLayout, offsets: Offsets) -> None:
     """Replaces consumerOffset.json durably. Raises: OSError."""
-    _store(layout, OFFSETS, {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}})
+    _store(layout, OFFSETS, _offset_table(offsets))
+
+
+def _offset_table(offsets: Offsets) -> dict[str, Any]:
+    return {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}}
 
 
 def readable(path: Path) -> bool:
@@ -193,32 +221,48 @@ def _version_fields(version: DataVersion) -> dict[str, int]:
     return {"counter": version.counter, "timestamp": version.timestamp}
 
 
-def _load(layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T]) -> _T:
+def _load(
+    layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T], notes: list[str] | None = None
+) -> tuple[_T, str]:
+    """What the file says, and its text; what its .bak says where the file is missing, empty or cannot be read."""
     path = layout.config / name
-    why: Exception | None = None
-    for candidate in (path, _with_suffix(path, ".bak")):
+    backup = _with_suffix(path, ".bak")
+    why = None
+    error: Exception | None = None
+    for candidate in (path, backup):
         try:
-            text = candidate.read_text(encoding="utf-8")
+            text = candidate.read_bytes().decode()
             if text.strip():
-                return read(json_text.loads(text))
+                found = read(json_text.loads(text))
+                if why is not None and notes is not None:
+                    notes.append(f"{path} {why}; {backup.name} was read instead, so the last change of it may be missing")
+                return found, text
+            why = why or "is empty"
         except FileNotFoundError:
-            continue
-        except _NOT_READABLE as error:
-            why = why or error
-    if why is not None:
+            why = why or "is missing"
+        except _NOT_READABLE as caught:
+            why = why or f"cannot be read ({caught})"
+            error = error or caught
+    if error is not None:
         raise StoreFailed(
-            f"cannot read {path}: {why}",
+            f"cannot read {path}: {error}",
             hint="put it back from a backup, or remove it and its .bak to start without",
             path=str(path),
-        ) from why
-    return read({})
+        ) from error
+    if why == "is empty" and notes is not None:
+        notes.append(f"{path} is empty, and there is no {backup.name}: it counts as if nothing had ever been in it")
+    return read({}), ""
+
+
+def _text(value: dict[str, Any]) -> bytes:
+    return json_text.dumps(value).encode()
 
 
 def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
     path = layout.config / name
     temporary = _with_suffix(path, ".tmp")
     try:
-        atomic_file.write_synced(temporary, json_text.dumps(value).encode())
+        atomic_file.write_synced(temporary, _text(value))
     except OSError:
         # A part of it must not keep what room there is.
         with contextlib.suppress(OSError):

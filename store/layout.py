@@ -13,6 +13,7 @@
                    broker.json       which broker runs on the store, and where it is found (broker_file.py)
                    tree.json         which segments of shared memory are its
                    group             which unix group may read the store (access.py)
+                   commits/          what groups have committed, while a broker runs or has died
                    remake            a repair's order to make queues and index anew
                    allocating/       log files on their way into commitlog/
                    cut/              what recovery or a repair took out of the store
@@ -134,6 +135,10 @@ class StoreLayout:
         return self.own / "allocating"
 
     @property
+    def commits(self) -> Path:
+        return self.own / "commits"
+
+    @property
     def cut(self) -> Path:
         return self.own / "cut"
 
@@ -150,7 +155,7 @@ class StoreLayout:
         Raises: StoreUnsupported: one of them cannot be made; has .path.
         """
         made: set[Path] = set()
-        for folder in (self.commitlog, self.consumequeue, self.index, self.config, self.allocating, self.cut):
+        for folder in (self.commitlog, self.consumequeue, self.index, self.config, self.allocating, self.commits, self.cut):
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
             try:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ The order matters, because recovery may itself be killed at any point and then s
     5  queues and index lose what points past the end
     6  from where on times rise is recorded
     7  the log is synced, and its end recorded as flushed
-    8  group offsets past the end of their queues are lowered
+    8  what groups have committed is taken in (commits.py), and offsets past the end of their queues are lowered
 
 Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
 flushed position, the other steps are left out and the store opens for reading only. docs/recovery.md has the whole
@@ -27,7 +27,18 @@ from pathlib import Path
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import abort, atomic_file, config, index_headers, mapped_file, positions, queue_recovery, remake, rising
+from orbitmq.store import (
+    abort,
+    atomic_file,
+    commits,
+    config,
+    index_headers,
+    mapped_file,
+    positions,
+    queue_recovery,
+    remake,
+    rising,
+)
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
 from orbitmq.store.index_headers import IndexHeader
@@ -47,7 +58,7 @@ Progress = Callable[[str], None]
 def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *, read_only: bool = False) -> RecoveryReport:
     """Makes the store ready to be opened. The caller holds its lock and has called layout.open.
 
-    progress: gets a line now and then while this takes long. read_only: look, and change nothing.
+    progress: gets a line now and then while this takes long. read_only: look, and change nothing but the groups' offsets.
     Raises:
         CorruptRecord: a log file is missing; has .offset.
         StoreSettings: files of another size, or foreign ones.
@@ -359,6 +370,8 @@ class _Recovery:
 
     def _report(self, how: Ending, scan: LogScan, reput: int, store_ms: int, removed: list[IndexHeader]) -> RecoveryReport:
         queues = self._queue_states(scan)
+        # A store that is opened for reading only has groups that read it, and keeps their offsets.
+        settled = commits.settle(self.layout)
         lowered = self._lower_offsets(
             {(state.topic, state.queue): state.next_offset for state in queues}, 0 if how is Ending.EMPTY else None
         )
@@ -377,6 +390,7 @@ class _Recovery:
             missing_topics=self._missing_topics(queues),
             cuts=tuple(self.cuts),
             lowered=lowered,
+            notes=settled.notes,
             removed_index_files=tuple(header.path.name for header in removed),
             damage=self.damage,
             read_only=self.read_only,

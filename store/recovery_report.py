@@ -60,6 +60,7 @@ class RecoveryReport:
     rising_from: no record at or behind this physical offset is followed by one of an earlier store timestamp.
     last_store_ms: no record has a later store timestamp; the writer goes on from there.
     allocated: end of the last CommitLog file that exists.
+    notes: what else a user should know, a sentence each.
     missing_topics: (topic, queues) that the log or the queues know and topics.json does not.
     """
 
@@ -77,6 +78,7 @@ class RecoveryReport:
     missing_topics: tuple[tuple[str, int], ...]
     cuts: tuple[Cut, ...]
     lowered: tuple[Lowered, ...]
+    notes: tuple[str, ...]
     removed_index_files: tuple[str, ...]
     damage: Damage | None
     read_only: bool
@@ -101,6 +103,7 @@ class RecoveryReport:
         if self.missing_topics:
             names = ", ".join(topic for topic, _ in self.missing_topics[:5])
             said.append(f"found {len(self.missing_topics)} topics that topics.json does not know: {names}")
+        said += self.notes
         for one in self.lowered:
             said.append(f"lowered the offset of {one.group} in {one.topic}/{one.queue} from {one.before:,} to {one.after:,}")
         return said

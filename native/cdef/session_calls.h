@@ -1,5 +1,4 @@
 struct session;
-uint64_t session_offset(struct session *session, const struct session_shape *shape, uint32_t i);
 void session_ring(struct session *session);
 void session_call_handler(struct control *control, struct wake *wake, uint32_t slot);
 void session_call_notifier(struct wake *wake, uint32_t slot);

@@ -4,6 +4,8 @@ real tree."""
 
 from __future__ import annotations
 
+import mmap
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +31,16 @@ class Member:
         self.client = client
         self.handle: SessionHandle = client.connection.open_session(queue_capacity=64)
         self.waiter = Waiter(self.handle)
-        self.take(self.ask("join_group", topics=["t"], start="earliest"))
+        self.join()
+
+    def join(self) -> None:
+        handle, wish = self.handle, {"topics": ["t"], "start": "earliest"}
+        answer, words = self.client.connection.ask_for_file(
+            "join_group", slot=handle.slot, epoch=handle.epoch, group="g", **wish
+        )
+        self.waiter.words(mmap.mmap(words, 0))
+        os.close(words)
+        self.take(answer)
 
     def ask(self, operation: str, **fields: Any) -> Any:
         handle = self.handle
@@ -113,7 +124,7 @@ def test_leave_group_keeps_the_session(tmp_path: Path) -> None:
         assert partition([first]) == list(range(QUEUES))
         with pytest.raises(errors.Fenced):
             second.ask("assignment")
-        second.take(second.ask("join_group", topics=["t"], start="earliest"))
+        second.join()
         assert partition([first, second]) == list(range(QUEUES))
 
 

@@ -4,7 +4,7 @@ through the client's own code."""
 
 from __future__ import annotations
 
-import errno
+import mmap
 import os
 import socket
 import threading
@@ -18,7 +18,7 @@ from orbitmq.actors.descriptor_store import DescriptorKeeper, DescriptorStore
 from orbitmq.actors.ground import core_settings
 from orbitmq.actors.group_registry import GROUPS_MAX, GroupRegistry
 from orbitmq.actors.groups import Group
-from orbitmq.actors.offsets import Offsets, keep_at_stop
+from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.process_id import process_of
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.sessions import Session, Sessions
@@ -127,7 +127,11 @@ class Member:
             close=lambda: None,
         )
         self.waiter = Waiter(handle)
-        self._take(world.coordinator.groups.join(self.session, "g", ["t"], start))
+        answer = world.coordinator.groups.join(self.session, "g", ["t"], start)
+        words = world.coordinator.groups.words_descriptor(self.session)
+        self.waiter.words(mmap.mmap(words, 0))
+        os.close(words)
+        self._take(answer)
 
     def refresh(self) -> None:
         self._take(self.world.coordinator.groups.assignment(self.session, "g"))
@@ -256,42 +260,19 @@ def test_rebalance_cut_short(world: World) -> None:
     assert set(member.starts.values()) in ({21}, {22})
 
 
-def test_file_and_stop(world: World) -> None:
-    """The file comes back; an offset past the end of its queue, after a crash that cut the log, is lowered to it."""
+def test_the_file_comes_back(world: World) -> None:
+    """An offset past the end of its queue, after a crash that cut the log, is lowered to it."""
     offsets = world.coordinator.offsets
     offsets.set("g", ("t", 0), 5)
     offsets.set("g", ("t", 1), HELD + 9)
     offsets.set("other", ("unknown", 3), 77)
-    offsets.leave()
-    keep_at_stop(world.settings.layout)
+    world.coordinator.groups.persist(offsets.take())
     fresh = Offsets(world.settings.layout)
     fresh.load(world.coordinator.topics)
     assert fresh.of_group("g") == {("t", 0): 5, ("t", 1): HELD}
     assert fresh.of_group("other") == {("unknown", 3): 77}
     text = (world.settings.layout.config / "consumerOffset.json").read_text()
     assert '"t@g":{' in text and "0:5" in text, "RocketMQ's keys are bare numbers"
-
-
-def test_half_of_them_is_not_taken_for_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full at the stop leaves the file as it was written last."""
-    offsets = world.coordinator.offsets
-    offsets.set("g", ("t", 0), 5)
-    offsets.leave()
-    keep_at_stop(world.settings.layout)
-
-    def half(path: Path, content: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(content[: len(content) // 2])
-        raise OSError(errno.ENOSPC, "full")
-
-    offsets.set("g", ("t", 0), 6)
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
-        patched.setattr(Path, "write_bytes", half)
-        offsets.leave()
-    keep_at_stop(world.settings.layout)
-    fresh = Offsets(world.settings.layout)
-    fresh.load(world.coordinator.topics)
-    assert fresh.of_group("g") == {("t", 0): 5}
 
 
 def test_full_table_of_groups_reuses_empty_ones(world: World) -> None:

@@ -11,6 +11,7 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.client.subscription import look_up
 from orbitmq.errors import Fenced
 from orbitmq.native._core import ffi, lib
+from orbitmq.store import commit_words
 from tests.native.composed_store import ComposedStore
 
 
@@ -25,6 +26,8 @@ class ComposedBroker(ComposedStore):
         lib.wake_init(self.wake, 1)
         lib.control_set_tree_state(self.control, lib.TREE_RUNNING)
         self.sessions: dict[int, tuple[Any, Any]] = {}  # by slot: memory, shape
+        self.words = root / "words"
+        self.words.mkdir()
         self.opened = 0
         self.closed: list[int] = []
         self.members: dict[str, dict[int, tuple[str, ...]]] = {}
@@ -61,6 +64,11 @@ class ComposedBroker(ComposedStore):
             leave=lambda: self.closed.append(slot),
         )
 
+    def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
+        path = self.words / str(fields["slot"])
+        commit_words.make(path, self.sessions[fields["slot"]][1].queue_capacity)
+        return self.ask(operation, **fields), commit_words.descriptor_of(path)
+
     def ask(self, operation: str, **fields: Any) -> Any:
         group = fields["group"]
         if operation == "join_group":
@@ -86,11 +94,10 @@ class ComposedBroker(ComposedStore):
 
     def _collect(self, group: str, epoch: int) -> None:
         for slot, queues in self.assigned.get(group, {}).items():
-            memory, shape = self.sessions[slot]
-            for index, key in enumerate(queues):
-                word = lib.session_offset(memory, shape, index)
-                if word >> 48 == epoch:
-                    self.offsets.setdefault(group, {})[key] = word & ((1 << 48) - 1)
+            words = commit_words.read(self.words / str(slot), len(queues)) if queues else []
+            for key, (of_epoch, offset) in zip(queues, words, strict=True):
+                if of_epoch == epoch:
+                    self.offsets.setdefault(group, {})[key] = offset
 
     def rebalance(self, group: str) -> None:
         """Raises the epoch, then reads the words of the one before, then shares out."""
@@ -119,6 +126,8 @@ class ComposedBroker(ComposedStore):
 
     def stop(self) -> None:
         lib.control_set_tree_state(self.control, lib.TREE_STOPPED)
+        for path in self.words.iterdir():
+            commit_words.close(path)
 
 
 def address(pointer: Any) -> int:

@@ -17,6 +17,7 @@ ALONE_S = 0.4
 OWNER = {
     "allocator": "allocator",
     "consume_queue": "reput",
+    "commit_files": "coordinator",
     "control": "writer",
     "coordinator": "coordinator",
     "flush": "flush",
@@ -25,7 +26,6 @@ OWNER = {
     "index_file": "reput",
     "index_log": "reput",
     "notifier": "notifier",
-    "offsets": "coordinator",
     "reput": "reput",
     "sessions": "coordinator",
     "topic_registry": "coordinator",
@@ -38,7 +38,10 @@ OWNER = {
 # Likewise of the load's processes.
 CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
-TREE = {"abort", "access", "atomic_file", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments", "supervisor"}
+TREE = {
+    "abort", "access", "atomic_file", "commits", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments",
+    "supervisor",
+}  # fmt: skip
 # Passed when somebody has cleared away what the broker is found by.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.

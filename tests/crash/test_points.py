@@ -27,10 +27,13 @@ FAMILIES = {
     "reput": {"consume_queue", "index_file", "index_log", "reput"},
     "disk": {"allocator", "flush", "mapped_file", "positions", "queue_sync"},
     "consumers": {"consumer", "membership", "notifier", "waiter"},
-    "coordinator": {"config", "coordinator", "descriptor_store", "group_registry", "offsets", "sessions", "topic_registry"},
+    "coordinator": {
+        "commit_files", "config", "coordinator", "descriptor_store", "group_memory", "group_registry", "sessions",
+        "topic_registry",
+    },
     "producers": {"connection", "sender"},
     "tree": {"access", "ground", "presence", "segments", "supervisor"},
-    "recovery": {"abort", "atomic_file", "log_cut", "recovery"},
+    "recovery": {"abort", "atomic_file", "commits", "log_cut", "recovery"},
 }
 
 

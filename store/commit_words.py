@@ -1,0 +1,90 @@
+"""The files in which members commit: orbitmq/commits/<slot>.<epoch> of a session (native/commit_words.h draws one). Made by the
+coordinator, mapped by the member, read by system call: their member may cut them short at any time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from orbitmq.native._core import ffi, lib
+from orbitmq.store.layout import StoreLayout
+
+NAME = re.compile(r"\d+\.\d+")
+_HEAD_SIZE = 64
+# A lease that a member holds on its file must not keep the broker waiting.
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def make(path: Path, capacity: int) -> bool:
+    """Makes the file of a member with room for so many queues; False: it is there. Raises: OSError: none is there."""
+    try:
+        descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        error = lib.commit_words_make(descriptor, capacity)
+        if error:
+            raise OSError(error, os.strerror(error), str(path))
+    except BaseException:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def descriptor_of(path: Path) -> int:
+    """For the member; the caller's to close. Raises: OSError."""
+    return os.open(path, _FLAGS)
+
+
+def close(path: Path) -> None:
+    """Ends it: a commit that finds it so does not return as if it counted. Raises: OSError: but not where it is gone."""
+    with suppress(FileNotFoundError), _opened(path) as descriptor:
+        error = lib.commit_words_close(descriptor)
+        if error:
+            raise OSError(error, os.strerror(error), str(path))
+
+
+def read(path: Path, count: int, capacity: int | None = None) -> list[tuple[int, int]]:
+    """(low 16 bits of the epoch, queue offset) of the first `count` words. capacity: what it was made for; None: whatever
+    fits its length.
+
+    Raises: ValueError: the file is gone, or not as it was made: its member's doing. OSError.
+    """
+    try:
+        with _opened(path) as descriptor:
+            if capacity is None:
+                capacity = max(0, os.fstat(descriptor).st_size - _HEAD_SIZE) // 8
+            if capacity < count:
+                raise ValueError(f"has room for {capacity:,} queues instead of {count:,}")
+            words = ffi.new("uint64_t[]", max(1, count))
+            error = lib.commit_words_read(descriptor, capacity, words, count)
+    except (FileNotFoundError, IsADirectoryError) as caught:
+        raise ValueError(str(caught.strerror)) from caught
+    if error == errno.EILSEQ:
+        raise ValueError("is not as it was made")
+    if error:
+        raise OSError(error, os.strerror(error), str(path))
+    mask = (1 << lib.OFFSET_BITS) - 1
+    return [(int(word) >> lib.OFFSET_BITS, int(word) & mask) for word in ffi.unpack(words, count)] if count else []
+
+
+def files(layout: StoreLayout) -> list[Path]:
+    """All there are."""
+    if not layout.commits.is_dir():
+        return []
+    return sorted(path for path in layout.commits.iterdir() if NAME.fullmatch(path.name))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, _FLAGS)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,131 @@
+"""What a broker tree knows of its consumer groups: members, epochs, who has which queue, and where those that have gone
+were. The files orbitmq/commits/groups-0 and groups-1; the newer whole one counts.
+
+    magic "orbitgrp"   u64 version   u32 size of the rest   u32 CRC-32 of version, size and the rest   msgpack
+
+The older one is written over in place, in room that was reserved before: neither a full disk nor a death half way can take the
+newer one away. They are not synced. The page cache keeps them whoever dies, and after a power cut they mean nothing: they name
+the boot of the machine that they hold for.
+
+    {"generation":, "boot": 16 bytes, "vouched": [CRC-32 of consumerOffset.json, ...], "groups": {name: {"offsets": [[topic,
+     queue, offset], ...], "group": {"epoch":, "assigned": {"<slot>.<epoch>": [[topic, queue], ...]}, ...}}}}
+
+word i of the file <slot>.<epoch> (native/commit_words.h) belongs to the i-th queue of `assigned`. `vouched` are the versions of
+consumerOffset.json beside which this counts: where another stands, another program or a person has set the offsets since.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store.layout import StoreLayout
+
+MAGIC = b"orbitgrp"
+_HEAD = struct.Struct("<8sQII")
+_COVERED = struct.Struct("<QI")
+_ROUND = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The content. groups: as drawn above."""
+
+    generation: int
+    boot: bytes
+    vouched: tuple[int, ...]
+    groups: dict[str, dict[str, Any]]
+
+
+class GroupMemory:
+    """Both files. Raises (from what writes): OSError."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self._paths = [layout.commits / f"groups-{half}" for half in (0, 1)]
+        self._version = 0
+
+    def load(self) -> Remembered | None:
+        """What was written last; None: nothing, or nothing that is whole."""
+        found = [_read(path) for path in self._paths]
+        whole = [each for each in found if each is not None]
+        if not whole:
+            return None
+        self._version, content = max(whole, key=lambda each: each[0])
+        with suppress(KeyError, TypeError, ValueError):
+            return Remembered(content["generation"], content["boot"], tuple(content["vouched"]), dict(content["groups"]))
+        return None
+
+    def reserve(self, size: int) -> None:
+        """Makes sure that a content of so many bytes can be written, whatever becomes of the disk's room."""
+        need = -(-(_HEAD.size + size) // _ROUND) * _ROUND
+        for path in self._paths:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            try:
+                if os.fstat(descriptor).st_size < need:
+                    os.posix_fallocate(descriptor, 0, need)
+            finally:
+                os.close(descriptor)
+
+    def write(self, content: Remembered) -> None:
+        """Counts from now on."""
+        body = packed(content)
+        self.reserve(len(body))
+        version = self._version + 1
+        crc = zlib.crc32(body, zlib.crc32(_COVERED.pack(version, len(body))))
+        data = memoryview(_HEAD.pack(MAGIC, version, len(body), crc) + body)
+        descriptor = os.open(self._paths[version % 2], os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            at = 0
+            while at < len(data):
+                at += os.pwrite(descriptor, data[at:], at)
+        finally:
+            os.close(descriptor)
+        self._version = version
+        crash_point("group_memory_written")
+
+    def remove(self) -> None:
+        """The older one first: alone it would count."""
+        for half in ((self._version + 1) % 2, self._version % 2):
+            self._paths[half].unlink(missing_ok=True)
+            crash_point("group_memory_removed")
+
+    def exists(self) -> bool:
+        return any(path.exists() for path in self._paths)
+
+
+def packed(content: Remembered) -> bytes:
+    names = ("generation", "boot", "vouched", "groups")
+    return bytes(msgpack.packb({name: getattr(content, name) for name in names}))
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file holds a content, or has never held one."""
+    data = path.read_bytes()
+    return not any(data) or _read(path) is not None
+
+
+def _read(path: Path) -> tuple[int, dict[str, Any]] | None:
+    """(version, content) of a whole file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(data) < _HEAD.size:
+        return None
+    magic, version, size, crc = _HEAD.unpack_from(data)
+    body = data[_HEAD.size : _HEAD.size + size]
+    if magic != MAGIC or len(body) != size or zlib.crc32(body, zlib.crc32(_COVERED.pack(version, size))) != crc:
+        return None
+    try:
+        content = msgpack.unpackb(body)
+    except (ValueError, msgpack.UnpackException):
+        return None
+    return (version, content) if isinstance(content, dict) else None
