@@ -65,11 +65,12 @@ class AsyncClient:
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
         durability: Durability | None = None,
+        wait: float | None = None,
     ) -> AsyncProducer:
         """A producer with a session of its own; see Client.producer."""
         made = await aside(
             lambda: self._client.producer(
-                window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability
+                window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability, wait=wait
             ),
             f"make a producer of the broker {self.name!r}",
         )
@@ -113,9 +114,10 @@ class AsyncClient:
 class Connecting:
     """What `connect` returns: `await` it, or use it in `async with`."""
 
-    def __init__(self, name: str | None, timeout: float) -> None:
+    def __init__(self, name: str | None, timeout: float, wait: float) -> None:
         self._name = name
         self._timeout = timeout
+        self._wait = wait
         self._client: AsyncClient | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncClient]:
@@ -133,12 +135,12 @@ class Connecting:
 
     async def _connect(self) -> AsyncClient:
         doing = f"connect to the broker {broker_name(self._name)!r}"
-        return AsyncClient(await aside(lambda: Client(self._name, timeout=self._timeout), doing))
+        return AsyncClient(await aside(lambda: Client(self._name, timeout=self._timeout, wait=self._wait), doing))
 
 
-def connect(name: str | None = None, *, timeout: float = 5.0) -> Connecting:
-    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default").
+def connect(name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> Connecting:
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"); see Client.
 
-    Raises (when awaited): BrokerNotRunning: none answers under the name.
+    Raises (when awaited): BrokerNotRunning: none answers under the name, nor comes within `wait` seconds.
     """
-    return Connecting(name, timeout)
+    return Connecting(name, timeout, wait)

@@ -7,12 +7,12 @@ none, and the receipt (waiter.py says how). Opening and closing a session ask th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from orbitmq.client.aside import aside, aside_or_here
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import TimedOut
@@ -55,6 +55,7 @@ class AsyncProducer:
 
     def __init__(self, producer: Producer, *, timeout: float) -> None:
         self._producer = producer
+        self._producer._asides = set()
         self._timeout = timeout
 
     async def send(
@@ -154,16 +155,23 @@ class AsyncProducer:
         timeout: float | None = None,
     ) -> PendingBatch:
         """Returns once all are on their way. An exception before that has `sent` and `pending`, as in Producer."""
-        await self._open()
         waits = self._producer.waits_when_full
         make = self._producer._batch if waits else self._producer.send_batch_async
-        batch = make(topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability)
+        bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
+        while True:
+            await self._open()
+            try:
+                batch = make(topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability)
+                break
+            except Unready:
+                continue
         if not waits:
             return batch
         try:
-            async with asyncio.timeout(self._limit(timeout)):
+            async with asyncio.timeout(self._limit(timeout)) as limit:
                 while not self._producer._push(batch):
                     await self._room()
+                    await self._open(limit)
         except TimeoutError as error:
             sent = batch._cut()
             if isinstance(error, TimedOut):
@@ -216,10 +224,19 @@ class AsyncProducer:
     def _limit(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else timeout
 
-    async def _open(self) -> None:
-        """After a fork or a death: a session, without stopping the event loop for it."""
-        if not self._producer._ready and not self._producer.closed:
-            await aside(self._producer._reopen, "open a producer's session")
+    async def _open(self, limit: asyncio.Timeout | None = None) -> None:
+        """After a fork or a death: a session, without stopping the event loop for it. A limit, of a call that waits for room,
+        stands still meanwhile: an absent broker is waited for beside it."""
+        if self._producer._ready or self._producer.closed:
+            return
+        left = None
+        loop = asyncio.get_running_loop()
+        if limit is not None and (when := limit.when()) is not None:
+            left = when - loop.time()
+            limit.reschedule(None)
+        await aside(self._producer._prepared_aside, "open a producer's session")
+        if limit is not None and left is not None:
+            limit.reschedule(loop.time() + left)
 
     async def _room(self) -> None:
         await Room(self._producer)
@@ -231,16 +248,16 @@ class AsyncProducer:
         await self._open()
         try:
             return post()
-        except TimedOut:
+        except (TimedOut, Unready):
             pass
         try:
-            async with asyncio.timeout(self._limit(timeout)):
+            async with asyncio.timeout(self._limit(timeout)) as limit:
                 while True:
                     await self._room()
-                    await self._open()
+                    await self._open(limit)
                     try:
                         return post()
-                    except TimedOut:
+                    except (TimedOut, Unready):
                         continue
         except TimeoutError as error:
             if isinstance(error, TimedOut):

@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from orbitmq.client.absence import given_up
+from orbitmq.client.bell import Bell
 from orbitmq.errors import NoMeans, UsageError
 from orbitmq.shm.means import means
 
@@ -25,9 +27,14 @@ async def aside(work: Callable[[], _Result], doing: str) -> _Result:
     """
     loop = running_loop(doing)
     wanted = True
+    bell = Bell()
 
     def run() -> list[_Result]:
-        return [work()] if wanted else []
+        token = given_up.set(bell)
+        try:
+            return [work()] if wanted else []
+        finally:
+            given_up.reset(token)
 
     try:
         with means(doing):
@@ -36,6 +43,9 @@ async def aside(work: Callable[[], _Result], doing: str) -> _Result:
     except NoMeans:
         # The executor has kept it, and would do it as soon as it has a thread.
         wanted = False
+        raise
+    except BaseException:
+        bell.ring()  # no thread is to go on waiting for a broker: a program that ends waits for its threads
         raise
 
 

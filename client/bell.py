@@ -9,21 +9,26 @@ from contextlib import suppress
 class Bell:
     """Rung once, it stays so. Whoever waits looks at `rung`, or polls `descriptor`, and both before it waits.
 
-    It belongs to one process: in a forked child ringing it would end the parent's waits.
+    A forked child has it as it was, and a descriptor of its own: ringing the parent's would end the parent's waits.
     """
 
     def __init__(self) -> None:
         self.rung = False
+        self._pid = 0
         self._descriptors: list[int] = []  # one; two where two threads asked for the first at once
 
     def ring(self) -> None:
         self.rung = True
-        for descriptor in self._descriptors:
+        for descriptor in self._descriptors if self._pid == os.getpid() else ():
             with suppress(OSError):
                 os.eventfd_write(descriptor, 1)
 
     def descriptor(self) -> int:
         """Readable from the ring on. Raises: OSError: there is none to be had."""
+        if self._pid != os.getpid():
+            self._pid, inherited, self._descriptors = os.getpid(), self._descriptors, []
+            for each in inherited:
+                os.close(each)
         if not self._descriptors:
             self._descriptors.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         if self.rung:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from orbitmq.client.connection import Connection
+from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.durability import Durability
@@ -31,14 +31,16 @@ class Client:
 
     Args:
         name: the broker's; None: $ORBITMQ_BROKER, else "default".
-        timeout: seconds that a question to the broker may wait for its answer, connecting included.
+        timeout: seconds that a question to the broker may wait for its answer.
+        wait: seconds that every call may wait, before that, for a broker that is not there: from the call, or from when the
+            broker goes in the middle of it. Producers and consumers have it as theirs unless they are given another.
 
-    Raises: BrokerNotRunning: none answers under the name; SettingError: no name. NoMeans, as every method: this process has no
-    descriptor, mapping, thread or memory left; what it has goes on, and the call succeeds once there is one.
+    Raises: BrokerNotRunning: none answers under the name; SettingError: no name, or no time. NoMeans, as every method: this
+    process has no descriptor, mapping, thread or memory left; what it has goes on, and the call succeeds once there is one.
     """
 
-    def __init__(self, name: str | None = None, *, timeout: float = 5.0) -> None:
-        self._connection = Connection(name, timeout)
+    def __init__(self, name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> None:
+        self._connection = Connection(name, timeout, checked_wait(wait))
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         self._making: set[object] = set()  # one for each thread that makes a producer or consumer now
         self._closed = False
@@ -101,6 +103,7 @@ class Client:
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
         durability: Durability | None = None,
+        wait: float | None = None,
     ) -> Producer:
         """A producer with a session of its own; several threads may share it.
 
@@ -111,6 +114,8 @@ class Client:
             timeout: seconds that a send waits unless it says otherwise.
             durability: what a receipt waits for unless a send says otherwise: "appended" or "flushed"; None: what the topic of
                 the message says (see create_topic).
+            wait: seconds that this call, and each send, waits for a broker that is not there before anything of the send is
+                on its way; None: the client's. What was on its way when the broker went is PerhapsStored all the same.
 
         Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
         """
@@ -124,6 +129,7 @@ class Client:
                 on_full=on_full,
                 timeout=timeout,
                 durability=durability,
+                wait=self._connection.wait if wait is None else wait,
             )
             return self._keep(made)
 
@@ -222,9 +228,9 @@ class Client:
         self.close()
 
 
-def connect(name: str | None = None, *, timeout: float = 5.0) -> Client:
+def connect(name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> Client:
     """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"); see Client.
 
-    Raises: BrokerNotRunning: none answers under the name.
+    Raises: BrokerNotRunning: none answers under the name, nor comes within `wait` seconds.
     """
-    return Client(name, timeout=timeout)
+    return Client(name, timeout=timeout, wait=wait)

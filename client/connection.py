@@ -30,7 +30,7 @@ from orbitmq.client.bell import Bell
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.turns import Turns
 from orbitmq.client.whereabouts import Whereabouts
-from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, TimedOut
+from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
 from orbitmq.native._core import ffi
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer, ControlSocket
@@ -133,23 +133,31 @@ class Connection:
         sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
         return self.outlast(lambda: self._open_session(sizes), 0.0)
 
+    def open_session_now(self, **sizes: int) -> SessionHandle:
+        """The same without waiting for one that is starting; for attempts of `outlast`."""
+        return self._open_session(sizes)
+
     def attach_wake(self) -> Attachment:
         """The mappings with the wake words, where one sleeps until something happens. Raises: as `attachment`."""
         return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
 
-    def outlast(self, attempt: Callable[[], _Result], wait: float, *bells: Bell) -> _Result:
+    def outlast(
+        self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None
+    ) -> _Result:
         """What `attempt` gives, tried again when a broker may have come as long as it finds none: for so many seconds from
-        now, or from when the broker went. One that is starting is worth the connection's timeout in any case.
+        now, or from when the broker went.
 
+        starting: seconds that one which is starting is worth in any case; None: the connection's timeout.
         bells: each ends the wait, as does the end of this connection. Raises: what `attempt` raises; Closed: somebody rang.
         """
+        least = self.timeout if starting is None else starting
         begun = time.monotonic()
         try:
             return attempt()
         except (BrokerNotRunning, BrokerStopped) as error:
             if isinstance(error, BrokerStopped):
                 begun = time.monotonic()
-            if wait <= 0 and not error.values.get("starting"):
+            if _patience(error, wait, least) <= 0:
                 raise
         watched = (self._closing, *bells, *filter(None, [given_up.get()]))
         with Absence(self._whereabouts.folder, watched) as absence:
@@ -157,10 +165,9 @@ class Connection:
                 try:
                     return attempt()
                 except (BrokerNotRunning, BrokerStopped) as error:
-                    patience = max(wait, self.timeout if error.values.get("starting") else 0.0)
-                    left = begun + patience - time.monotonic()
+                    left = begun + _patience(error, wait, least) - time.monotonic()
                     if left <= 0:
-                        raise
+                        raise _in_vain(error, wait) from None
                 absence.pause(left)
                 if absence.over:
                     raise Closed(f"could not wait for the broker {self.name!r}: what waited for it was closed")
@@ -371,6 +378,26 @@ class Connection:
         self._open.clear()
         self._line = None
         self._attachment = None
+
+
+def checked_wait(wait: float) -> float:
+    """Raises: SettingError: it is no number of seconds."""
+    if isinstance(wait, int | float) and wait >= 0:
+        return float(wait)
+    text = f"could not wait {wait!r} for a broker: a number of seconds from 0 is needed"
+    raise SettingError(text, setting="wait", value=wait)
+
+
+def _patience(error: OrbitError, wait: float, starting: float) -> float:
+    return max(wait, starting if error.values.get("starting") else 0.0)
+
+
+def _in_vain(error: OrbitError, wait: float) -> OrbitError:
+    """Says that it was waited for."""
+    if wait <= 0:
+        return error
+    text = f"{error.message}; it was waited for {wait:g} s"
+    return type(error)(text, hint=error.hint, **{**error.values, "wait": wait})
 
 
 def _closing_of(generation: int, shape: dict[str, Any]) -> Note:

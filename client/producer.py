@@ -4,23 +4,27 @@ What is called once a message (send, send_async, send_oneway, send_batch) is C: 
 it its sessions and its results.
 
 A producer may be shared by threads. After fork the child's first send opens a session of its own; after the death of
-the broker tree the first send to its successor does. Messages that were in flight at a death end in PerhapsStored, one
-each.
+the broker tree the first send to its successor does, and waits for that one if it is told to (`wait`). Messages that were in
+flight at a death end in PerhapsStored, one each: only what has not left the caller is ever sent to another tree.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator
+import threading
+import weakref
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, TypeVar, cast
 
+from orbitmq.client.bell import Bell
 from orbitmq.client.receipt import Receipts
-from orbitmq.client.session import SessionOpener
+from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
+from orbitmq.client.turns import Turns
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import SettingError, StoreFull, TimedOut
+from orbitmq.errors import BrokerStopped, SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
@@ -40,6 +44,14 @@ _SHORT_OF = {
     errno.ENOMEM: "give the machine or container more memory, or raise vm.max_map_count",
 }
 SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
+
+
+_Result = TypeVar("_Result")
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+class Unready(Exception):
+    """A session is wanted in an event loop's thread, which may not wait for one; see AsyncProducer."""
 
 
 def ring_capacity(message_max: int, window: int) -> int:
@@ -64,6 +76,7 @@ class Producer(ProducerBase):
         on_full: Literal["wait", "error"] = "wait",
         timeout: float = 30.0,
         durability: Durability | None = None,
+        wait: float = 0.0,
     ) -> None:
         """
         Args:
@@ -72,6 +85,8 @@ class Producer(ProducerBase):
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
             timeout: seconds that a send waits, for room and then for its receipt, unless it says otherwise.
             durability: what a receipt waits for, unless a send says otherwise; None: what the topic says.
+            wait: seconds that a send, and this, wait for a broker that is not there, before anything is on its way. More than
+                0 takes an opener that is a PatientOpener.
 
         Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
@@ -85,29 +100,80 @@ class Producer(ProducerBase):
             raise _impossible("durability", durability, "it is 'appended' or 'flushed', or None for what the topic says")
         if not timeout >= 0:
             raise _impossible("timeout", timeout, "it must be a number of seconds from 0")
-        super().__init__(on_full == "wait", durability, timeout)
+        if not wait >= 0:
+            raise _impossible("wait", wait, "it must be a number of seconds from 0")
+        super().__init__(on_full == "wait", durability, timeout, wait > 0)
         self._opener = opener
+        self._wait_s = wait
+        self._turns = Turns()
+        self._retired = Bell()
+        self._asides: set[int] | None = None  # threads that may wait, where others are an event loop's
         self._timeout = timeout
         self.waits_when_full = on_full == "wait"
         self._window = 1 << (window - 1).bit_length()
         self._message_max = message_max
         self._waiter: Waiter | None = None
         self._reopen()
+        _producers.add(self)
 
     # What C calls.
 
     def _reopen(self) -> None:
         with means(f"open a producer's session at the broker {self._opener.name!r}"):
-            handle = self._opener.open_session(
-                window=self._window,
-                sq_capacity=ring_capacity(self._message_max, self._window),
-                message_max=self._message_max,
+            if self._wait_s > 0:
+                self._patiently(lambda: self._open_once(self._patient.open_session_now))
+            else:
+                self._patiently(lambda: self._open_once(self._opener.open_session))
+
+    def _outlast(self) -> None:
+        """The tree is stopping, and may still answer what is in flight; returns when another one runs."""
+        generation = self._generation
+
+        def attempt() -> None:
+            # Another thread may have opened a session meanwhile.
+            if not self._ready and self._patient.attach().generation == generation:
+                raise BrokerStopped(f"could not send: the broker {self._opener.name!r} is stopping")
+
+        self._patiently(attempt)
+
+    def _patiently(self, attempt: Callable[[], None]) -> None:
+        """Waits for a broker as long as this producer does. Raises: Unready."""
+        if self._asides is not None and threading.get_ident() not in self._asides:
+            raise Unready
+        if self._wait_s > 0:
+            self._patient.outlast(attempt, self._wait_s, self._retired)
+        else:
+            attempt()
+
+    @property
+    def _patient(self) -> PatientOpener:
+        return cast("PatientOpener", self._opener)
+
+    def _open_once(self, open_session: Callable[..., SessionHandle]) -> None:
+        """Opens a session unless another thread was faster: they must not open one each."""
+        turns = self._turns
+        if not turns.take(self._opener.timeout):
+            raise TimedOut(
+                f"could not open a producer's session at the broker {self._opener.name!r}: another thread waits for one",
+                hint="raise the timeout of connect",
+                timeout=self._opener.timeout,
             )
-            try:
-                self._attach(handle)
-            except BaseException:
-                handle.close()
-                raise
+        try:
+            if not self._ready and not self.closed:
+                self._open(open_session)
+        finally:
+            turns.give()
+
+    def _open(self, open_session: Callable[..., SessionHandle]) -> None:
+        handle = open_session(
+            window=self._window, sq_capacity=ring_capacity(self._message_max, self._window), message_max=self._message_max
+        )
+        try:
+            self._attach(handle)
+        except BaseException:
+            handle.close()
+            raise
+        self._generation = handle.generation
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
@@ -160,8 +226,33 @@ class Producer(ProducerBase):
         finally:
             self._retire()
 
+    def _retire(self) -> None:
+        super()._retire()
+        self._retired.ring()  # who waits for a broker finds the producer closed
+
+    def _prepared_aside(self) -> None:
+        """Has a session, waiting for one if need be: for the thread of an asyncio program that does so."""
+        assert self._asides is not None
+        self._asides.add(threading.get_ident())
+        try:
+            self._prepare()
+        finally:
+            self._asides.discard(threading.get_ident())
+
+    def _forked(self) -> None:
+        """In a forked child: a thread that opened a session may not be here."""
+        self._turns = Turns()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+
+def _forked() -> None:
+    for producer in list(_producers):
+        producer._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from orbitmq.client.attachment import Attachment
+    from orbitmq.client.bell import Bell
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,10 @@ class SessionOpener(Protocol):
     def name(self) -> str:
         """The broker's name, for messages."""
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that one question to the broker may take."""
+
     def open_session(
         self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
     ) -> SessionHandle:
@@ -57,6 +67,21 @@ class SessionOpener(Protocol):
             Full: the session table, or /dev/shm, has no room.
             SettingError: a size that the broker does not allow.
         """
+
+
+class PatientOpener(SessionOpener, Protocol):
+    """A connection that can wait for a broker to come; needed by those who are given a `wait`."""
+
+    def open_session_now(self, **sizes: int) -> SessionHandle:
+        """As open_session, for one attempt of many."""
+
+    def attach(self, wait: float = 0.0) -> Attachment:
+        """The mappings of the tree that runs now."""
+
+    def outlast(
+        self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None
+    ) -> _Result:
+        """See client/connection.py."""
 
 
 class ConsumerOpener(SessionOpener, Protocol):

@@ -107,15 +107,20 @@ static int push(Producer *self, Batch *batch)
 {
     while (batch->sent < batch->count) {
         const uint64_t born_ms = born_now();
-        if (producer_ready(self, born_ms) < 0)
-            return -1;
-        if (batch->sent == 0)
-            batch->life = self->life;
-        if (batch->life != self->life) { /* sending on would leave a hole in the middle */
+        if (batch->sent && (!producer_usable(self, born_ms) || batch->life != self->life)) {
+            /* sending on would leave a hole in the middle; and nobody waits for another tree to learn that */
             const struct completion lost = {.code = VERDICT_LOST};
             verdict_result(self, batch->topic, &lost, 0);
             return -1;
         }
+        if (batch->sent && self->rides && producer_stopping(self)) {
+            fast_raise("BrokerStopped", NULL, NULL, "could not send the rest of a batch: the broker is stopping");
+            return -1;
+        }
+        if (producer_ready(self, born_ms) < 0)
+            return -1;
+        if (batch->sent == 0)
+            batch->life = self->life;
         const uint32_t topic = producer_topic(self, batch->topic);
         if (topic == TOPIC_NONE)
             return -1;
@@ -333,6 +338,9 @@ PyObject *producer_push(Producer *self, PyObject *object)
         return PyErr_Format(PyExc_TypeError, "_push takes a batch of this producer");
     Batch *batch = (Batch *)object;
     for (;;) {
+        /* An event loop pushes, which must not wait for a session: it opens one aside, and comes again. */
+        if (batch->sent == 0 && !self->closed && !(producer_usable(self, born_now()) && !(self->rides && producer_stopping(self))))
+            Py_RETURN_FALSE;
         const int result = push(self, batch);
         if (result == SENDER_OK)
             Py_RETURN_TRUE;

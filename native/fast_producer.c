@@ -194,7 +194,16 @@ static PyObject *producer_in_flight(Producer *self, void *unused)
 static PyObject *producer_is_ready(Producer *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(!self->closed && producer_usable(self, born_now()));
+    return PyBool_FromLong(!self->closed && producer_usable(self, born_now()) && !(self->rides && producer_stopping(self)));
+}
+
+/* _prepare(): has a session when it returns. */
+static PyObject *producer_prepare(Producer *self, PyObject *unused)
+{
+    (void)unused;
+    if (producer_ready(self, born_now()) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *producer_failed(Producer *self, void *unused)
@@ -217,10 +226,12 @@ static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
     int wait;
     PyObject *durability;
     double timeout;
+    int rides;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "pOd", &wait, &durability, &timeout) || parse_durability(durability, &self->durability) < 0)
+    if (!PyArg_ParseTuple(args, "pOdp", &wait, &durability, &timeout, &rides) || parse_durability(durability, &self->durability) < 0)
         return -1;
     self->wait_when_full = wait;
+    self->rides = rides;
     self->timeout_ns = timeout < 9e9 ? (uint64_t)(timeout * 1e9) : FOREVER;
     return 0;
 }
@@ -269,6 +280,7 @@ static PyMethodDef producer_methods[] = {
     {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
     {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
+    {"_prepare", (PyCFunction)producer_prepare, METH_NOARGS, "opens a session unless there is one"},
     {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
     {"_wait", FAST(producer_wait), METH_FASTCALL, "waits for news"},
     {"_retire", (PyCFunction)producer_close, METH_NOARGS, "ends the session and refuses all further sends"},

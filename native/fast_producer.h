@@ -100,6 +100,7 @@ struct producer {
     enum durability durability;
     bool wait_when_full;
     bool flush_every; /* the broker flushes every batch: nobody's receipt comes before the disk, whatever was asked */
+    bool rides;  /* it waits for another tree where one has ended, before it sends anything */
     bool closed;
     struct topic_memo topics[TOPIC_CACHE];
 };
@@ -110,6 +111,9 @@ int producer_ready(Producer *self, uint64_t now_ms);
 
 /* The same, without opening one. */
 bool producer_usable(Producer *self, uint64_t now_ms);
+
+/* True while the tree of the session, which there is, ends in order: what is in flight may still be answered. */
+bool producer_stopping(const Producer *self);
 
 /* Takes the verdicts that have come; false when there is no session (any more). */
 bool producer_look(Producer *self);

@@ -150,15 +150,39 @@ bool producer_usable(Producer *self, uint64_t now_ms)
     return self->link != NULL;
 }
 
+bool producer_stopping(const Producer *self)
+{
+    /* relaxed: the state only moves on, and a send that slips past it is answered by the tree's end */
+    return atomic_load_explicit(&self->link->sender.control->tree_state, memory_order_relaxed) >= TREE_STOPPING;
+}
+
+/* Waits for the tree that comes after the one that is stopping; the session is kept until then, for the sake of what is in
+ * flight. 0, or -1 with an exception. */
+static int outlast_stop(Producer *self)
+{
+    const uint64_t life = self->life;
+    PyObject *result = PyObject_CallMethod((PyObject *)self, "_outlast", NULL);
+    if (!result)
+        return -1;
+    Py_DECREF(result);
+    if (self->life == life) /* else another thread has opened the next session already */
+        producer_retire(self, VERDICT_LOST);
+    return 0;
+}
+
 int producer_ready(Producer *self, uint64_t now_ms)
 {
-    if (!producer_usable(self, now_ms))
-        return open_session(self);
-    /* relaxed: the state only moves on, and a send that slips past it is answered by the tree's end */
-    if (atomic_load_explicit(&self->link->sender.control->tree_state, memory_order_relaxed) < TREE_STOPPING)
-        return 0;
-    fast_raise("BrokerStopped", NULL, NULL, "could not send: the broker is stopping");
-    return -1;
+    while (producer_usable(self, now_ms)) {
+        if (!producer_stopping(self))
+            return 0;
+        if (!self->rides) {
+            fast_raise("BrokerStopped", NULL, NULL, "could not send: the broker is stopping");
+            return -1;
+        }
+        if (outlast_stop(self) < 0)
+            return -1;
+    }
+    return open_session(self);
 }
 
 uint32_t producer_topic(Producer *self, PyObject *name)

@@ -98,6 +98,10 @@ class _OneSession:
     def name(self) -> str:
         return self._connection.name
 
+    @property
+    def timeout(self) -> float:
+        return self._connection.timeout
+
     def open_session(self, **shape: int) -> SessionHandle:
         if self.opened is not None:
             raise BrokerStopped(f"the broker {self.name!r} stopped while rows were sent", broker=self.name)

@@ -19,6 +19,7 @@ class ComposedBroker(ComposedStore):
     """See client/session.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
 
     name = "composed"
+    timeout = 30.0
 
     def __init__(self, root: Path, **sizes: int) -> None:
         super().__init__(root, **sizes)

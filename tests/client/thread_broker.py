@@ -28,6 +28,7 @@ READY, CLOSING = 1, 2
 
 class ThreadBroker:
     name = "test"
+    timeout = 30.0
 
     def __init__(
         self, root: Path, *, message_max: int = 1 << 20, flush: bool = True, flush_every: bool = False, generation: int = 1
