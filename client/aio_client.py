@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -114,10 +115,9 @@ class AsyncClient:
 class Connecting:
     """What `connect` returns: `await` it, or use it in `async with`."""
 
-    def __init__(self, name: str | None, timeout: float, wait: float) -> None:
-        self._name = name
-        self._timeout = timeout
-        self._wait = wait
+    def __init__(self, make: Callable[[], Client], doing: str) -> None:
+        self._make = make
+        self._doing = doing
         self._client: AsyncClient | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncClient]:
@@ -134,13 +134,16 @@ class Connecting:
             await self._client.close()
 
     async def _connect(self) -> AsyncClient:
-        doing = f"connect to the broker {broker_name(self._name)!r}"
-        return AsyncClient(await aside(lambda: Client(self._name, timeout=self._timeout, wait=self._wait), doing))
+        return AsyncClient(await aside(self._make, self._doing))
 
 
-def connect(name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> Connecting:
-    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"); see Client.
+def connect(
+    name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
+) -> Connecting:
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the one that runs on `store`; see
+    Client.
 
-    Raises (when awaited): BrokerNotRunning: none answers under the name, nor comes within `wait` seconds.
+    Raises (when awaited): BrokerNotRunning: none answers there, nor comes within `wait` seconds.
     """
-    return Connecting(name, timeout, wait)
+    where = f"on the store {os.fspath(store)!r}" if store is not None else repr(broker_name(name))
+    return Connecting(lambda: Client(name, store=store, timeout=timeout, wait=wait), f"connect to the broker {where}")

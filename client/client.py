@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.client.whereabouts import whereabouts
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.shm.runtime import introduction
@@ -26,11 +28,13 @@ _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
 class Client:
-    """A connection to the broker `name`. Usable from several threads; a forked child connects anew by itself, and so
+    """A connection to a broker. Usable from several threads; a forked child connects anew by itself, and so
     does everybody after the death of the coordinator.
 
     Args:
         name: the broker's; None: $ORBITMQ_BROKER, else "default".
+        store: instead of a name, the folder of the store that the broker runs on: it is found even where its runtime folder is
+            another one than this process's, or was cleared away.
         timeout: seconds that a question to the broker may wait for its answer.
         wait: seconds that every call may wait, before that, for a broker that is not there: from the call, or from when the
             broker goes in the middle of it. Producers and consumers have it as theirs unless they are given another.
@@ -39,8 +43,15 @@ class Client:
     process has no descriptor, mapping, thread or memory left; what it has goes on, and the call succeeds once there is one.
     """
 
-    def __init__(self, name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> None:
-        self._connection = Connection(name, timeout, checked_wait(wait))
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        timeout: float = 5.0,
+        wait: float = 0.0,
+    ) -> None:
+        self._connection = Connection(whereabouts(name, store), timeout, checked_wait(wait))
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         self._making: set[object] = set()  # one for each thread that makes a producer or consumer now
         self._closed = False
@@ -228,9 +239,12 @@ class Client:
         self.close()
 
 
-def connect(name: str | None = None, *, timeout: float = 5.0, wait: float = 0.0) -> Client:
-    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"); see Client.
+def connect(
+    name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
+) -> Client:
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the one that runs on `store`; see
+    Client.
 
-    Raises: BrokerNotRunning: none answers under the name, nor comes within `wait` seconds.
+    Raises: BrokerNotRunning: none answers there, nor comes within `wait` seconds.
     """
-    return Client(name, timeout=timeout, wait=wait)
+    return Client(name, store=store, timeout=timeout, wait=wait)

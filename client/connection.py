@@ -65,8 +65,8 @@ class Connection:
     timeout: seconds that a question may wait for its answer. wait: seconds that a question waits for a broker that is not
     there, before that."""
 
-    def __init__(self, name: str | None, timeout: float, wait: float = 0.0) -> None:
-        self._whereabouts = Whereabouts(name)
+    def __init__(self, whereabouts: Whereabouts, timeout: float, wait: float = 0.0) -> None:
+        self._whereabouts = whereabouts
         self.timeout = timeout
         self.wait = wait
         self._turns = Turns()

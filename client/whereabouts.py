@@ -1,29 +1,58 @@
-"""Where a client looks for its broker: under its name in the runtime folder."""
+"""Where a client looks for its broker: under its name in the runtime folder, or in the store that it runs on."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 
-from orbitmq.errors import BrokerNotRunning, NoPermission
+from orbitmq.errors import BrokerNotRunning, NoPermission, SettingError
 from orbitmq.shm import runtime
+from orbitmq.store import broker_file
+from orbitmq.store.layout import StoreLayout
 
 
-class Whereabouts:
-    """name: the broker's; None: $ORBITMQ_BROKER, else "default".
+class Whereabouts(ABC):
+    """name: the broker's, as far as it is known; for messages."""
 
-    Raises: SettingError: no name."""
+    name: str
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Something happens here when the broker comes or goes."""
+
+    @abstractmethod
+    def describe(self) -> runtime.Description | None:
+        """What a running or dead broker has left there. Raises: SettingError; NoPermission: it is another user's."""
+
+    @abstractmethod
+    def socket_path(self, description: runtime.Description) -> Path:
+        """Of its control socket."""
+
+    @abstractmethod
+    def absent(self, starting: bool) -> BrokerNotRunning:
+        """The error that says so."""
+
+    def refused(self) -> NoPermission:
+        return NoPermission(
+            f"cannot connect to the broker {self.name!r}, its control socket is not for uid {os.geteuid()}",
+            hint=runtime.ASK_OPERATOR,
+            broker=self.name,
+        )
+
+
+class ByName(Whereabouts):
+    """name: None: $ORBITMQ_BROKER, else "default". Raises: SettingError: no name."""
 
     def __init__(self, name: str | None) -> None:
         self.name = runtime.broker_name(name)
 
     @property
     def folder(self) -> Path:
-        """Something happens here when the broker comes or goes."""
         return runtime.runtime_folder()
 
     def describe(self) -> runtime.Description | None:
-        """What a running or dead broker has left there. Raises: SettingError; NoPermission: it is another user's."""
         return runtime.read_description(self.name)
 
     def socket_path(self, description: runtime.Description) -> Path:
@@ -35,9 +64,43 @@ class Whereabouts:
         text = f"cannot connect to the broker {self.name!r}, {what}"
         return BrokerNotRunning(text, hint=f"start it: {start}", broker=self.name, starting=starting)
 
-    def refused(self) -> NoPermission:
-        return NoPermission(
-            f"cannot connect to the broker {self.name!r}, its control socket is not for uid {os.geteuid()}",
-            hint=runtime.ASK_OPERATOR,
-            broker=self.name,
-        )
+
+class ByStore(Whereabouts):
+    """The broker that runs on a store, whatever its name and its runtime folder."""
+
+    def __init__(self, store: str | os.PathLike[str]) -> None:
+        self._layout = StoreLayout.at(Path(store).absolute())
+        self.name = str(self._layout.root)
+
+    @property
+    def folder(self) -> Path:
+        return self._layout.own
+
+    def describe(self) -> runtime.Description | None:
+        found = broker_file.read(self._layout)
+        if found is not None:
+            self.name = found.name
+        return found
+
+    def socket_path(self, description: runtime.Description) -> Path:
+        return description.socket
+
+    def absent(self, starting: bool) -> BrokerNotRunning:
+        root = self._layout.root
+        what = "it is still starting, or stopping" if starting else "none runs on it"
+        text = f"cannot connect to the broker of the store {str(root)!r}, {what}"
+        return BrokerNotRunning(text, hint=f"start it: orbitmq up --store {root}", store=str(root), starting=starting)
+
+
+def whereabouts(name: str | None, store: str | os.PathLike[str] | None) -> Whereabouts:
+    """Raises: SettingError: no name, or both are given."""
+    if store is None:
+        return ByName(name)
+    if name is None:
+        return ByStore(store)
+    raise SettingError(
+        f"cannot connect to the broker {name!r} of the store {str(store)!r}: one of the two finds it",
+        hint="leave out the name, or store=",
+        setting="store",
+        value=str(store),
+    )

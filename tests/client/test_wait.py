@@ -23,7 +23,7 @@ import orbitmq
 from orbitmq import aio, errors
 from orbitmq.client import absence
 from orbitmq.client.bell import Bell
-from orbitmq.client.whereabouts import Whereabouts
+from orbitmq.client.whereabouts import ByName
 from orbitmq.shm import folder_watch, runtime
 from tests.actors.trees import WATCHDOG_S, actors, until
 from tests.client.restarts import Restarts
@@ -98,10 +98,10 @@ def test_the_longest_absence(tree: Restarts) -> None:
 
 @pytest.mark.parametrize("error", [errors.NoPermission("not for you"), errors.SettingError("not there")])
 def test_no_wait_for_what_is_not_let_in(tree: Restarts, monkeypatch: pytest.MonkeyPatch, error: errors.OrbitError) -> None:
-    def refuse(self: Whereabouts) -> runtime.Description:
+    def refuse(self: ByName) -> runtime.Description:
         raise error
 
-    monkeypatch.setattr(Whereabouts, "describe", refuse)
+    monkeypatch.setattr(ByName, "describe", refuse)
     with pytest.raises(type(error), match="not"):
         tree.connect(wait=PATIENT_S)
 
