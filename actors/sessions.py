@@ -3,7 +3,8 @@
 Life of a slot:  free -> ready -> closing -> drained -> settled -> free.
 A client's close or death makes it closing; its handler empties the submission ring and says drained; when the lane
 has passed what the session put into it, no process will write to its entry any more, and the slot may be used again
-under the next epoch. A session without a submission ring goes from closing to free at once: whoever still maps it
+under the next epoch. Where the writer has to give a session up it is lost, until its handler says faulty: that one may be
+in the middle of it. A session without a submission ring goes from closing to free at once: whoever still maps it
 learns from its epoch."""
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Sessions:
             else:
                 self._pidfds[session.process] = pidfd
                 self._watch(session.process, pidfd)
-            if state in (lib.SESSION_CLOSING, lib.SESSION_DRAINED, lib.SESSION_FAULTY):
+            if state in (lib.SESSION_CLOSING, lib.SESSION_DRAINED, lib.SESSION_FAULTY, lib.SESSION_LOST):
                 ending.append(session)
         for slot in range(SESSIONS_MAX):
             # Freed, and then called drained by a handler that came late.
@@ -210,7 +211,7 @@ class Sessions:
         if session.settled_at is None:
             # However long it takes: a handler that was only late would put more into the lane behind the place that we
             # wait for, and its verdicts would count for the next session here. One that is dead has a successor.
-            if lib.session_get_state(self._tree.control, session.slot) == lib.SESSION_CLOSING:
+            if lib.session_get_state(self._tree.control, session.slot) in (lib.SESSION_CLOSING, lib.SESSION_LOST):
                 return False
             session.settled_at = lib.lane_published(lane)
         return bool(lib.lane_freed(lane) >= session.settled_at)

@@ -157,10 +157,7 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     entry->descriptor = descriptor;
     entry->inode = inode;
     entry->shape = *shape;
-    for (int i = 0; i < 2; i++)
-        entry->taken[i].position = entry->taken[i].sequence = 0;
-    /* relaxed, both: the state below publishes them */
-    atomic_store_explicit(&entry->taken_version, 0, memory_order_relaxed);
+    /* relaxed: the state below publishes it */
     atomic_store_explicit(&entry->completed, 0, memory_order_relaxed);
     CRASH_POINT("control_entry_filled");
     /* release: the entry before its state [E1] */

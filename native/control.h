@@ -37,7 +37,16 @@ struct commit_record {
     _Alignas(SEGMENT_LINE) struct commit_slot slot[2];
 };
 
-enum session_state { SESSION_FREE = 0, SESSION_READY = 1, SESSION_CLOSING = 2, SESSION_DRAINED = 3, SESSION_FAULTY = 4 };
+/* SESSION_LOST: the writer has given it up. The handler may be in the middle of it, and its slot is not free before it has let
+ * go; so it answers with SESSION_FAULTY, as it answers SESSION_CLOSING with SESSION_DRAINED. */
+enum session_state {
+    SESSION_FREE = 0,
+    SESSION_READY = 1,
+    SESSION_CLOSING = 2,
+    SESSION_DRAINED = 3,
+    SESSION_FAULTY = 4,
+    SESSION_LOST = 5,
+};
 
 /* What the broker itself knows of a session; clients cannot write here. */
 struct session_entry {
@@ -46,10 +55,11 @@ struct session_entry {
     int32_t descriptor;   /* number of the memfd in the supervisor: /proc/<supervisor>/fd/<descriptor> */
     uint64_t inode;       /* of the memfd, to tell it from a later one under the same number */
     struct session_shape shape;
-    /* the handler's: where it stands in the submission ring, and the sequence of the last message before there. Two slots,
-     * flipped by `version`, because the pair must be whole when a successor reads it */
+    /* the handler's alone: where it stands in the submission ring, the sequence of the last message before there, and the session
+     * that this is about. Two slots, flipped by `version`, because a note must be whole when a successor reads it. Of another
+     * epoch, nothing is taken: so nobody clears a note, and one that comes late is not the next session's */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t taken_version;
-    struct { uint64_t position, sequence; } taken[2];
+    struct { uint64_t position, sequence, epoch; } taken[2];
     /* the writer's: verdicts delivered; the copy in the session is for the client */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t completed;
 };

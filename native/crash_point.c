@@ -17,6 +17,7 @@ void crash_point_pass(const char *name) { (void)name; }
 #include <unistd.h>
 
 #define PLAN_TRAPS 4
+#define TRAP_PAUSES UINT32_C(0x80000000) /* in `left`: whoever comes last is stopped there, until the test lets it go on */
 
 /* tests/crash/plan.py writes name and left, and takes left away before it changes a name. */
 struct trap {
@@ -41,13 +42,13 @@ static void pass(struct trap *trap, const char *name)
     /* acquire: the name before the passages that arm it. The count is taken down by whoever passes, one at a time. */
     uint32_t left = atomic_load_explicit(&trap->left, memory_order_acquire);
     do {
-        if (left == 0 || strncmp(trap->name, name, sizeof trap->name) != 0)
+        if ((left & ~TRAP_PAUSES) == 0 || strncmp(trap->name, name, sizeof trap->name) != 0)
             return;
     } while (!atomic_compare_exchange_weak_explicit(&trap->left, &left, left - 1, memory_order_acq_rel, memory_order_acquire));
-    if (left > 1)
+    if ((left & ~TRAP_PAUSES) > 1)
         return;
     atomic_store_explicit(&trap->victim, (uint32_t)getpid(), memory_order_release);
-    raise(SIGKILL);
+    raise(left & TRAP_PAUSES ? SIGSTOP : SIGKILL);
 }
 
 bool crash_points_built(void) { return true; }

@@ -2,7 +2,8 @@
  *
  * A usual build knows none of them. With -DORBITMQ_CRASH_POINTS each is a look at the crash plan, a file that the environment's
  * ORBITMQ_CRASH_PLAN names and every process of a test maps. The process that passes an armed point for the last of the
- * passages asked for leaves its number in the plan and raises SIGKILL on itself: no handler runs, nothing is flushed.
+ * passages asked for leaves its number in the plan and raises SIGKILL on itself: no handler runs, nothing is flushed. Where the plan
+ * wants that, it is SIGSTOP instead: a test can then do what somebody else would do in between.
  *
  * Points are named for their file and the step that is done when they are passed: writer_committed. A name occurs once.
  */

@@ -1,7 +1,7 @@
 /* Taking frames, and surviving one's own death at any instruction.
  *
- * For each session the handler keeps a pair (position in the submission ring, sequence of the last message before it) in
- * the session table: `taken`. The order is: lane records published, then `taken` flipped, then the ring's head released to
+ * For each session the handler keeps a note (position in the submission ring, sequence of the last message before it, the
+ * session's epoch) in the session table: `taken`. The order is: lane records published, then `taken` flipped, then the ring's head released to
  * the client. A successor therefore finds every message either behind `taken`, or in the lane, or still in the ring, and
  * perhaps in both of the last two. It tells them apart by sequence: it scans its lane for the newest sequence of each
  * session, reads `completed` afterwards (what left the lane in between is counted there), and skips what the ring shows up
@@ -135,8 +135,9 @@ static struct session_map *attach(struct handler *handler, uint32_t slot)
     /* acquire: the pair before its version [H1]; the lane was scanned before `completed` is read (see the head of this file) */
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_acquire);
     const uint64_t completed = atomic_load_explicit(&entry->completed, memory_order_acquire);
-    ring_consumer_attach(&intake->in, map->parts.sq, map->shape.sq_capacity, entry->taken[version & 1].position);
-    intake->sequence = intake->frame_base = entry->taken[version & 1].sequence;
+    const bool noted = entry->taken[version & 1].epoch == map->epoch;
+    ring_consumer_attach(&intake->in, map->parts.sq, map->shape.sq_capacity, noted ? entry->taken[version & 1].position : 0);
+    intake->sequence = intake->frame_base = noted ? entry->taken[version & 1].sequence : 0;
     intake->skip = skip > completed ? skip : completed;
     intake->epoch = map->epoch;
     return map;
@@ -148,12 +149,13 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
     struct session_entry *entry = &handler->tree->control->sessions[slot];
     struct intake *intake = &handler->intake[slot];
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
-    if (entry->taken[version & 1].position == intake->in.position)
+    const bool noted = entry->taken[version & 1].epoch == intake->epoch;
+    if ((noted ? entry->taken[version & 1].position : 0) == intake->in.position)
         return;
-    if (entry->shape.epoch != intake->epoch)
-        return; /* given up by the writer during our step, closed and opened anew: the pair is the next session's */
+    CRASH_POINT("handler_settling");
     entry->taken[(version + 1) & 1].position = intake->in.position;
     entry->taken[(version + 1) & 1].sequence = intake->frame_base;
+    entry->taken[(version + 1) & 1].epoch = intake->epoch;
     CRASH_POINT("handler_taken_filled");
     /* release: the lane's tail and the pair before the version a successor reads. Pairs with the acquire in attach [H1]. */
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
@@ -378,9 +380,19 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     struct control *control = handler->tree->control;
     struct session_entry *entry = &control->sessions[slot];
+    const uint32_t epoch = entry->shape.epoch;
+    /* acquire: the epoch before the state, which is therefore this session's where the epoch is the same at the end. Pairs with the
+     * fence in session_open_entry [E2]. */
+    atomic_thread_fence(memory_order_acquire);
     /* acquire, and before the ring's tail is read: a client publishes, then ends. Looked at afterwards, the state could be that of an end
      * whose last frames came after our look at the ring. */
-    const bool closing = atomic_load_explicit(&entry->state, memory_order_acquire) == SESSION_CLOSING;
+    const uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+    const bool closing = state == SESSION_CLOSING;
+    if (state == SESSION_LOST && ours(handler, slot)) {
+        handler->pending[slot / 64] &= ~bit;
+        session_move_state(control, slot, SESSION_LOST, SESSION_FAULTY); /* we hold nothing of it: the slot may go */
+        return;
+    }
     struct session_map *map = ours(handler, slot) ? attach(handler, slot) : NULL;
     enum intake_result result = map ? take(handler, slot, map, taken) : INTAKE_EMPTY;
     publish(handler);
@@ -394,8 +406,9 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
         count(handler->tree->page, COUNT_FAULTS, 1);
         if (!session_move_state(control, slot, SESSION_READY, SESSION_FAULTY))
             session_move_state(control, slot, SESSION_CLOSING, SESSION_FAULTY);
-    } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity) {
-        /* Only a session with a ring is held for us; any other may be free, or another's, by now. */
+    } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity &&
+               entry->shape.epoch == epoch) {
+        /* Only a session with a ring is held for us; any other may be free, or another's that is closing too, by now. */
         session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
         CRASH_POINT("handler_drained");
     }

@@ -135,7 +135,8 @@ bool sender_alive(const struct sender *sender)
         return false;
     const struct session_entry *entry = &sender->control->sessions[sender->shape.slot];
     const uint32_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
-    if (state == SESSION_FREE || state == SESSION_FAULTY || entry->shape.epoch != sender->shape.epoch)
+    if (state == SESSION_FREE || state == SESSION_FAULTY || state == SESSION_LOST ||
+        entry->shape.epoch != sender->shape.epoch)
         return false;
     if (sender->supervisor < 0)
         return true;

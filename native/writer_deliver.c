@@ -29,7 +29,7 @@ static struct session_map *addressee(struct tree *tree, uint32_t slot, uint32_t 
     struct session_map *map = tree_session(tree, slot, epoch);
     /* Nobody would ever answer its client: short of memory or descriptors, it is told that the session is lost. */
     if (!map)
-        session_move_state(tree->control, slot, SESSION_READY, SESSION_FAULTY);
+        session_move_state(tree->control, slot, SESSION_READY, SESSION_LOST);
     return map;
 }
 

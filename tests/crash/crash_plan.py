@@ -9,6 +9,7 @@ from pathlib import Path
 
 TRAPS = 4
 NAME_MAX = 63
+PAUSES = 1 << 31
 _TRAP = struct.Struct("=64sII")
 _BARRIER = threading.Lock()
 
@@ -22,8 +23,8 @@ class CrashPlan:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
 
-    def arm(self, *points: str, passage: int = 1) -> None:
-        """Instead of whatever was armed before. passage: of the last point; the others strike at the first."""
+    def arm(self, *points: str, passage: int = 1, pause: bool = False) -> None:
+        """Instead of whatever was armed before. passage: of the last point; others strike at the first. pause: stop only."""
         self.disarm()
         # The last first: the first may strike at once, and the others have to be there then.
         for number, point in reversed(list(enumerate(points))):
@@ -34,7 +35,7 @@ class CrashPlan:
             self._put(at + 68, 0)
             with _BARRIER:  # the name before the number, on any processor
                 pass
-            self._put(at + 64, passage if point == points[-1] else 1)
+            self._put(at + 64, (passage if point == points[-1] else 1) | (PAUSES if pause else 0))
 
     def disarm(self) -> None:
         for number in range(TRAPS):

@@ -13,7 +13,7 @@ from pipeline import run
 
 from orbitmq.native._core import ffi, lib
 
-FREE, READY, FAULTY = 0, 1, 4
+FREE, READY, FAULTY, LOST = 0, 1, 4, 5
 # Places in shared memory that only a kill at the right instruction would leave so: native/session.h, native/lane.h.
 SESSION_COMPLETED_AT = 192
 LANE_HEAD_AT = 256
@@ -153,6 +153,8 @@ def test_a_session_that_cannot_be_answered_is_given_up(tmp_path: Path) -> None:
         assert lib.handler_step(handler) == 1
         os.close(session.descriptor)
         assert lib.writer_step(writer) == 1
+        assert session.state == LOST, "its slot is the handler's to give back"
+        run(handler, writer)
         assert session.state == FAULTY
         assert len(tree.records()) == 1
 
