@@ -21,7 +21,6 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import StoreLocked
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
@@ -151,9 +150,7 @@ def _lock(settings: TreeSettings) -> StoreLock:
         try:
             return StoreLock.acquire(settings.layout, settings.name)
         except StoreLocked as error:
-            holder = error.values.get("pid")
-            dead = holder is not None and runtime.start_ticks(holder) is None
-            if not dead or time.monotonic() > deadline:
+            if not error.values["dying"] or time.monotonic() > deadline:
                 raise
             # The supervisor is dead and its actors are dying; there is nothing to wait on but the lock itself.
             select.poll().poll(LOCK_LOOK_MS)

@@ -2,7 +2,8 @@
 
 A broker makes its files under a umask, so what it makes is its own user's alone: folders of mode 0700, files of 0600. A store
 that is let to a group has folders of 02750, whose set-group-id bit gives whatever is made in them later to the group, and files
-of 0640. Nobody else writes: a message comes in through the broker, or not at all.
+of 0640. Nobody else writes: a message comes in through the broker, or not at all. The lock file is the owner's alone in either
+case: whoever may open it may keep every broker out (lock.py).
 
 Only these modes are changed into each other. A store that RocketMQ made has others, and keeps them.
 
@@ -42,7 +43,8 @@ def let(layout: StoreLayout, group: int | None) -> None:
     if before is not None and before != group:
         _shut(layout.own, before)
         for path in _walk(layout.root, top_first=True):
-            _shut(path, before)
+            if path != layout.lock:
+                _shut(path, before)
         crash_point("access_shut")
         _record(layout).unlink()
         atomic_file.sync_folder(layout.own)
@@ -51,7 +53,7 @@ def let(layout: StoreLayout, group: int | None) -> None:
     atomic_file.replace(_record(layout), f"{group}\n".encode())
     crash_point("access_recorded")
     for path in _walk(layout.root, top_first=False):
-        if path != layout.own:
+        if path not in (layout.own, layout.lock):
             _open(path, group)
     if _is_open(layout.commitlog, group):
         _admit(layout.root, group)  # whoever made it; its other bits are its maker's

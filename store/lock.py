@@ -4,6 +4,9 @@ The lock belongs to the open file, not to the process: every actor that inherits
 survivor of a dead tree still keeps the next tree out, and nothing that merely opens and closes the file lets go of it
 (as it would with a POSIX record lock). Both kinds exclude each other, so a RocketMQ broker, which takes a record lock
 on the same byte, is kept out as well, and keeps us out.
+
+Whoever may read the file may hold a read lock on it, which keeps every broker out. So it is its owner's alone (mode 0600), also
+in a store that a group may read.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ import time
 from dataclasses import dataclass
 
 from orbitmq.errors import StoreLocked, StoreUnsupported
+from orbitmq.shm.file_id import FileId
+from orbitmq.shm.lock_holder import holders, is_locked
+from orbitmq.shm.runtime import start_ticks
 from orbitmq.store import atomic_file
 from orbitmq.store.file_system import refuse_network
 from orbitmq.store.layout import StoreLayout
@@ -40,13 +46,14 @@ class StoreLock:
         """Takes the store for the broker `name`, without waiting.
 
         Raises:
-            StoreLocked: somebody holds it; has .holder (name) and .pid, None where they are not known.
+            StoreLocked: somebody holds it; has .holder (name) and .pid, None where they are not known. .dying: whoever took it
+                is dead, and his children hold it until they are.
             StoreUnsupported: the folder cannot be made, lies on a network file system, or knows no locks.
         """
         refuse_network(layout.root)
         layout.make_folders()
         try:
-            descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreUnsupported(
                 f"cannot open {layout.lock}: {error.strerror}",
@@ -57,6 +64,10 @@ class StoreLock:
                 ),
                 path=str(layout.lock),
             ) from error
+        # One that RocketMQ has made, or an earlier version of ours for a group.
+        if os.fstat(descriptor).st_mode & 0o077:
+            with contextlib.suppress(PermissionError):
+                os.fchmod(descriptor, 0o600)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
         except OSError as error:
@@ -75,7 +86,14 @@ class StoreLock:
             os.pwrite(descriptor, CONTENT, 0)
         # Python opens without inheritance; actors that are started as a program of their own need it.
         os.set_inheritable(descriptor, True)
-        about = {"name": name, "pid": os.getpid(), "since_ms": time.time_ns() // 1_000_000}
+        file = FileId.of(descriptor)
+        about = {
+            "name": name,
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "since_ms": time.time_ns() // 1_000_000,
+            "lock": [file.device, file.inode],
+        }
         atomic_file.replace(layout.holder, json.dumps(about).encode())
         return cls(layout, descriptor)
 
@@ -91,34 +109,61 @@ class StoreLock:
 
 
 def is_held(layout: StoreLayout) -> bool:
-    """True while a broker, ours or RocketMQ's, holds the store. Asks only: takes nothing, and needs the right to read."""
+    """True while a broker, ours or RocketMQ's, holds the store. Takes nothing, and needs no right to open the file."""
     try:
         descriptor = os.open(layout.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return is_locked(layout.lock)
     try:
-        asked = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
-        return bool(_FLOCK.unpack(asked)[0] != fcntl.F_UNLCK)
+        return _conflict(descriptor) is not None
     finally:
         os.close(descriptor)
 
 
+def _conflict(descriptor: int) -> int | None:
+    """The process whose lock is in the way: RocketMQ's kind has one, that of an open file answers -1. None: no lock is."""
+    asked = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    kind, _, _, _, process = _FLOCK.unpack(asked)
+    return None if kind == fcntl.F_UNLCK else int(process)
+
+
 def _locked(layout: StoreLayout, descriptor: int) -> StoreLocked:
-    name, pid = None, None
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        about = json.loads(layout.holder.read_bytes())
-        name, pid = str(about["name"]), int(about["pid"])
-    # A record lock, RocketMQ's kind, has a process; ours answers -1.
+    name, pid, dying = None, None, False
     with contextlib.suppress(OSError):
-        asked = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
-        process = _FLOCK.unpack(asked)[4]
-        if process > 0:
-            name, pid = None, process
-    who = f"broker {name!r} (process {pid})" if name else f"process {pid}" if pid else "another broker"
+        process = _conflict(descriptor)
+        recorded = _recorded(layout, FileId.of(descriptor))
+        if process is not None and process > 0:
+            pid = process
+        elif recorded is not None and recorded[2]:
+            name, pid, _ = recorded
+        else:
+            dying = recorded is not None
+            pid = next(iter(holders(layout.lock)), None)
+    who = f"broker {name!r} (process {pid})" if name else f"process {pid}" if pid else "a process that this user cannot see"
     return StoreLocked(
         f"cannot open the store {layout.root}: {who} holds it",
-        hint=f"stop it, or connect to it with the name {name!r}" if name else "stop it first",
+        hint=(
+            f"stop it, or connect to it with the name {name!r}"
+            if name
+            else "stop it first"
+            if pid
+            else f"root can see which (lsof {layout.lock}); stop it first"
+        ),
         path=str(layout.root),
         holder=name,
         pid=pid,
+        dying=dying,
     )
+
+
+def _recorded(layout: StoreLayout, lock: FileId) -> tuple[str, int, bool] | None:
+    """Name and process of whoever took this lock last, and whether it lives; None: nobody says so, or of a copy's original."""
+    try:
+        about = json.loads(layout.holder.read_bytes())
+        if about["lock"] != [lock.device, lock.inode]:
+            return None
+        return str(about["name"]), int(about["pid"]), start_ticks(int(about["pid"])) == about["start_ticks"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

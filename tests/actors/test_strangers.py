@@ -110,15 +110,17 @@ def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) 
         assert use(broker.name) == [b"x"]
         assert faults(folder / "store") == []
         assert len(extents.of(folder / "store").topics) == 1
-        lanes = {MOUNT / segment_name(broker.connection.attachment.generation, f"l{lane:02}") for lane in range(2)}
+        shut = {folder / "store" / "lock"}
+        shut |= {MOUNT / segment_name(broker.connection.attachment.generation, f"l{lane:02}") for lane in range(2)}
         for path, status in everything(folder, broker).items():
             assert status.st_mode & 0o007 == 0, path
+            assert path not in shut or status.st_mode & 0o077 == 0, path
             assert outcome(lambda: opened(path, os.O_RDONLY), SOMEBODY, SOMEBODY).startswith("PermissionError"), path
             if stat.S_ISREG(status.st_mode):
                 told = outcome(lambda: opened(path, os.O_RDWR), STRANGER, gid, *groups)
                 assert told.startswith("PermissionError"), (path, told)
                 told = outcome(lambda: opened(path, os.O_RDONLY), STRANGER, gid, *groups)
-                assert told.startswith("PermissionError" if path in lanes else "opened"), (path, told)
+                assert told.startswith("PermissionError" if path in shut else "opened"), (path, told)
             elif stat.S_ISDIR(status.st_mode):
                 told = outcome((path / "new").touch, STRANGER, gid, *groups)
                 assert told.startswith("PermissionError"), (path, told)
