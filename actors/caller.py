@@ -22,6 +22,10 @@ class Caller:
     uid: int
     rules: bool
 
+    @classmethod
+    def marked(cls, mark: int | None) -> Caller:
+        return OPERATOR if mark is None else cls(mark, False)
+
     @property
     def mark(self) -> int | None:
         """What is kept with whatever this user makes: its number; None for the broker's own user and root."""
@@ -35,13 +39,15 @@ class Caller:
 OPERATOR = Caller(os.geteuid(), True)
 
 
-def require_maker(caller: Caller, maker: int | None, doing: str) -> None:
-    """doing: what the caller wants, as in "change the topic 'orders'". Raises: NoPermission."""
+def require_maker(caller: Caller, maker: int | None, doing: str, otherwise: str = "") -> None:
+    """doing: what the caller wants, as in "change the topic 'orders'". otherwise: what else an operator could do. Raises:
+    NoPermission."""
     if not caller.may_change(maker):
         whose = f"uid {maker}" if maker is not None else f"the broker's own user, uid {os.geteuid()}"
+        operator = f"ask the broker's operator to do it{otherwise and ' ' + otherwise}"
         raise NoPermission(
             f"cannot {doing} for uid {caller.uid}: only {whose}, which made it, and root may",
-            hint="ask that user, or the broker's operator, to do it; or use one of your own, under another name",
+            hint=f"use one of your own, under another name, or {operator}",
             uid=caller.uid,
             maker=maker,
         )

@@ -1,15 +1,22 @@
-"""config/subscriptionGroup.json: the groups that RocketMQ lets consume of this store. A broker of its kind that makes no
-groups by itself, as is usual in production, would turn away a group that began to consume here."""
+"""config/subscriptionGroup.json: the groups that RocketMQ lets consume of this store, and whose each is. A RocketMQ broker that
+makes no groups by itself, as is usual in production, would turn away a group that began to consume here."""
 
 from __future__ import annotations
 
+from collections import Counter
+
+from orbitmq.actors.caller import Caller, Share, require_maker
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
 
 
 class GroupConfigs:
-    def __init__(self, layout: StoreLayout) -> None:
+    """share: what one user may begin; shared: whether everybody may join every group."""
+
+    def __init__(self, layout: StoreLayout, share: Share, shared: bool) -> None:
         self._layout = layout
+        self._share = share
+        self._shared = shared
         # Kept whole: a RocketMQ broker's settings of a group that mean nothing here survive.
         self._configs: dict[str, GroupConfig] = {}
         self._version = DataVersion()
@@ -18,10 +25,22 @@ class GroupConfigs:
         """Raises: StoreFailed."""
         self._configs, self._version = load_groups(self._layout)
 
-    def add(self, name: str) -> None:
+    def admit(self, caller: Caller, name: str) -> None:
+        """Lets the user who began a group join it, and the broker's own: whoever joins takes queues from the members, and
+        commits for all of them.
+
+        Raises: NoPermission: it is another user's. Full: it would be one more, and the user has its share.
+        """
+        known = self._configs.get(name)
+        if known is None:
+            self._share.check(caller, Counter(config.maker for config in self._configs.values()))
+        elif not self._shared:
+            require_maker(caller, known.maker, f"join the group {name!r}", "or to set shared_groups")
+
+    def add(self, caller: Caller, name: str) -> None:
         """Makes sure that the file names the group. Raises: OSError: it does not."""
         if name in self._configs:
             return
-        configs, version = {**self._configs, name: GroupConfig(name)}, self._version.next()
+        configs, version = {**self._configs, name: GroupConfig(name, maker=caller.mark)}, self._version.next()
         store_groups(self._layout, configs, version)
         self._configs, self._version = configs, version

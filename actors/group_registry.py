@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from orbitmq.actors.caller import Caller, Share
 from orbitmq.actors.commit_files import CommitFiles
 from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
@@ -42,7 +43,8 @@ class GroupRegistry:
         self._forgetful = False  # what is in memory is not written down
         self._files = CommitFiles(tree.settings.layout)
         self._groups: dict[str, Group] = {}
-        self._configs = GroupConfigs(tree.settings.layout)
+        share = Share("consumer groups", GROUPS_MAX, tree.settings.user_share_percent)
+        self._configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
         self.sessions: Sessions | None = None
 
     def __iter__(self) -> Iterator[Group]:
@@ -79,9 +81,12 @@ class GroupRegistry:
     def join(self, session: Session, name: Any, topics: list[str], start: str) -> dict[str, Any]:
         """Makes the session a member, or changes its topics; answers with its assignment. Its file of commits is there then.
 
-        Raises: GroupNameError, UnknownTopic, SettingError, Full; StoreFull: the disk has no room for its commits.
+        Raises: GroupNameError, UnknownTopic, SettingError, Full; NoPermission: the group is another user's; StoreFull: the
+        disk has no room for its commits.
         """
         check_group_name(name)
+        caller = Caller.marked(session.user)
+        self._configs.admit(caller, name)
         if start not in (EARLIEST, LATEST):
             raise SettingError(f"cannot start at {start!r}: it is neither earliest nor latest", name="start", value=start)
         wanted = tuple(sorted({self._topics.get(topic).name for topic in topics}))
@@ -103,7 +108,7 @@ class GroupRegistry:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._free_index())
-            self._describe(name)
+            self._describe(caller, name)
         pid = session.process.pid
         group.members[session.key] = Member(session.key, session.slot, session.epoch, pid, wanted, start, capacity)
         self._rebalance(group)
@@ -127,12 +132,14 @@ class GroupRegistry:
         """Of the file in which a member commits, for the member; the caller's to close. Raises: OSError."""
         return self._files.descriptor(session)
 
-    def _describe(self, name: str) -> None:
+    def _describe(self, caller: Caller, name: str) -> None:
         if self._tree.settings.read_only:
             return
         try:
-            self._configs.add(name)
+            self._configs.add(caller, name)
         except OSError as error:
+            if not caller.rules:
+                raise  # nobody would know whose it is
             # Only RocketMQ asks for it. Tried again when the group begins the next time.
             say(self._tree.settings.name, f"cannot write down the group {name!r}: {error}")
 

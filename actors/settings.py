@@ -41,7 +41,8 @@ class TreeSettings:
     sessions_per_process: producers and consumers that one client process may have, so that none takes all
         SESSIONS_MAX; connections_per_process: clients that it may have connected.
     user_share_percent: how much of the sessions, topics, queues and consumer groups one user may take whom `group` lets in;
-        connections_per_user: clients that such a user may have connected.
+        connections_per_user: clients that such a user may have connected. shared_groups: whether each of them may join every
+        consumer group; else a group is for the user who began it, and the broker's own.
     group: id of the unix group whose members may connect and read the store; None: only this user and root. An option
         names the group.
     spin_us: how long an idle actor spins before it sleeps.
@@ -63,6 +64,7 @@ class TreeSettings:
     connections_per_process: int = 128
     user_share_percent: int = 25
     connections_per_user: int = 512
+    shared_groups: bool = False
     spin_us: int = field(default_factory=_default_spin_us)
     topic_capacity: int = 8192
     queue_capacity: int = 65536
@@ -123,8 +125,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         value = getattr(settings, name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
             raise _refused(name, value, f"it is no number of seconds from {shortest:g} to {longest:,}")
-    if not isinstance(settings.read_only, bool):
-        raise _refused("read_only", settings.read_only, "it is neither true nor false")
+    _check_switches(settings)
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
         if value & (value - 1):
@@ -159,6 +160,12 @@ def _group_id(name: Any) -> int | None:
     if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
         raise _refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
     return group
+
+
+def _check_switches(settings: TreeSettings) -> None:
+    for name in ("read_only", "shared_groups"):
+        if not isinstance(getattr(settings, name), bool):
+            raise _refused(name, getattr(settings, name), "it is neither true nor false")
 
 
 def _check_retention(settings: TreeSettings) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import orbitmq
 from orbitmq.actors.caller import OTHERS_PERCENT, Caller, Share
+from orbitmq.actors.group_registry import GROUPS_MAX
 from orbitmq.actors.settings import SESSIONS_MAX
 from orbitmq.errors import Full, NoPermission
 from orbitmq.shm.segment import MOUNT, segment_name
@@ -174,6 +175,54 @@ def test_a_user_gets_so_many_connections(folder: Path) -> None:
         told = as_member(STRANGER, connect)
         assert told.startswith(f"Full: cannot let uid {STRANGER} in again, it has 3 connections and the limit is 3"), told
         assert connect() == 4
+
+
+def take(name: str, group: str) -> Callable[[], str]:
+    def work() -> str:
+        with orbitmq.connect(name) as client, client.consumer(group, topics=["t"]) as consumer:
+            consumer.poll(timeout=0)
+            consumer.commit()
+        return "taken"
+
+    return work
+
+
+def test_a_group_is_for_the_user_who_began_it(folder: Path) -> None:
+    """Whoever joins takes queues from the members, and commits for them."""
+    for life in range(2):
+        with small_broker(folder / "store", group=GROUP_NAME) as broker:
+            broker.create_topic("t", queues=2)
+            if life == 0:
+                assert as_member(STRANGER, take(broker.name, "theirs")) == "taken"
+                assert take(broker.name, "ours")() == "taken"
+            for _ in range(2):
+                told = as_member(SOMEBODY, take(broker.name, "theirs"))
+                assert told.startswith(
+                    f"NoPermission: cannot join the group 'theirs' for uid {SOMEBODY}: only uid {STRANGER}"
+                ), told
+                assert "shared_groups" in told
+                assert as_member(STRANGER, take(broker.name, "ours")).startswith("NoPermission: cannot join the group 'ours'")
+                assert as_member(STRANGER, take(broker.name, "theirs")) == "taken"
+                assert take(broker.name, "theirs")() == "taken"
+                kill(broker, "coordinator")
+    with small_broker(folder / "store", group=GROUP_NAME, shared_groups=True) as broker:
+        assert as_member(SOMEBODY, take(broker.name, "theirs")) == "taken"
+
+
+def test_a_user_gets_its_part_of_the_groups(folder: Path) -> None:
+    def begin() -> int:
+        for begun in range(GROUPS_MAX):
+            try:
+                take(broker.name, f"group-{begun}")()
+            except Full as error:
+                assert error.values["limit"] == "user_share_percent"
+                return begun
+        return GROUPS_MAX
+
+    with small_broker(folder / "store", group=GROUP_NAME, user_share_percent=PERCENT) as broker:
+        broker.create_topic("t", queues=1)
+        take(broker.name, "ours")()
+        assert as_member(STRANGER, begin) == GROUPS_MAX * PERCENT // 100
 
 
 def test_all_others_together_leave_room() -> None:
