@@ -25,7 +25,7 @@ A durable message broker for one machine.
     orbitmq status --watch
     orbitmq down
 
-Commands find the broker by its name: --name, else $ORBITMQ_BROKER, else "default".
+Commands find the broker by its name: --name, else $ORBITMQ_BROKER, else "default"; or by the folder of its store: --store.
 """
 
 app = typer.Typer(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 Name = Annotated[
     str | None,
-    typer.Option("--name", "-n", envvar="ORBITMQ_BROKER", help='Which broker, where several run; "default" unless set.'),
+    typer.Option("--name", "-n", help='Which broker, where several run. [dim]\\[default: $ORBITMQ_BROKER, else "default"][/]'),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", "-s", help="Instead of a name: the broker that runs on this store."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
-
 
 
 def usual(text: str, default: str) -> str:

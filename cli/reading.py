@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import counted, err
-from orbitmq.cli.options import Json, Name, Topic
+from orbitmq.cli.options import Json, Name, Store, Topic
 from orbitmq.cli.printing import print_json, print_line, print_whole
 from orbitmq.client.client import Client
 
@@ -32,6 +32,7 @@ def tail(
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end where the topic ends.")] = True,
     as_json: Json = False,
     name: Name = None,
+    store: Store = None,
 ) -> None:
     """Show messages as they come, until Ctrl-C.
 
@@ -45,7 +46,7 @@ def tail(
         raise typer.BadParameter("a group begins where it left off; an offset needs a tail without one", param_hint="--from")
     show = print_json if as_json else print_line
     shown = 0
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
         consumer = broker.consumer(group, topics=[topic], tags=tag, start=_start(start))
         try:
             if start.isdecimal():
@@ -98,9 +99,10 @@ def find(
     most: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 32,
     as_json: Json = False,
     name: Name = None,
+    store: Store = None,
 ) -> None:
     """Find the messages that were sent with a key."""
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
         found = broker.find(topic, key, most=most)
         for message in found:
             (print_json if as_json else print_line)(message)
@@ -113,9 +115,10 @@ def show(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="The 32 hex digits of a receipt.")],
     as_json: Json = False,
     name: Name = None,
+    store: Store = None,
 ) -> None:
     """Show one message with everything about it."""
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
         message = broker.message(message_id)
         if as_json:
             print_json(message)

@@ -14,7 +14,7 @@ from rich.live import Live
 import orbitmq
 from orbitmq.cli.console import out
 from orbitmq.cli.looks import Between, Look
-from orbitmq.cli.options import Json, Name
+from orbitmq.cli.options import Json, Name, Store
 from orbitmq.cli.panels import whole_picture
 from orbitmq.errors import BrokerStopped
 
@@ -23,6 +23,7 @@ RATE_S = 0.4  # one picture's rates are those of so long
 
 def status(
     name: Name = None,
+    store: Store = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show it live until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks, with --watch.")] = 1.0,
     queues: Annotated[bool, typer.Option("--queues", "-q", help="Show every queue of the topics and groups.")] = False,
@@ -33,7 +34,7 @@ def status(
     Reading it costs the broker nothing: the numbers stand in shared memory.
     """
     wait = threading.Event().wait  # nobody sets it: a pause that Ctrl-C ends
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
 
         def look() -> Look:
             return Look(broker.status())

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.console import counted, out, own_durability, retention
-from orbitmq.cli.options import Json, Name, Topic, usual
+from orbitmq.cli.options import Json, Name, Store, Topic, usual
 
 app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
 PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
@@ -37,12 +37,13 @@ def create(
         typer.Option(help=usual("What receipts wait for where a sender does not say: the log, or the disk.", "appended")),
     ] = None,
     name: Name = None,
+    store: Store = None,
 ) -> None:
     """Make a topic, or give it more queues, another retention or another durability.
 
     Messages of one queue keep their order. A topic is never made by sending to it.
     """
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
         if queues is None:
             queues = next((each.queues for each in broker.topics() if each.name == topic), 8)
         made = broker.create_topic(topic, queues, retention_hours=retention_hours, durability=durability)
@@ -52,9 +53,9 @@ def create(
 
 
 @app.command("list")
-def list_topics(name: Name = None, as_json: Json = False) -> None:
+def list_topics(name: Name = None, store: Store = None, as_json: Json = False) -> None:
     """List the topics."""
-    with orbitmq.connect(name) as broker:
+    with orbitmq.connect(name, store=store) as broker:
         topics = broker.topics()
     if as_json:
         for each in topics:

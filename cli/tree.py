@@ -19,7 +19,7 @@ from rich.text import Text
 import orbitmq
 from orbitmq.cli.console import byte_count, err, out, retention, show_error
 from orbitmq.cli.looks import Between, Look
-from orbitmq.cli.options import Name, size, usual
+from orbitmq.cli.options import Name, Store, size, usual
 from orbitmq.cli.panels import summary_line
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
@@ -95,13 +95,14 @@ def up(
 
 def down(
     name: Name = None,
+    store: Store = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for its end.")] = 60.0,
 ) -> None:
     """Stop a broker.
 
     What was received is flushed, then its processes end; the command returns when they have.
     """
-    with orbitmq.connect(name, timeout=timeout) as broker:
+    with orbitmq.connect(name, store=store, timeout=timeout) as broker:
         layout = StoreLayout.at(broker.connection.attachment.store)
         broker.stop_broker()
     if abort.exists(layout):

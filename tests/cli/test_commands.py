@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from tests.actors.trees import until
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 WATCHDOG_S = 60
@@ -63,6 +65,36 @@ def failed(done: subprocess.CompletedProcess[str], *parts: str, code: int = 1) -
     assert "Traceback" not in done.stderr
     for part in parts:
         assert part in done.stderr, done.stderr
+
+
+def test_a_broker_is_found_by_its_store(broker: Path, run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    """Goal: every command that asks a broker finds it by the folder of its store, from another runtime folder too."""
+    elsewhere = {"ORBITMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    failed(run("status", **elsewhere), "none runs under this name")
+    where = ("--store", str(broker))
+    assert run("topic", "create", "by-store", "--queues", "1", *where, **elsewhere).returncode == 0
+    sent = run("send", "by-store", "hello", "--key", "k", *where, **elsewhere)
+    assert sent.returncode == 0, sent.stderr
+    assert "by-store" in run("topic", "list", *where, **elsewhere).stdout
+    assert "hello" in run("tail", "by-store", "--from", "earliest", "--no-follow", *where, **elsewhere).stdout
+    assert "hello" in run("find", "by-store", "k", *where, **elsewhere).stdout
+    assert json.loads(run("status", "--json", *where, **elsewhere).stdout)["name"] == "test"
+    failed(run("status", *where, "--name", "test"), "one of the two finds it")
+    failed(run("status", "--store", str(tmp_path)), "none runs on it")
+
+
+def test_a_broker_whose_runtime_folder_is_gone(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    """Goal: it is stopped by the command, by its store and by its name alike, with all that was sent on the disk."""
+    small = ("--log-file-size", "4M", "--handlers", "1", "--detach")
+    gone = {"ORBITMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    for find in (("--store", str(tmp_path / "store")), ("--name", "test")):
+        assert run("up", "--store", str(tmp_path / "store"), *small, **gone).returncode == 0
+        shutil.rmtree(tmp_path / "run")
+        if find[0] == "--name":
+            until((tmp_path / "run" / "test.json").exists, "the broker to be found again")
+        stopped = run("down", *find, **gone)
+        assert stopped.returncode == 0, stopped.stderr
+        assert not (tmp_path / "store" / "abort").exists()
 
 
 def test_create_and_list_topics(broker: Path, run: Run) -> None:
