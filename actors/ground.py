@@ -8,6 +8,7 @@ import os
 import secrets
 import select
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +17,18 @@ from typing import Any
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import StoreLocked
+from orbitmq.errors import StoreLocked, WouldDelete
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
-from orbitmq.store import abort, access, atomic_file, commits
+from orbitmq.store import abort, access, atomic_file, commits, kept, settings_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.tree_settings import TreeSettings
 
 # A tree that was killed this moment holds its lock until the last of its actors is gone.
 LOCK_PATIENCE_S = 3.0
@@ -99,6 +100,38 @@ class Ground:
         registry.seed(report)
         Retention(tree).hide()
         crash_point("ground_seeded")
+
+    def refuse_deletion(self) -> None:
+        """Raises: WouldDelete: less is to be kept than the store's last broker kept, and that would delete messages at once."""
+        now, before = self._kept, kept.load(self.settings.layout)
+        lost = Retention(self.tree).loses(before) if now.less_than(before) and not self.settings.read_only else 0
+        if lost <= 0:
+            return
+        files = lost // self.settings.files.log_file_size
+        known = self.settings.layout.retention.exists()
+        noted = f"its last broker kept them for {before}" if known else "no broker has noted how long they are kept"
+        raise WouldDelete(
+            f"cannot keep the messages of {self.settings.layout.root} for {now}: {noted}, and {files:,} log files "
+            f"({lost:,} bytes) would be deleted at once",
+            hint="say allow_deletion=True if they may be, or keep them: retention_hours=0 and retention_bytes=0 keep all",
+            name="retention_hours" if now.hours != before.hours else "retention_bytes",
+            value=now.hours if now.hours != before.hours else now.size,
+            files=files,
+            size=lost,
+        )
+
+    def remember(self, told: Mapping[str, Any]) -> None:
+        """Writes what the store is to remember of this start. Raises: SettingError, StoreUnsupported: as settings_file.change;
+        OSError."""
+        if self.settings.read_only:
+            return
+        kept.store(self.settings.layout, self._kept)
+        settings_file.change(self.settings.layout, told)
+        crash_point("ground_remembered")
+
+    @property
+    def _kept(self) -> kept.Kept:
+        return kept.Kept(self.settings.retention_hours, self.settings.retention_bytes)
 
     def describe(self) -> dict[str, Any]:
         """Makes the tree findable by name; returns what whoever started it is told."""

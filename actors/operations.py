@@ -21,6 +21,8 @@ from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.file_system import disk_error
+from orbitmq.store.setting_change import change_settings
+from orbitmq.store.setting_sources import states
 
 Answer = tuple[Any, tuple[int, ...]]
 
@@ -71,6 +73,8 @@ class Operations:
         folder = self._tree.settings.layout.config
         if operation in ("create_topic", "adopt_topic"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
+        if operation == "configure":
+            return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation == "join_group":
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
@@ -157,13 +161,21 @@ class Operations:
         self._groups.collect()
         return {"groups": self._group_list(), "sessions": [_session_map(session) for session in self._sessions]}
 
+    def settings(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """[[name, value, source], ...] of the settings that the tree runs with."""
+        return [[each.name, each.value, each.source] for each in states(self._tree.settings)]
+
+    def configure(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Changes what the store remembers; returns the names of what has changed. The tree runs on with what it has."""
+        settings = self._tree.settings
+        _only_rulers(peer, f"change the settings of the broker {settings.name!r}")
+        if settings.read_only:
+            raise NoPermission(f"cannot change the settings of {settings.layout.root}: its broker opened it read-only")
+        values, forget = question.get("values", {}), question.get("forget", [])
+        return change_settings(settings.layout, values, forget, allow_deletion=question.get("allow_deletion", False) is True)
+
     def stop(self, peer: Peer, question: dict[str, Any]) -> Any:
-        if not peer.caller.rules:
-            raise NoPermission(
-                f"cannot stop the broker {self._tree.settings.name!r} for uid {peer.caller.uid}, only uid {os.geteuid()} and "
-                "root may",
-                uid=peer.caller.uid,
-            )
+        _only_rulers(peer, f"stop the broker {self._tree.settings.name!r}")
         os.kill(self._tree.supervisor_pid, signal.SIGTERM)
         return None
 
@@ -209,6 +221,12 @@ class Operations:
         return session
 
 
+def _only_rulers(peer: Peer, what: str) -> None:
+    if not peer.caller.rules:
+        uid = peer.caller.uid
+        raise NoPermission(f"cannot {what} for uid {uid}, only uid {os.geteuid()} and root may", uid=uid)
+
+
 def _session_map(session: Session) -> dict[str, Any]:
     shape = session.shape
     names = ("slot", "epoch", "pid", "window", "queue_capacity", "sq_capacity", "message_max")
@@ -231,6 +249,11 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
     topics = question.get("topics", [])
     if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
         wrong.append("topics")
+    values, forget = question.get("values", {}), question.get("forget", [])
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        wrong.append("values")
+    if not isinstance(forget, list) or not all(isinstance(name, str) for name in forget):
+        wrong.append("forget")
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
 

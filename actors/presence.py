@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.actors.events import say
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.errors import OrbitError, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.folder_lock import folder_lock
 from orbitmq.store import broker_file
+from orbitmq.store.tree_settings import TreeSettings
 
 # For whoever takes or gives back a name in the same folder; that is over in milliseconds, unless its process was stopped.
 PATIENCE_S = 3.0

@@ -27,6 +27,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.store.consume_queue import ConsumeQueue, Unit
+from orbitmq.store.kept import Kept
 from orbitmq.store.log_head import stored_ms
 from orbitmq.store.trim import Removed, trim
 
@@ -54,6 +55,7 @@ class Retention:
         self._clock = clock
         self._stopping = stopping
         self._synced = synced
+        self._kept = Kept(tree.settings.retention_hours, tree.settings.retention_bytes)
         self._topics = TopicTable(tree.topics)
         self._layout = tree.settings.layout
         self._files = tree.settings.files
@@ -66,7 +68,7 @@ class Retention:
         topics = list(self._topics)  # once: a table with room for thousands takes milliseconds
         self._hide(topics)
         begin = int(self._tree.positions().min_offset)
-        end = self._within_bytes(self._aged(topics, begin, last), last)
+        end = self._end(topics, begin, last, self._kept)
         if end > begin:
             self._publish(topics, end)
         if end == self._trimmed:
@@ -101,19 +103,34 @@ class Retention:
                     lib.queue_raise_min(self._tree.topics, slot, first)
                     crash_point("retention_hidden")
 
+    def loses(self, before: Kept) -> int:
+        """Bytes of the log that a look removes now, and would not if `before` were still what is kept. The supervisor asks,
+        before an actor runs, so all of the log counts as being on disk."""
+        topics = list(self._topics)
+        seen = self._tree.positions()
+        begin, last = int(seen.min_offset), self._start(int(seen.wrote))
+        return self._end(topics, begin, last, self._kept) - self._end(topics, begin, last, before)
+
     # ---- what may go
+
+    def _end(self, topics: list[Topic], begin: int, last: int, kept: Kept) -> int:
+        """Where the log may begin."""
+        return self._within_bytes(self._aged(topics, begin, last, kept), last, kept)
+
+    def _start(self, end: int) -> int:
+        """Of the file with the byte before `end`."""
+        return max(0, end - 1) // self._files.log_file_size * self._files.log_file_size
 
     def _last(self) -> int:
         """Start of the file with the newest message that is on disk, and so is its unit. That one always stays: it says where
         the log is. Of the units, because the last message of a queue may go, and only its unit says then where the queue's
         numbers go on; a power cut must not take both."""
         seen = self._tree.positions()
-        limit = min(int(seen.flushed), int(seen.reput), self._synced())
-        return max(0, limit - 1) // self._files.log_file_size * self._files.log_file_size
+        return self._start(min(int(seen.flushed), int(seen.reput), self._synced()))
 
-    def _aged(self, topics: list[Topic], begin: int, last: int) -> int:
+    def _aged(self, topics: list[Topic], begin: int, last: int, by: Kept) -> int:
         """Where the log may begin: before the first file with a message that its topic still wants."""
-        hours = [self._hours(topic) for topic in topics]
+        hours = [_hours(topic, by) for topic in topics]
         shortest = min((each for each in hours if each), default=0)
         if not shortest:
             return begin
@@ -143,9 +160,9 @@ class Retention:
                 end = max(begin, min(end, place - place % self._files.log_file_size))
         return end
 
-    def _within_bytes(self, end: int, last: int) -> int:
+    def _within_bytes(self, end: int, last: int, by: Kept) -> int:
         """The files that are reserved ahead count as well: it is the disk's room that is limited."""
-        most, size = self._tree.settings.retention_bytes, self._files.log_file_size
+        most, size = by.size, self._files.log_file_size
         allocated = int(self._tree.positions().allocated)
         while most and allocated - end > most and end < last:
             end += size
@@ -167,12 +184,6 @@ class Retention:
 
     # ---- queues and times
 
-    def _hours(self, topic: Topic) -> int:
-        """0: for ever."""
-        if topic.retention_hours == FOR_EVER:
-            return 0
-        return topic.retention_hours or self._tree.settings.retention_hours
-
     def _queues(self, topic: Topic) -> Iterator[tuple[int, ConsumeQueue]]:
         """Queue slots and files of the topic's queues."""
         for queue in range(topic.queues):
@@ -189,3 +200,8 @@ class Retention:
             return found is not None and found <= cutoff
 
         return older
+
+
+def _hours(topic: Topic, kept: Kept) -> int:
+    """How long a topic's messages are kept; 0: for ever."""
+    return 0 if topic.retention_hours == FOR_EVER else topic.retention_hours or kept.hours

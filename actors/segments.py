@@ -7,7 +7,6 @@ import mmap
 from pathlib import Path
 from typing import Any
 
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
@@ -15,6 +14,7 @@ from orbitmq.shm.file_id import FileId
 from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.segment import MOUNT, Segment, create_segment, require_room, segment_name
 from orbitmq.shm.segment_owner import SegmentOwner
+from orbitmq.store.tree_settings import TreeSettings
 
 
 class Segments:

@@ -21,13 +21,13 @@ from typing import Any
 from orbitmq.actors.caller import OPERATOR, Caller, Share
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.settings import SESSIONS_MAX
 from orbitmq.actors.spec import PAGE_HANDLER
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.memfd import create_memfd
+from orbitmq.store.tree_settings import SESSIONS_MAX
 
 # A handler looks up ten times a second; one that has not for so long hangs, or its machine does.
 HUNG_MS = 1000

@@ -34,7 +34,6 @@ from orbitmq.actors.descriptor_store import DescriptorStore
 from orbitmq.actors.events import say
 from orbitmq.actors.news import News
 from orbitmq.actors.recovery import run_recovery
-from orbitmq.actors.settings import TreeSettings, tree_settings
 from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
 from orbitmq.actors.starter import Starter
 from orbitmq.actors.tree import Tree
@@ -48,6 +47,8 @@ from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_table import Ending
+from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
+from orbitmq.store.setting_text import mistyped
 
 DESCRIPTORS_MIN = 64  # what a process of the tree needs for itself and for a few clients
 BEAT_S = 1.0  # the longest wait between two heartbeats
@@ -55,13 +56,15 @@ ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have
 
 
 class Supervisor:
-    """One tree, from its first fork to its last file.
+    """One tree, from its first fork to its last file. allow_deletion: also where it keeps less than the last one did.
 
     Raises (from every method that starts something): what stands in the way, ready for whoever started the broker.
     """
 
-    def __init__(self, settings: TreeSettings, ready: int) -> None:
-        self.settings = settings
+    def __init__(self, start: Resolved, ready: int, *, allow_deletion: bool = False) -> None:
+        self.settings = settings = start.settings
+        self._told = start.told
+        self._allow_deletion = allow_deletion
         self._starter = Starter(ready)
         self._is_told = False
         self._look_at = 0.0
@@ -91,6 +94,8 @@ class Supervisor:
             for line in report.lines() if report.ending not in (Ending.EMPTY, Ending.STOPPED) else ():
                 self._log(line)
             prepared.build(report)
+            if not self._allow_deletion:
+                prepared.refuse_deletion()
             self._start_all(prepared.tree)
             self._watch()
             clean = self._stop_all(prepared.tree) and prepared.close_cleanly()
@@ -134,9 +139,10 @@ class Supervisor:
             raise self._broken
         if not self._stopping():
             crash_point("supervisor_started")
+            assert self._ground is not None
+            self._ground.remember(self._told)
             lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
             crash_point("supervisor_running")
-            assert self._ground is not None
             told = self._ground.describe()
             self._post_listener()
             self._is_told = True
@@ -415,8 +421,10 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     supervisor: Supervisor | None = None
     try:
-        settings = tree_settings(content["store"], {name: value for name, value in content.items() if name != "store"})
-        supervisor = Supervisor(settings, ready)
+        start = resolve(content["store"], content["options"], os.environ)
+        for name, meant in mistyped(VARIABLES, os.environ):
+            say(start.settings.name, f"the environment's {name} is no setting; perhaps {meant} is meant")
+        supervisor = Supervisor(start, ready, allow_deletion=content["allow_deletion"])
         return supervisor.run()
     except (OrbitError, OSError) as caught:
         store = content["store"]

@@ -8,8 +8,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.native._core import ffi, lib
+from orbitmq.store.tree_settings import TreeSettings
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ KNOBS = {
     "raise timeout=": "raise --timeout",
     "message_max of the broker": "--message-max of orbitmq up",
     "allow_gaps=True": "--allow-gaps",
+    "allow_deletion=True": "--allow-deletion",
     "full=True": "--full",
     "leave by out": "leave --by out",
     "leave columns out": "leave --columns out",

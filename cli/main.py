@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import console, export, reading, repair, sending, status, topic, tree, verify
+from orbitmq.cli import config, console, export, reading, repair, sending, status, topic, tree, verify
+from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
 
 # \b keeps the lines of a paragraph as they are.
@@ -39,6 +40,7 @@ app.command("up")(tree.up)
 app.command("down")(tree.down)
 app.command("status")(status.status)
 app.add_typer(topic.app, name="topic")
+app.add_typer(config.app, name="config")
 app.command("send")(sending.send)
 app.command("tail")(reading.tail)
 app.command("find")(reading.find)
@@ -64,20 +66,20 @@ def _root(
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 could not be done (the reason on standard error), 2 not understood."""
+    """Entry point. exit_codes.py has what it ends with."""
     try:
         app()
     except OrbitError as error:
         console.show_error(error)
-        sys.exit(1)
+        sys.exit(code_of(error))
     except BrokenPipeError:
         # Whoever read our output has had enough (`orbitmq tail ... | head`); the interpreter must not complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(DONE)
     except OSError as error:
         # A file of the user's, such as a log that cannot be written or a disk that is full of our output.
         console.show_error(OrbitError(str(error)))
-        sys.exit(1)
+        sys.exit(FAILED)
 
 
 if __name__ == "__main__":

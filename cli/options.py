@@ -17,6 +17,9 @@ Store = Annotated[
     typer.Option("--store", "-s", help="Instead of a name: the broker that runs on this store."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+AllowDeletion = Annotated[
+    bool, typer.Option("--allow-deletion", help="Messages may be deleted where less is to be kept than until now.")
+]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
 

@@ -17,17 +17,19 @@ from rich.markup import escape
 from rich.text import Text
 
 import orbitmq
-from orbitmq.cli.console import byte_count, err, out, retention, show_error
+from orbitmq.cli.answers import allowed
+from orbitmq.cli.console import byte_count, err, out, retention
 from orbitmq.cli.looks import Between, Look
-from orbitmq.cli.options import Name, Store, size, usual
+from orbitmq.cli.options import AllowDeletion, Name, Store, size, usual
 from orbitmq.cli.panels import summary_line
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
 from orbitmq.client.status import Status
-from orbitmq.errors import BrokerBroken, BrokerError, OrbitError, SettingError
+from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
 from orbitmq.store import abort
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.setting_sources import SettingState
 
 LOOK_S = 1.0  # between two status lines
 
@@ -61,8 +63,11 @@ def up(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
+    allow_deletion: AllowDeletion = False,
 ) -> None:
     """Run a broker on a store.
+
+    The store remembers the settings for the next time: [bold]orbitmq config show[/].
 
     It stays in the foreground until Ctrl-C or [bold]orbitmq down[/]; the store is kept for the next time.
 
@@ -79,18 +84,9 @@ def up(
         "retention_bytes": retention_bytes,
     }
     options |= {key: value for key, value in given.items() if value is not None}
-    try:
-        options["name"] = broker_name(name)
-        if detach:
-            _run_detached(store, options)
-        else:
-            _run_in_foreground(store, options)
-    except SettingError as error:
-        if "name" not in error.values:
-            raise
-        # A setting that cannot be is a command that was not understood, whoever found it out.
-        show_error(error)
-        raise typer.Exit(2) from None
+    options["name"] = broker_name(name)
+    run = _run_detached if detach else _run_in_foreground
+    allowed(allow_deletion, lambda sure: run(store, options, sure))
 
 
 def down(
@@ -114,17 +110,13 @@ def down(
 
 
 def _more_settings(assignments: list[str]) -> dict[str, Any]:
-    """name=value pairs; numbers and true/false become what they look like."""
+    """name=value pairs; what a value stands for, its setting knows."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
-        value: Any = {"true": True, "false": False}.get(text.lower(), text)
-        for number in (float, int):
-            with suppress(ValueError):
-                value = number(text)
-        settings[key.strip().replace("-", "_")] = value
+        settings[key.strip().replace("-", "_")] = text
     return settings
 
 
@@ -132,7 +124,7 @@ def _show_progress(line: str) -> None:
     err.print(f"[dim]{escape(line)}[/]")
 
 
-def _describe(status: Status, started: Started) -> None:
+def _describe(status: Status, settings: list[SettingState], started: Started) -> None:
     """What runs, what a receipt promises, how to reach it."""
     plain = status.name == "default"
     out.print(f"broker [bold]{escape(status.name)}[/] runs, pid {started.process.pid}, {len(status.actors)} processes")
@@ -145,12 +137,15 @@ def _describe(status: Status, started: Started) -> None:
         out.print(f"              {status.flush_interval_ms} ms; {asks}")
     size = f", and at most {byte_count(status.retention_bytes)} of log" if status.retention_bytes else ""
     out.print(f"  kept        {retention(status.retention_hours)}{size}; a topic may have its own time")
+    remembered = [f"{each.name} = {each.value}" for each in settings if each.source == "file"]
+    if remembered:
+        out.print(f"  remembered  {escape(', '.join(remembered))}")
     argument = "" if plain else f'"{status.name}"'
     flag = "" if plain else f" --name {status.name}"
     out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")
 
 
-def _run_detached(store: Path, options: dict[str, Any]) -> None:
+def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) -> None:
     log = make_runtime_folder(None) / f"{options['name']}.log"
     with open(log, "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         enough: list[SystemExit] = []
@@ -158,21 +153,23 @@ def _run_detached(store: Path, options: dict[str, Any]) -> None:
         def tell(started: Started) -> None:
             """All of it, or the tree ends with this process: nobody would know that it runs."""
             with orbitmq.connect(started.name) as broker:
-                status = broker.status()
+                status, settings = broker.status(), broker.settings()
             try:
-                _describe(status, started)
+                _describe(status, settings, started)
                 flag = "" if started.name == "default" else f" --name {started.name}"
                 out.print(f"  events      {escape(str(log))}")
                 out.print(f"  stop        orbitmq down{escape(flag)}")
             except SystemExit as closed:  # rich's word for a reader that has had enough (`| head -1`), and so was told
                 enough.append(closed)
 
-        start_tree(str(store), options, errors_to=file, progress=_show_progress, told=tell)
+        start_tree(
+            str(store), options, allow_deletion=allow_deletion, errors_to=file, progress=_show_progress, told=tell
+        )
         for closed in enough:
             raise closed
 
 
-def _run_in_foreground(store: Path, options: dict[str, Any]) -> None:
+def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: bool) -> None:
     # The tree ends with this process, however that ends.
     options["owner"] = os.getpid()
     # Its lines come through here, so that they never tear the status line apart.
@@ -188,7 +185,9 @@ def _run_in_foreground(store: Path, options: dict[str, Any]) -> None:
     previous = {number: signal.signal(number, ask_stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         try:
-            started = start_tree(str(store), options, errors_to=writer, progress=_show_progress)
+            started = start_tree(
+                str(store), options, allow_deletion=allow_deletion, errors_to=writer, progress=_show_progress
+            )
         except KeyboardInterrupt:
             err.print("stopped before it ran")
             raise typer.Exit(1) from None
@@ -219,7 +218,7 @@ def _watch(started: Started) -> int:
     process = started.process
     try:
         with orbitmq.connect(started.name) as broker:
-            _describe(broker.status(), started)
+            _describe(broker.status(), broker.settings(), started)
             out.print("  stop        Ctrl-C")
             if not err.is_terminal:
                 return process.wait()

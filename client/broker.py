@@ -24,16 +24,28 @@ class Broker(Client):
     Args:
         path: root of the store; made when it is missing.
         name: of the broker; None: one that nobody else has.
-        settings: those of `orbitmq up`, such as handlers=1, flush="batch", log_file_size=1 << 26.
+        allow_deletion: messages may be deleted at once where a setting, or a default, keeps them for a shorter time, or in less
+            room, than the store's last broker did.
+        settings: those of `orbitmq up`, such as handlers=1, flush="batch", log_file_size=1 << 26. The store remembers them, for
+            `orbitmq up` too. One that is None or left out is as the environment says (ORBITMQ_FLUSH=batch), else as the store
+            remembers, else its default; docs/operations.md has the whole table.
 
-    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported, SettingError, CorruptRecord,
+    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported, SettingError, WouldDelete, CorruptRecord,
     BrokerBroken."""
 
-    def __init__(self, path: str | os.PathLike[str], *, name: str | None = None, timeout: float = 5.0, **settings: Any) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        timeout: float = 5.0,
+        allow_deletion: bool = False,
+        **settings: Any,
+    ) -> None:
         self._owner = os.getpid()
         name = name if name is not None else f"embedded-{self._owner}-{next(_numbers)}"
         options = {"name": name, "owner": self._owner, **settings}
-        self._started: Started | None = start_tree(os.fspath(path), options)
+        self._started: Started | None = start_tree(os.fspath(path), options, allow_deletion=allow_deletion)
         try:
             super().__init__(name, timeout=timeout)
         except BaseException:

@@ -6,7 +6,7 @@ import os
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.status import Status, read_status
@@ -18,11 +18,12 @@ from orbitmq.shm.runtime import introduction
 from orbitmq.shm.topic_table import Topic, TopicTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
+    from orbitmq.store.setting_sources import SettingState
 
 _Made = TypeVar("_Made", "Producer", "Consumer")
 
@@ -98,6 +99,29 @@ class Client:
         """The whole tree: actors, positions, topics, groups with their lag, sessions."""
         with means(f"look at the broker {self.name!r}"):
             return read_status(self._connection.attachment, self._connection.ask)
+
+    def settings(self) -> list[SettingState]:
+        """The settings that the broker runs with, by name, each with where its value came from (docs/operations.md)."""
+        with means(f"look at the broker {self.name!r}"):
+            from orbitmq.store.setting_sources import SettingState
+
+            return [SettingState(*state) for state in self._connection.ask("settings")]
+
+    def change_settings(
+        self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
+    ) -> list[str]:
+        """Changes what the broker's store remembers, for the next start; returns the names of what has changed. Only for the
+        broker's user, and root.
+
+        forget: settings that go back to their defaults. allow_deletion: also where messages are to be kept for a shorter time,
+        or in less room, than until now.
+
+        Raises: SettingError: a value that cannot be, and nothing has changed; WouldDelete; NoPermission; StoreFull.
+        """
+        with means(f"change the settings of the broker {self.name!r}"):
+            fields = {"values": dict(values or {}), "forget": list(forget), "allow_deletion": allow_deletion}
+            changed: list[str] = self._connection.ask("configure", **fields)
+            return changed
 
     def stop_broker(self) -> None:
         """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""

@@ -40,6 +40,7 @@ def start_tree(
     store: str,
     options: dict[str, Any],
     *,
+    allow_deletion: bool = False,
     errors_to: int | IO[Any] | None = None,
     progress: Callable[[str], None] | None = None,
     told: Callable[[Started], None] | None = None,
@@ -49,16 +50,19 @@ def start_tree(
 
     Args:
         store: root of the store; made when it is missing.
-        options: settings of actors/settings.py, by name.
+        options: settings of store/tree_settings.py, by name; None: not given. They count more than the environment's, than
+            what the store remembers and than defaults, and the store remembers them.
+        allow_deletion: messages may be deleted at once because they are to be kept for a shorter time, or in less room.
         errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
         progress: called with lines about the recovery.
         told: called with the tree once it runs, to pass on what it says; what it raises ends the tree.
 
-    Raises: what the supervisor met: SettingError, StoreLocked, StoreFull, StoreVersion, StoreSettings,
+    Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettings,
     StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a word."""
+    content = {"store": store, "options": options, "allow_deletion": allow_deletion}
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
-    arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps({"store": store, **options}), str(number)]
+    arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps(content), str(number)]
     try:
         # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
         process = subprocess.Popen(

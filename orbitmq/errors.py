@@ -13,6 +13,7 @@
     │   ├── OffsetOutOfRange             carries the valid range
     │   ├── ColumnError                  a column of a DataFrame that cannot be sent: its type, or a value in it
     │   └── SettingError                 a setting of the broker or a client that cannot be
+    │       └── WouldDelete              one that would delete messages at once, and nobody has allowed it
     ├── NoPermission                     not for this user; or the topic may not be written or read
     ├── Full                             no room now: the window, the ring, or a table; trying again later helps
     │   └── NoMeans                      ... but a descriptor, mapping, thread or memory that this process cannot get
@@ -125,6 +126,12 @@ class ColumnError(UsageError):
 
 class SettingError(UsageError):
     """A setting that cannot be."""
+
+
+class WouldDelete(SettingError):
+    """Messages are to be kept for a shorter time, or in less room, than the store's last broker kept them, and some would be
+    deleted at once. `files` and `size` (bytes) say how much of the log. Nothing was deleted; `allow_deletion=True` says that
+    it may be."""
 
 
 class NoPermission(OrbitError):

@@ -34,6 +34,8 @@ def misplaced(layout: StoreLayout, path: Path) -> StoreUnsupported:
 
 def _places(layout: StoreLayout) -> Iterator[tuple[Path, str]]:
     yield layout.store_json, "the description of the store"
+    yield layout.settings_toml, "the file of settings"
+    yield layout.retention, "the note of how long messages are kept"
     yield layout.lock, "the lock"
     yield layout.abort, "the mark of a running broker"
     yield layout.checkpoint, "the checkpoint"

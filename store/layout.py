@@ -6,6 +6,8 @@
            config/topics.json ...                                        RocketMQ's
            checkpoint, abort, lock                                       RocketMQ's
            orbitmq/store.json        layout version and file sizes       ours, as all below
+                   settings.toml     how it is to be run (settings_file.py)
+                   retention         how long its last broker kept messages
                    positions         what is known to be on disk
                    rising            where in the log times are known to rise
                    reput             how far the log is indexed
@@ -97,6 +99,14 @@ class StoreLayout:
     @property
     def store_json(self) -> Path:
         return self.own / "store.json"
+
+    @property
+    def settings_toml(self) -> Path:
+        return self.own / "settings.toml"
+
+    @property
+    def retention(self) -> Path:
+        return self.own / "retention"
 
     @property
     def positions(self) -> Path:

@@ -22,12 +22,12 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.process_id import process_of
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.sessions import Session, Sessions
-from orbitmq.actors.settings import tree_settings
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.client.session import SessionHandle
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Waiter
+from orbitmq.store.tree_settings import tree_settings
 from tests.actors.trees import SMALL
 
 QUEUES = 4

@@ -18,7 +18,6 @@ import pytest
 
 from orbitmq.actors import retention
 from orbitmq.actors.retention import HOUR_MS, Retention
-from orbitmq.actors.settings import tree_settings
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
@@ -28,6 +27,7 @@ from orbitmq.store.findings import Finding
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery import recover
+from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify import verify
 from tests.client.composed_broker import ComposedBroker
 from tests.store.stored_by_broker import SETTINGS, Stored, store_by_broker

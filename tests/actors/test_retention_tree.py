@@ -50,7 +50,7 @@ def test_by_bytes(tmp_path: Path) -> None:
         with broker.consumer("G", ["t"]) as member:
             assert len(member.poll_batch(10, 10)) == 10
             member.commit()
-    with small_broker(tmp_path, queue_file_units=100, retention_bytes=3 * FILE) as broker:
+    with small_broker(tmp_path, queue_file_units=100, retention_bytes=3 * FILE, allow_deletion=True) as broker:
         until(lambda: files(tmp_path)[0] == broker.status().positions.min_offset > 0, "files to go")
         status = broker.status()
         assert status.positions.allocated - status.positions.min_offset <= 3 * FILE
@@ -108,7 +108,7 @@ def test_an_old_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     log = old_store(tmp_path, t=None)
     count = len(log.written)
     left = [record.queue_offset for record in log.written if record.offset >= 2 * FILE]
-    with small_broker(tmp_path) as broker:
+    with small_broker(tmp_path, allow_deletion=True) as broker:
         until(lambda: broker.status().positions.min_offset == 2 * FILE == files(tmp_path)[0], "files to go")
         assert bounds(broker) == {"t": (left[0], count)}
         assert broker.status().oldest_ms == log_builder.FIRST_MS + left[0]
@@ -122,7 +122,7 @@ def test_topics_of_their_own_time(tmp_path: Path) -> None:
     moment of every start on. What is said to the coordinator counts at once, and is kept."""
     log = old_store(tmp_path, ever=0, short=None)
     count = sum(record.topic == "short" for record in log.written)
-    with small_broker(tmp_path) as broker:
+    with small_broker(tmp_path, allow_deletion=True) as broker:
         assert bounds(broker)["short"] == (0, count)
         assert broker.create_topic("short", 1, retention_hours=1).retention_hours == 1
         until(lambda: bounds(broker)["short"] == (count, count), "the topic to be hidden")
@@ -141,11 +141,11 @@ def test_topics_of_their_own_time(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="1,000,000"):
             broker.create_topic("short", 1, retention_hours=1_000_001)
     for _ in range(2):
-        with small_broker(tmp_path) as broker:
+        with small_broker(tmp_path, allow_deletion=True) as broker:
             assert bounds(broker)["short"] == (count, count + 1)
             assert files(tmp_path)[0] == 0
     assert faults(tmp_path) == []
-    with small_broker(tmp_path) as broker:
+    with small_broker(tmp_path, allow_deletion=True) as broker:
         assert broker.create_topic("ever", 1, retention_hours=-1).retention_hours is None
         until(lambda: files(tmp_path)[0] == 2 * FILE, "files to go")
     assert "retentionHours" in (tmp_path / "config" / "topics.json").read_text()

@@ -14,8 +14,8 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.actors.segments import Segments
-from orbitmq.actors.settings import tree_settings
 from orbitmq.shm import runtime
+from orbitmq.store.tree_settings import tree_settings
 from tests.actors.trees import SMALL, actors, dead, kill, segments, small_broker, until
 
 KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
@@ -89,7 +89,7 @@ def test_name_in_use(tmp_path: Path) -> None:
         ("offsets_interval_s", "x"),
         ("start_grace_s", -1),
         ("stop_grace_s", float("nan")),
-        ("read_only", "no"),
+        ("read_only", "perhaps"),
         ("name", "two\nlines"),
     ],
 )

@@ -119,7 +119,7 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
     assert "for ever" in run("status").stdout
     assert "kept" not in run("topic", "create", "hours", "--retention-hours", "-1").stdout
     assert listed()[-1] == "write"
-    failed(run("topic", "create", "hours", "--retention-hours", "1000001"), "1,000,000")
+    failed(run("topic", "create", "hours", "--retention-hours", "1000001"), "1,000,000", code=2)
     run("send", "hours", "x")
     told = run("status").stdout
     assert "oldest message 20" in told and "kept 72 hours (3 days)" in told
@@ -248,14 +248,14 @@ def test_a_watched_status_can_be_piped(broker: Path, environment: dict[str, str]
 def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     """Goal: every refusal names the value and what would help. Method: one wrong wish after another; then the broker works."""
     failed(run("send", "nowhere", "x"), "nowhere", "hint:", "orbitmq topic create nowhere")
-    failed(run("topic", "create", "two words"), "two words")
-    failed(run("topic", "create", "x" * 128), "128")
+    failed(run("topic", "create", "two words"), "two words", code=2)
+    failed(run("topic", "create", "x" * 128), "128", code=2)
     run("topic", "create", "narrow", "--queues", "2")
     failed(run("send", "narrow", "x", "--queue", "2"), "queue 2", "narrow", "2 queues", "leave out --queue")
     failed(run("up", "--store", str(broker), "--detach"), "error:", "hint:")
     failed(run("up", "--store", str(broker), "--detach", ORBITMQ_BROKER="other"), str(broker))
     failed(run("status", XDG_RUNTIME_DIR="/dev/null"), "/dev/null/orbitmq", "set XDG_RUNTIME_DIR")
-    failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody")
+    failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody", code=3)
     failed(run("send", "narrow"), "rror", code=2)
     failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
     failed(run("up", "--log-file-size", "much"), "much", code=2)
@@ -263,7 +263,7 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("up", "--detach", "--set", "spin-us=x", ORBITMQ_BROKER="other"), "spin_us", code=2)
     failed(run("up", ORBITMQ_BROKER="a/b"), "'a/b'", code=2)
     failed(run("up", "--set", "handler=3", ORBITMQ_BROKER="other"), "perhaps handlers", code=2)
-    failed(run("send", "narrow", "x", "--tag", "a||b"), "'a||b'", "one tag")
+    failed(run("send", "narrow", "x", "--tag", "a||b"), "'a||b'", "one tag", code=2)
     refused = run("up", "--set", "depth=3", ORBITMQ_BROKER="other")
     failed(refused, "depth", "hint:", "spin_us", code=2)
     assert "owner" not in refused.stderr, "that is for programs"
@@ -276,7 +276,7 @@ def test_help_teaches(run: Run) -> None:
     page = run("--help").stdout
     for step in ("orbitmq up", "orbitmq topic create", "orbitmq send", "orbitmq status", "orbitmq down"):
         assert step in page
-    for command in ("up", "down", "status", "send", "tail", "find", "show", "topic"):
+    for command in ("up", "down", "status", "send", "tail", "find", "show", "topic", "config"):
         page = run(command, "--help").stdout
         assert page and "[default: (" not in page
     assert "[default: 500]" in run("up", "--help").stdout

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.actors.settings import tree_settings
 from orbitmq.actors.supervisor import Supervisor
 from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
+from orbitmq.store.tree_settings import tree_settings
 from tests.actors.trees import WATCHDOG_S, dead, until
 
 NAME = "struck"

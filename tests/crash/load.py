@@ -135,10 +135,11 @@ class Load:
         before = {name: os.environ.get(name) for name in crash_build.environment(self.plan.path)}
         os.environ.update(crash_build.environment(self.plan.path))
         try:
-            # Let to a group, and to none, in turns: each start has modes to change.
+            # Let to a group, and to none, in turns: each start has modes to change, and something to remember.
             self.starts += 1
-            group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else None
-            options = {"name": self.name, "owner": os.getpid(), "group": group, **SMALL}
+            group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else ""
+            told = {"group": group, "retention_hours": 72 + self.starts % 2}
+            options = {"name": self.name, "owner": os.getpid(), **told, **SMALL}
             self.broker = start_tree(str(self.folder / "store"), options, errors_to=self.errors).process
         except BrokerBroken:
             return False

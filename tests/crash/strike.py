@@ -39,8 +39,8 @@ OWNER = {
 CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {
-    "abort", "access", "atomic_file", "commits", "ground", "log_cut", "presence", "queue_sync", "recovery", "segments",
-    "supervisor",
+    "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "presence", "queue_sync", "recovery", "segments",
+    "settings_file", "supervisor",
 }  # fmt: skip
 # Passed when somebody has cleared away what the broker is found by.
 CLEARED = {"coordinator_moved", "supervisor_posted"}

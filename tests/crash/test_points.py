@@ -32,7 +32,7 @@ FAMILIES = {
         "topic_registry",
     },
     "producers": {"connection", "sender"},
-    "tree": {"access", "ground", "presence", "segments", "supervisor"},
+    "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "recovery"},
 }
 

@@ -43,8 +43,8 @@ def die_at(point: str, store: Path, plan: CrashPlan) -> None:
         for name, value in environment.items():
             patch.setenv(name, value)
         try:
-            options = {"name": f"retention-{os.getpid()}", "owner": os.getpid(), "handlers": 1}
-            process = start_tree(str(store), options).process
+            options = {"name": f"retention-{os.getpid()}", "owner": os.getpid(), "handlers": 1, "retention_hours": 72}
+            process = start_tree(str(store), options, allow_deletion=True).process
         except BrokerBroken:  # the supervisor itself hides what a topic keeps no longer, before the tree runs
             process = None
     victim = int(until(lambda: plan.victim(point), f"somebody to pass {point}"))
@@ -65,7 +65,7 @@ def test_a_death_at_every_point(old: Path, tmp_path: Path, point: str) -> None:
     # Killed trees end a moment after their supervisor; the next start waits for them, and verify too would find the store held.
     until(lambda: faults(store) is not None, "the store to be let go")
     assert faults(store) == []
-    with orbitmq.Broker(store, handlers=1) as broker:
+    with orbitmq.Broker(store, handlers=1, retention_hours=72, allow_deletion=True) as broker:
         until(lambda: min(int(path.name) for path in (store / "commitlog").iterdir()) == 3 * FILE_SIZE, "files to go")
         bounds = {topic.name: topic.queues for topic in broker.status().topics}
         assert broker.status().positions.min_offset == 3 * FILE_SIZE

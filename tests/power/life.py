@@ -19,7 +19,6 @@ from orbitmq.actors.flush import Flush
 from orbitmq.actors.ground import Ground
 from orbitmq.actors.reput import Reput
 from orbitmq.actors.segments import Segments
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.writer import Writer
 from orbitmq.native._core import ffi, lib
@@ -29,6 +28,7 @@ from orbitmq.store.mapped_file import allocate
 from orbitmq.store.recovery import recover
 from orbitmq.store.recovery_report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.tree_settings import TreeSettings
 
 WINDOW = 64
 QUEUES = 2

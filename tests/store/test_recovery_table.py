@@ -19,7 +19,6 @@ import pytest
 from life import Life, finder, open_store
 from log_builder import FILE_SIZE, LogBuilder, Written
 
-from orbitmq.actors.settings import TreeSettings
 from orbitmq.store import abort, config, positions
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
 from orbitmq.store.index_file import key_hash
@@ -29,6 +28,7 @@ from orbitmq.store.record import Fault, encode
 from orbitmq.store.recovery_report import RecoveryReport
 from orbitmq.store.recovery_table import ENDINGS, Ending, Mark
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.tree_settings import TreeSettings
 
 FILES = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=13, index_entries=30)
 TOPIC, QUEUES = "T", 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -12,7 +13,8 @@ from orbitmq.errors import SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.setting_text import refused
+from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
 LANES_MAX: int = lib.LANES_MAX
 SESSIONS_MAX: int = lib.SESSIONS_MAX
@@ -51,6 +53,7 @@ class TreeSettings:
     retention_hours: how long messages are kept, where their topic has no time of its own; 0: for ever. retention_bytes: how
         much the CommitLog's files take at most; 0: any number.
     owner: pid of the process whose death ends the tree; 0: nobody's.
+    sources: where each value comes from (setting_sources.py); of a setting that is missing: its default.
     """
 
     layout: StoreLayout
@@ -76,7 +79,21 @@ class TreeSettings:
     retention_hours: int = 72
     retention_bytes: int = 0
     owner: int = 0
+    sources: Mapping[str, str] = field(default_factory=dict)
 
+
+OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "group": str, "spin_us": int} | {
+    each.name: type(each.default) for each in fields(TreeSettings) if isinstance(each.default, int | float)
+}
+FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
+# What kind of value each setting has.
+KINDS: dict[str, type] = OWN_KINDS | FILE_KINDS
+# Said anew at each start: under which name this broker runs, for whom, and whether it may write. A store remembers the others,
+# but for its files' sizes, which the files themselves show.
+OF_ONE_START = ("name", "owner", "read_only")
+REMEMBERED: dict[str, type] = {
+    name: kind for name, kind in KINDS.items() if name not in (*OF_ONE_START, *FILE_SETTINGS)
+}
 
 _ALLOWED: dict[str, tuple[int, int]] = {
     "handlers": (1, LANES_MAX),
@@ -107,29 +124,27 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
 
     Raises: SettingError: one that does not exist, or a value that cannot be; has .name and .value. StoreVersion.
     """
-    own = {each.name for each in fields(TreeSettings)} - {"layout", "files"}
-    of_files = {each.name for each in fields(StoreSettings)}
     for name, value in options.items():
-        if name not in own | of_files:
-            raise _refused(name, value, "no such setting", _alike(name, own | of_files))
+        if name not in KINDS:
+            raise unknown(name, value)
     options = {**options, "group": _group_id(options.get("group"))}
     layout = StoreLayout.at(store)
-    files = layout.settings(**{name: value for name, value in options.items() if name in of_files})
-    settings = TreeSettings(layout, files, **{name: value for name, value in options.items() if name in own})
+    files = layout.settings(**{name: value for name, value in options.items() if name in FILE_KINDS})
+    settings = TreeSettings(layout, files, **{name: value for name, value in options.items() if name in OWN_KINDS})
     broker_name(settings.name)
     for name, (least, most) in _ALLOWED.items():
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise _refused(name, value, f"it is no whole number from {least:,} to {most:,}")
+            raise refused(name, value, f"it is no whole number from {least:,} to {most:,}")
     for name, (shortest, longest) in _ALLOWED_SECONDS.items():
         value = getattr(settings, name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
-            raise _refused(name, value, f"it is no number of seconds from {shortest:g} to {longest:,}")
+            raise refused(name, value, f"it is no number of seconds from {shortest:g} to {longest:,}")
     _check_switches(settings)
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
         if value & (value - 1):
-            raise _refused(name, value, "it is no power of two")
+            raise refused(name, value, "it is no power of two")
     _check_retention(settings)
     # A lane holds two of the largest records: who asks for larger ones gets a larger lane.
     if "message_max" in options and "lane_capacity" not in options:
@@ -138,47 +153,46 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     fitting = settings.lane_capacity // 2 - LANE_OVERHEAD
     if files.message_max > fitting:
         if "message_max" in options:
-            raise _refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
+            raise refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
         settings = replace(settings, files=replace(files, message_max=fitting))
     return settings
 
 
-def _alike(name: str, settings: set[str]) -> str:
-    """A hint: those that may have been meant, else all that are for people to set."""
-    known = sorted(settings - {"name", "owner"})
+def unknown(name: str, value: Any) -> SettingError:
+    """The error about a setting that there is not; its hint names those that may have been meant, else all that are for
+    people."""
+    known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
-    return f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
+    hint = f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
+    return refused(name, value, "no such setting", hint)
 
 
 def _group_id(name: Any) -> int | None:
-    if name is None:
+    """An empty name is no group: so one that the store remembers is taken back."""
+    if name is None or name == "":
         return None
     try:
         group = grp.getgrnam(name).gr_gid
     except (KeyError, TypeError):
-        raise _refused("group", name, "this machine has no group of this name") from None
+        raise refused("group", name, "this machine has no group of this name") from None
     if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
-        raise _refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
+        raise refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
     return group
 
 
 def _check_switches(settings: TreeSettings) -> None:
     for name in ("read_only", "shared_groups"):
         if not isinstance(getattr(settings, name), bool):
-            raise _refused(name, getattr(settings, name), "it is neither true nor false")
+            raise refused(name, getattr(settings, name), "it is neither true nor false")
 
 
 def _check_retention(settings: TreeSettings) -> None:
     size = settings.files.log_file_size
     least = RETENTION_FILES_MIN * size
     if 0 < settings.retention_bytes < least:
-        raise _refused(
+        raise refused(
             "retention_bytes",
             settings.retention_bytes,
             f"{RETENTION_FILES_MIN} log files of {size:,} bytes are the least",
             f"give {least:,}, or make the store with a smaller log_file_size",
         )
-
-
-def _refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:
-    return SettingError(f"cannot set {name} to {value!r}: {why}", hint=hint, name=name, value=value)

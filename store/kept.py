@@ -1,0 +1,49 @@
+"""orbitmq/retention: how long, and how much, the store's last broker kept. Whoever is to keep less learns from it that
+messages would go which were safe until now, whatever it was that changed: the command line, the environment, the file, a
+default."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store import atomic_file
+from orbitmq.store.layout import StoreLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """hours, size (bytes of the log's files): 0 for no limit, as in the settings retention_hours and retention_bytes."""
+
+    hours: int = 0
+    size: int = 0
+
+    def less_than(self, other: Kept) -> bool:
+        """True where something is kept by the other, and may not be by this one."""
+        return _tighter(self.hours, other.hours) or _tighter(self.size, other.size)
+
+    def __str__(self) -> str:
+        time = f"{self.hours:,} hours" if self.hours else "any time"
+        return f"{time}, in at most {self.size:,} bytes" if self.size else time
+
+
+def load(layout: StoreLayout) -> Kept:
+    """Of a store that no broker has noted it in, and where the note cannot be read: everything, for ever."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        noted = json.loads(layout.retention.read_bytes())
+        return Kept(int(noted["hours"]), int(noted["size"]))
+    return Kept()
+
+
+def store(layout: StoreLayout, kept: Kept) -> None:
+    """Raises: OSError."""
+    if layout.retention.exists() and load(layout) == kept:
+        return
+    atomic_file.replace(layout.retention, json.dumps(asdict(kept)).encode())
+    crash_point("kept_stored")
+
+
+def _tighter(limit: int, other: int) -> bool:
+    return limit != 0 and (other == 0 or limit < other)

@@ -1,0 +1,61 @@
+"""Changes of what a store remembers about how it is to be run: by `orbitmq config` while no broker runs, by the coordinator
+while one does. They count from the next start on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from orbitmq.errors import WouldDelete
+from orbitmq.store import kept, settings_file
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.setting_sources import OF_FILES_WHY, OF_ONE_START_WHY, file_values, value_for
+from orbitmq.store.setting_text import refused
+from orbitmq.store.settings import FILE_SETTINGS
+from orbitmq.store.tree_settings import KINDS, OF_ONE_START, tree_settings, unknown
+
+
+def change_settings(
+    layout: StoreLayout, values: Mapping[str, Any], forget: Collection[str], *, allow_deletion: bool = False
+) -> list[str]:
+    """Checks the values as the next start would, and puts them into the store's file; those to forget go back to their
+    defaults. Returns the names of what has changed. The caller holds the store.
+
+    Raises: SettingError: a setting that cannot be, or that a store does not remember; nothing has changed then. WouldDelete:
+    messages would be kept for a shorter time, or in less room, than until now, and nobody has allowed it. OSError: the file
+    cannot be written. """
+    for name in (*values, *forget):
+        _check_name(name, values.get(name))
+    before = file_values(settings_file.read(layout))
+    after = {**before, **{name: value_for(name, value) for name, value in values.items()}}
+    after = {name: value for name, value in after.items() if name not in forget}
+    limits, so_far = _limits(layout, after), kept.load(layout)
+    # Who changes something else is not asked: the next start will ask if it has to.
+    if limits != _limits(layout, before) and limits.less_than(so_far) and any(layout.commitlog.glob("*")):
+        if not allow_deletion:
+            raise WouldDelete(
+                f"cannot keep the messages of {layout.root} for {limits}: until now they are kept for {so_far}, and what is "
+                "older would be deleted at the next start",
+                hint="say allow_deletion=True if it may be",
+                name="retention_hours" if limits.hours != so_far.hours else "retention_bytes",
+                value=limits.hours if limits.hours != so_far.hours else limits.size,
+            )
+        # So that the next start, which may be a machine's, does not ask again.
+        kept.store(layout, limits)
+    settings_file.change(layout, {name: after[name] for name in values if name in after}, forget)
+    return sorted(name for name in (*values, *forget) if before.get(name) != after.get(name))
+
+
+def _limits(layout: StoreLayout, options: dict[str, Any]) -> kept.Kept:
+    """What a start with these would keep. Raises: SettingError: it cannot be."""
+    settings = tree_settings(str(layout.root), options)
+    return kept.Kept(settings.retention_hours, settings.retention_bytes)
+
+
+def _check_name(name: str, value: Any) -> None:
+    if name not in KINDS:
+        raise unknown(name, value)
+    if name in OF_ONE_START:
+        raise refused(name, value, OF_ONE_START_WHY, "say it to `orbitmq up`, or to orbitmq.Broker")
+    if name in FILE_SETTINGS:
+        raise refused(name, value, OF_FILES_WHY, "say it when a store is made")

@@ -1,0 +1,123 @@
+"""Where a setting's value comes from. Each of these counts more than those below it:
+
+    given         to this start: on the command line, or as a keyword of orbitmq.Broker
+    environment   ORBITMQ_<SETTING>
+    file          orbitmq/settings.toml of the store: what earlier starts were given, and `orbitmq config set`
+    store         the files themselves, whose sizes never change
+    default       of this program, on this machine
+
+What a start is given, and what its environment says, the store remembers once the broker runs: both go into its file. So a
+setting holds until somebody says something else, whoever starts the broker next, and from whatever environment.
+"""
+
+from __future__ import annotations
+
+import grp
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from orbitmq.errors import SettingError
+from orbitmq.store import settings_file
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.setting_text import from_environment, located, refused, value_of, variable_of
+from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
+from orbitmq.store.settings_file import SettingsFile
+from orbitmq.store.tree_settings import KINDS, OF_ONE_START, REMEMBERED, TreeSettings, tree_settings, unknown
+
+GIVEN, ENVIRONMENT, FILE, STORE, DEFAULT = "given", "environment", "file", "store", "default"
+# The broker's name has a variable of its own, ORBITMQ_BROKER, and a pid is nothing for an environment.
+VARIABLES = {name: kind for name, kind in KINDS.items() if name not in ("name", "owner")}
+
+OF_ONE_START_WHY = "each start says that for itself, and no store remembers it"
+OF_FILES_WHY = "that is fixed when the store is made, by its files"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """settings: with `sources` filled. told: what this start was told beyond its file, and the store is to remember."""
+
+    settings: TreeSettings
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingState:
+    """One setting as it stands. value: None where there is none."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> Resolved:
+    """The settings that a start with these would have. A given None counts as not given; a given text is read as its setting
+    wants it.
+
+    Raises: SettingError: one that does not exist, or a value that cannot be, and where it comes from; the store's file is
+    damaged. StoreVersion, StoreUnsupported.
+    """
+    layout = StoreLayout.at(store)
+    file = settings_file.read(layout)
+    stored = file_values(file)
+    told = {name: value_for(name, value) for name, value in given.items() if value is not None}
+    around = from_environment(VARIABLES, environ)
+    found = layout.sizes()
+    # What the environment says of files is for stores to come; what this one's are like is settled.
+    around = {name: value for name, value in around.items() if name not in found}
+    options = {**stored, **around, **told}
+    sources = dict.fromkeys(stored, FILE) | dict.fromkeys(around, ENVIRONMENT) | dict.fromkeys(told, GIVEN)
+    try:
+        settings = tree_settings(store, options)
+    except SettingError as error:
+        name = str(error.values.get("name"))
+        source = sources.get(name)
+        if source == FILE:
+            raise located(error, file.place(name)) from None
+        if source == ENVIRONMENT:
+            raise located(error, f"the environment's {variable_of(name)}") from None
+        raise
+    sources = dict.fromkeys(found, STORE) | sources
+    remember = {name: value for name, value in {**around, **told}.items() if name in REMEMBERED}
+    return Resolved(replace(settings, sources=sources), remember)
+
+
+def file_values(file: SettingsFile) -> dict[str, Any]:
+    """What the file sets, read as each setting wants it. Raises: SettingError: it says something that a store does not
+    remember."""
+    values = {}
+    for name, value in file.values.items():
+        try:
+            if name not in KINDS:
+                raise unknown(name, value)
+            if name in OF_ONE_START:
+                raise refused(name, value, OF_ONE_START_WHY, "remove the line")
+            if name in FILE_SETTINGS:
+                raise refused(name, value, OF_FILES_WHY, "remove the line")
+            values[name] = value_for(name, value)
+        except SettingError as error:
+            raise located(error, file.place(name)) from None
+    return values
+
+
+def states(settings: TreeSettings) -> list[SettingState]:
+    """Every setting that is for people, by name."""
+    values: dict[str, Any] = {each.name: getattr(settings.files, each.name) for each in fields(StoreSettings)}
+    values |= {name: getattr(settings, name) for name in KINDS if name not in values and name != "owner"}
+    values["group"] = _group_name(settings.group)
+    return [SettingState(name, values[name], settings.sources.get(name, DEFAULT)) for name in sorted(values)]
+
+
+def value_for(name: str, value: Any) -> Any:
+    """The value as the setting wants it: of a text, what it stands for. Raises: SettingError: it stands for none."""
+    kind = KINDS.get(name)
+    return value_of(name, kind, value) if isinstance(value, str) and kind not in (None, str) else value
+
+
+def _group_name(number: int | None) -> str:
+    if number is None:
+        return ""
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

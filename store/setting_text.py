@@ -1,0 +1,72 @@
+"""Settings as text: in the environment, behind --set, and in the store's file. What a setting is, its name says: its default in
+store/settings.py or store/tree_settings.py has its type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from orbitmq.errors import SettingError
+
+PREFIX = "ORBITMQ_"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:i?b)?", re.IGNORECASE)
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:
+    """The error about a setting that cannot be."""
+    return SettingError(f"cannot set {name} to {value!r:.80}: {why}", hint=hint, name=name, value=value)
+
+
+def value_of(name: str, kind: type, text: str) -> Any:
+    """The value that a text stands for: 65536, 64K, 0.5, true, or the text itself. Raises: SettingError: it stands for none."""
+    text = text.strip()
+    if kind is bool:
+        if text.lower() not in _FLAGS:
+            raise refused(name, text, "it is neither true nor false")
+        return _FLAGS[text.lower()]
+    if kind is str:
+        return text
+    size = _SIZE.fullmatch(text)
+    if size is not None and kind is int:
+        return int(float(size[1]) * _UNITS[size[2].lower()])
+    try:
+        return kind(text)
+    except ValueError:
+        what = "whole number, and no size such as 64K or 1.5G either" if kind is int else "number"
+        raise refused(name, text, f"it is no {what}") from None
+
+
+def variable_of(name: str) -> str:
+    """retention_hours -> ORBITMQ_RETENTION_HOURS."""
+    return PREFIX + name.upper()
+
+
+def from_environment(kinds: Mapping[str, type], environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the environment sets of these settings. An empty variable counts as none. Raises: SettingError: what one says is no
+    value."""
+    found = {}
+    for name, kind in kinds.items():
+        text = environ.get(variable_of(name), "")
+        if text.strip():
+            try:
+                found[name] = value_of(name, kind, text)
+            except SettingError as error:
+                raise located(error, f"the environment's {variable_of(name)}") from None
+    return found
+
+
+def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that look as if they were meant to be a setting's, each with the one that it may have meant."""
+    known = [variable_of(name) for name in kinds]
+    strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
+    close = ((name, get_close_matches(name, known, n=1, cutoff=0.85)) for name in sorted(strange))
+    return [(name, found[0]) for name, found in close if found]
+
+
+def located(error: SettingError, where: str) -> SettingError:
+    """The same error, with the place that the value came from."""
+    return SettingError(f"{error.message} ({where})", hint=error.hint, **error.values)

@@ -1,0 +1,118 @@
+"""orbitmq/settings.toml: what a store was told about how it is to be run, so that the next start need not be told again.
+
+One `name = value` a line, and comments; no tables. Whoever holds the store writes it: a broker at its start and in its
+coordinator, or `orbitmq config` while no broker runs. It is replaced whole, so a crash leaves the old file or the new one. A
+file that cannot be read is an error and never the defaults: defaults may delete messages.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orbitmq.errors import SettingError, StoreUnsupported
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store import atomic_file
+from orbitmq.store.file_places import misplaced
+from orbitmq.store.layout import StoreLayout
+
+HEAD = "Settings of this store, as its broker was last told. `orbitmq config set` changes them, or an editor and a restart."
+_PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What the file says. `path` need not exist; `text` is then empty."""
+
+    path: Path
+    text: str
+    values: Mapping[str, Any]
+
+    def place(self, name: str) -> str:
+        """Where a setting stands, for errors."""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]|\s*\[+\s*[\"']?{re.escape(name)}", line):
+                return f"{self.path}, line {number}"
+        return str(self.path)
+
+
+def read(layout: StoreLayout) -> SettingsFile:
+    """Raises: SettingError: the file is no TOML; has .path and .line. StoreUnsupported: it cannot be read."""
+    path = layout.settings_toml
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return SettingsFile(path, "", {})
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise _damaged(path, line, "it is not UTF-8") from None
+    except IsADirectoryError:
+        raise misplaced(layout, path) from None
+    except OSError as error:
+        raise StoreUnsupported(
+            f"cannot read {path}: {error.strerror}", hint="run the broker as the owner of the store", path=str(path)
+        ) from error
+    try:
+        return SettingsFile(path, text, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        found = _PLACE.match(str(error))
+        line = int(found[2]) if found is not None and found[2] else _first_bad_line(text)
+        raise _damaged(path, line, found[1] if found is not None else str(error)) from None
+
+
+def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[str] = ()) -> bool:
+    """Puts the values into the file, and takes out what is to be forgotten; comments and order stay. True when the file
+    changed. The caller holds the store. Raises: SettingError, StoreUnsupported: as read; OSError: the file cannot be written,
+    and is as it was."""
+    before = read(layout)
+    gone = [name for name in forget if name in before.values]
+    fresh = {name: value for name, value in values.items() if not _same(before.values.get(name), value)}
+    if not fresh and not gone:
+        return False
+    # Loaded here, because most starts change nothing.
+    import tomlkit
+
+    document = tomlkit.parse(before.text)
+    if not before.text:
+        document.add(tomlkit.comment(HEAD))
+        document.add(tomlkit.nl())
+    for name in gone:
+        document.remove(name)
+    for name in sorted(fresh):
+        document[name] = fresh[name]
+    try:
+        atomic_file.replace(before.path, tomlkit.dumps(document).encode())
+    except OSError:
+        # A part of it must not keep what room there is.
+        before.path.with_name(before.path.name + ".tmp").unlink(missing_ok=True)
+        raise
+    crash_point("settings_file_changed")
+    return True
+
+
+def _first_bad_line(text: str) -> int:
+    """Where the reason is that a text ends in the middle of something."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            tomllib.loads(line)
+        except tomllib.TOMLDecodeError:
+            return number
+    return max(1, len(lines))
+
+
+def _same(stored: object, value: object) -> bool:
+    return type(stored) is type(value) and stored == value
+
+
+def _damaged(path: Path, line: int, why: str) -> SettingError:
+    return SettingError(
+        f"cannot read the settings of the store: {path}, line {line}: {why[:1].lower() + why[1:]}",
+        hint="correct the line; without the file the store is run with the defaults, which may delete messages",
+        path=str(path),
+        line=line,
+    )

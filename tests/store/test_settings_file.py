@@ -1,0 +1,167 @@
+"""Goal: what a store remembers is read as it was written, and a damaged file is an error that names the line, never the
+defaults. Method: files by hand and by the program; every damage that an editor or a disk may do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import SettingError, WouldDelete
+from orbitmq.store import kept, settings_file
+from orbitmq.store.kept import Kept
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.setting_change import change_settings
+from orbitmq.store.setting_sources import resolve
+from orbitmq.store.setting_text import mistyped
+from orbitmq.store.tree_settings import KINDS, REMEMBERED
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> StoreLayout:
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    return layout
+
+
+def sources(layout: StoreLayout, given: dict[str, object], environ: dict[str, str]) -> dict[str, tuple[object, str]]:
+    found = resolve(str(layout.root), given, environ).settings
+    names = ("retention_hours", "flush", "handlers", "log_file_size")
+    values = {name: getattr(found, name, None) or getattr(found.files, name, None) or 0 for name in names}
+    return {name: (values[name], found.sources.get(name, "default")) for name in names}
+
+
+def test_what_counts_more(layout: StoreLayout) -> None:
+    """Given, then environment, then file, then default; of the files' sizes the store's own."""
+    layout.settings_toml.write_text('retention_hours = 0\nflush = "batch"\nhandlers = 3\n')
+    found = sources(layout, {"handlers": 1, "flush": None}, {"ORBITMQ_HANDLERS": "2", "ORBITMQ_FLUSH": "timed"})
+    assert found == {
+        "retention_hours": (0, "file"),
+        "flush": ("timed", "environment"),
+        "handlers": (1, "given"),
+        "log_file_size": (1 << 30, "default"),
+    }
+    layout.store_json.write_text(
+        '{"layout": 1, "log_file_size": 65536, "queue_file_units": 10, "index_slots": 10, "index_entries": 10}'
+    )
+    assert sources(layout, {}, {"ORBITMQ_LOG_FILE_SIZE": "1G"})["log_file_size"] == (65536, "store")
+
+
+def test_what_is_remembered_of_a_start(layout: StoreLayout) -> None:
+    """What was given and what the environment said; not what belongs to one start, nor the sizes of files."""
+    told = resolve(
+        str(layout.root),
+        {"flush": "batch", "name": "x", "owner": 1, "read_only": False, "log_file_size": "64K", "lane_capacity": "1M"},
+        {"ORBITMQ_SPIN_US": "7"},
+    ).told
+    assert told == {"flush": "batch", "lane_capacity": 1 << 20, "spin_us": 7}
+    assert set(REMEMBERED) >= {"retention_hours", "retention_bytes", "flush", "group", "message_max"}
+    assert not {"name", "owner", "read_only", "log_file_size"} & set(REMEMBERED)
+
+
+def test_comments_and_order_stay(layout: StoreLayout) -> None:
+    layout.settings_toml.write_text("# mine\nhandlers = 2 # cores\n\nretention_hours = 0\n")
+    assert settings_file.change(layout, {"handlers": 3, "flush": "batch"}, ["retention_hours"])
+    text = layout.settings_toml.read_text()
+    assert text.startswith("# mine\nhandlers = 3 # cores\n") and 'flush = "batch"' in text and "retention" not in text
+    inode = layout.settings_toml.stat().st_ino
+    assert not settings_file.change(layout, {"handlers": 3})
+    assert layout.settings_toml.stat().st_ino == inode, "what stays as it is is not written"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("retention_hours = 0\nflush = batch\n", 2, "invalid value"),
+        ("retention_hours\n", 1, "expected"),
+        ("handlers = 1\nhandlers = 2\n", 2, "overwrite"),
+        ('handlers = 1\nflush = "bat', 2, ""),
+        ("handlers = 1\n\nflush = 'bat", 3, "expected"),
+        ("handlers = 1\nspin_us = 2000\n", 2, "it is no whole number from 0 to 1,000"),
+        ("handlers = 1\ngroup = 'a-group-that-is-not-there'\n", 2, "no group of this name"),
+        ("\n\nretention_hour = 0\n", 3, "perhaps retention_hours"),
+        ("[retention]\nhours = 3\n", 1, "no such setting"),
+        ("handlers = 1\nname = 'x'\n", 2, "no store remembers it"),
+        ("log_file_size = 65536\n", 1, "fixed when the store is made"),
+        ("handlers = 1\nretention_hours = 'for ever'\n", 2, "no whole number"),
+        ("handlers = 1\nflush = 'bätch'\n".encode("latin-1"), 2, "not UTF-8"),
+    ],
+)
+def test_a_damaged_file_names_its_line(layout: StoreLayout, text: str | bytes, line: int, why: str) -> None:
+    content = text if isinstance(text, bytes) else text.encode()
+    layout.settings_toml.write_bytes(content)
+    with pytest.raises(SettingError) as caught:
+        resolve(str(layout.root), {}, {})
+    assert f"{layout.settings_toml}, line {line}" in str(caught.value) and why in str(caught.value), caught.value
+    with pytest.raises(SettingError):
+        change_settings(layout, {"handlers": 1}, [])
+    assert layout.settings_toml.read_bytes() == content
+
+
+def test_every_file_that_was_cut_short(layout: StoreLayout) -> None:
+    """A file of which the end is missing is one that was written so, or an error with a line; no other exception."""
+    whole = '# one\nretention_hours = 0\nflush = "batch"\nrestart_period_s = 2.5\n'
+    for size in range(len(whole)):
+        layout.settings_toml.write_text(whole[:size])
+        try:
+            resolve(str(layout.root), {}, {})
+        except SettingError as error:
+            assert "line" in str(error)
+
+
+def test_an_environment_that_cannot_be(layout: StoreLayout) -> None:
+    with pytest.raises(SettingError, match="ORBITMQ_HANDLERS"):
+        resolve(str(layout.root), {}, {"ORBITMQ_HANDLERS": "many"})
+    with pytest.raises(SettingError, match="ORBITMQ_HANDLERS"):
+        resolve(str(layout.root), {}, {"ORBITMQ_HANDLERS": "99"})
+    assert resolve(str(layout.root), {}, {"ORBITMQ_HANDLERS": " "}).told == {}
+    environ = {"ORBITMQ_RETENTION_HOUR": "0", "ORBITMQ_BROKER": "x", "ORBITMQ_RUNTIME_DIR": "/", "ORBITMQ_FLUSH": "batch"}
+    assert mistyped(KINDS, environ) == [("ORBITMQ_RETENTION_HOUR", "ORBITMQ_RETENTION_HOURS")]
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "less"),
+    [
+        (Kept(72, 0), Kept(0, 0), True),
+        (Kept(72, 0), Kept(73, 0), True),
+        (Kept(72, 0), Kept(72, 0), False),
+        (Kept(0, 0), Kept(72, 5), False),
+        (Kept(72, 5), Kept(72, 0), True),
+        (Kept(72, 5), Kept(72, 4), False),
+        (Kept(100, 3), Kept(72, 4), True),
+    ],
+)
+def test_what_keeps_less(now: Kept, before: Kept, less: bool) -> None:
+    assert now.less_than(before) is less
+
+
+def test_a_note_that_cannot_be_read_keeps_everything(layout: StoreLayout) -> None:
+    """The note only ever makes somebody ask: damage to it must not make a deletion look allowed."""
+    kept.store(layout, Kept(72, 9))
+    assert kept.load(layout) == Kept(72, 9)
+    for damage in (b"", b"{", b"[]", b"5", b'{"hours": "x"}', b"\xff"):
+        layout.retention.write_bytes(damage)
+        assert kept.load(layout) == Kept()
+
+
+def test_a_change_that_would_delete(layout: StoreLayout) -> None:
+    """A shorter time is refused until it is allowed, and then the next start need not ask; an empty store has nothing to
+    lose."""
+    assert change_settings(layout, {"retention_hours": "24"}, []) == ["retention_hours"]
+    kept.store(layout, Kept(24, 0))
+    layout.log_file(0).write_bytes(bytes(1 << 16))
+    with pytest.raises(WouldDelete) as caught:
+        change_settings(layout, {"retention_hours": 12, "flush": "batch"}, [])
+    assert caught.value.values["name"] == "retention_hours"
+    assert settings_file.read(layout).values == {"retention_hours": 24}
+    assert change_settings(layout, {"retention_hours": 12}, [], allow_deletion=True) == ["retention_hours"]
+    assert kept.load(layout) == Kept(12, 0)
+    assert change_settings(layout, {"retention_hours": 0}, []) == ["retention_hours"]
+    kept.store(layout, Kept())
+    with pytest.raises(WouldDelete):
+        change_settings(layout, {}, ["retention_hours"])
+    assert change_settings(layout, {"handlers": 2}, []) == ["handlers"]
+    assert change_settings(layout, {"handlers": 2}, []) == []
+    for name in ("name", "log_file_size", "colour"):
+        with pytest.raises(SettingError):
+            change_settings(layout, {name: 1}, [])
