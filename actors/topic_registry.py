@@ -12,8 +12,8 @@ from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
-from orbitmq.shm.topic_name import check_topic_name, possible
-from orbitmq.shm.topic_table import PERM_READ_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
+from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, possible, reserved_topic
+from orbitmq.shm.topic_table import PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery_report import RecoveryReport
@@ -106,7 +106,7 @@ class TopicRegistry(TopicTable):
         Raises: TopicNameError, SettingError; TopicExists: with other settings; NoPermission: it is another user's; Full: no
         room in the table, or the user has its share; OSError: the file cannot be written.
         """
-        check_topic_name(name)
+        check_new_topic_name(name)
         _check(name, queues, perm, retention_hours, durability)
         topic = self.find(name)
         config = self._configs.get(name) or TopicConfig(name)
@@ -164,7 +164,9 @@ class TopicRegistry(TopicTable):
         return topic
 
     def _add(self, name: str, queues: int, perm: int) -> Topic:
+        """What RocketMQ keeps in a topic of its own can be read here, and nobody writes there."""
         encoded = name.encode()
+        perm = perm & ~PERM_WRITE if reserved_topic(name) else perm
         index = ffi.new("uint32_t *")
         lib.topics_add(self._table, encoded, len(encoded), queues, self._capacity(name, queues), perm, index)
         crash_point("topic_registry_added")
@@ -208,7 +210,9 @@ class TopicRegistry(TopicTable):
 
     def _describe(self, topic: Topic) -> None:
         config = self._configs.get(topic.name) or TopicConfig(topic.name)
-        self._configs[topic.name] = replace(config, perm=topic.perm, read_queues=topic.queues, write_queues=topic.queues)
+        # The file says what RocketMQ may do there, the table what its clients here may.
+        perm = config.perm if reserved_topic(topic.name) else topic.perm
+        self._configs[topic.name] = replace(config, perm=perm, read_queues=topic.queues, write_queues=topic.queues)
 
     def _keep(self, index: int, config: TopicConfig) -> None:
         """Tells the table how long a topic's messages are kept, and what its receipts wait for, once the file says so."""

@@ -7,6 +7,7 @@
 #include "fast_producer.h"
 
 #include "crc32.h"
+#include "reserved.h"
 #include <string.h>
 
 static const char *const argument_names[ARGUMENTS] = {
@@ -238,17 +239,16 @@ static int parse_flag(PyObject *value, uint32_t *flag)
     return 0;
 }
 
-/* True for names that are not the caller's to set: 1, or 0; -1 with PropertyError. WAIT is passed over, as RocketMQ's own
- * clients set it for the broker's eyes only. */
-static int reserved(PyObject *name)
+/* -1 with PropertyError for a name that is not the caller's to set. */
+static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
 {
-    if (PyUnicode_CompareWithASCIIString(name, "WAIT") == 0)
-        return 1;
-    if (PyUnicode_CompareWithASCIIString(name, "TAGS") == 0 || PyUnicode_CompareWithASCIIString(name, "KEYS") == 0)
-        return property_error(name, "property", "it is given as tags= or keys=");
-    if (PyUnicode_CompareWithASCIIString(name, "__CRC32#") == 0)
-        return property_error(name, "property", "the broker sets it");
-    return 0;
+    const enum reserved kind = reserved_property((struct slice){(const uint8_t *)text, size});
+    const char *why = reserved_property_why(kind);
+    if (!why)
+        return 0;
+    if (strcmp(text, "WAIT") == 0)
+        why = "what a receipt waits for is given as durability=";
+    return property_error(name, "property", why);
 }
 
 /* The encoded form of a mapping from str to str, as bytes; NULL with an exception. */
@@ -262,11 +262,8 @@ static PyObject *encode_properties(PyObject *mapping)
         const char *text;
         uint32_t size;
         PyObject *name = PyTuple_GetItem(item, 0), *value = PyTuple_GetItem(item, 1);
-        good = name && value && property_text(name, "property", false, &text, &size) == 0;
-        const int skip = good ? reserved(name) : 0;
-        if (!good || skip == 1)
-            continue;
-        good = skip == 0 && property_text(value, "property value", false, &text, &size) == 0;
+        good = name && value && property_text(name, "property", false, &text, &size) == 0 && refuse_reserved(name, text, size) == 0 &&
+               property_text(value, "property value", false, &text, &size) == 0;
         PyObject *piece = good ? PyUnicode_FromFormat("%U\x01%U\x02", name, value) : NULL;
         good = piece && PyList_Append(pieces, piece) == 0;
         Py_XDECREF(piece);

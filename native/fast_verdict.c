@@ -1,5 +1,6 @@
 /* Verdicts as their receivers see them: a receipt, or the exception that the code stands for. */
 #include "fast_producer.h"
+#include "reserved.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,14 +36,27 @@ PyObject *verdict_unknown_topic(PyObject *topic)
                       "could not send to topic %R: there is no such topic", topic);
 }
 
+static PyObject *not_writable(PyObject *topic)
+{
+    Py_ssize_t size;
+    const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
+    const char *why = name ? reserved_topic_why((const uint8_t *)name, (uint32_t)size) : NULL;
+    PyErr_Clear();
+    return fast_raise("NoPermission", NULL, Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: %s", topic,
+                      why ? why : "it may not be written");
+}
+
 static PyObject *rejected(Producer *producer, PyObject *topic, const struct completion *verdict)
 {
     switch (verdict->code) {
     case VERDICT_UNKNOWN_TOPIC:
         return verdict_unknown_topic(topic);
     case VERDICT_NO_PERMISSION:
-        return fast_raise("NoPermission", NULL, Py_BuildValue("{s:O}", "topic", topic),
-                          "could not send to topic %R: it may not be written", topic);
+        return not_writable(topic);
+    case VERDICT_RESERVED:
+        return fast_raise("PropertyError", "leave out what RocketMQ names DELAY, WAIT, CLUSTER and the like",
+                          Py_BuildValue("{s:O}", "topic", topic),
+                          "could not send to topic %R: a property has a name that is reserved", topic);
     case VERDICT_UNKNOWN_QUEUE:
         return fast_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
                           Py_BuildValue("{s:O,s:I,s:I}", "topic", topic, "queue", verdict->queue_id, "queues", verdict->detail),

@@ -11,6 +11,7 @@
 #include "bytes.h"
 #include "crash_point.h"
 #include "pace.h"
+#include "reserved.h"
 #include "verdict.h"
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,10 @@ static enum verdict judge(const struct handler *handler, const struct topic_entr
         *detail = RECORD_PROPERTIES_MAX;
         return VERDICT_PROPERTIES_TOO_LARGE;
     }
+    /* The client may still write there: what it changes behind our back is in its own message, and the broker goes by none of it. */
+    struct slice name;
+    if (reserved_find(parts->properties, parts->properties_size, &name))
+        return VERDICT_RESERVED;
     if (message->body_size > settings->message_max || record_image_size(parts) > settings->message_max) {
         *detail = settings->message_max;
         return VERDICT_BODY_TOO_LARGE;

@@ -12,6 +12,7 @@ enum verdict {
     VERDICT_PROPERTIES_TOO_LARGE = 6, /* detail: the limit, bytes */
     VERDICT_STORE_FULL = 7,         /* no next CommitLog file, for want of room, handles or mappings; detail: errno */
     VERDICT_STORE_FAILED = 8,       /* the log is in its error state; detail: errno */
+    VERDICT_RESERVED = 10,          /* a property has a name that no sender may set */
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
 };
 

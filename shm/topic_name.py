@@ -32,6 +32,23 @@ def check_topic_name(name: object) -> None:
         )
 
 
+def reserved_topic(name: str) -> str | None:
+    """Why no sender may make or write a topic of this name; None: it is any topic. A store of RocketMQ's may hold it, to be
+    read."""
+    encoded = name.encode(errors="surrogateescape")
+    why = lib.reserved_topic_why(encoded, len(encoded))
+    return None if why == ffi.NULL else ffi.string(why).decode()
+
+
+def check_new_topic_name(name: object) -> None:
+    """Raises: TopicNameError: as check_topic_name; or the name is one of RocketMQ's own."""
+    check_topic_name(name)
+    assert isinstance(name, str)
+    why = reserved_topic(name)
+    if why is not None:
+        raise TopicNameError(f"cannot name a topic {name!r}: {why}", hint="choose another name", topic=name)
+
+
 def possible(name: str, queue: int) -> bool:
     """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
     its checksum covers bodies alone."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
+from orbitmq.shm.property_name import NOTE, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_topic_name
 
 if TYPE_CHECKING:
@@ -241,6 +242,7 @@ def _pairs(column: Any, kind: str, dropped: list[str]) -> Any:
     entries = column.flatten() if kind == "headers" else None
     names = _text(column.keys if entries is None else pc.struct_field(entries, 0), kind)
     values = _text(column.items if entries is None else pc.struct_field(entries, 1), kind)
+    dropped = [*dropped, *_notes(names, kind)]
     mine = pc.invert(pc.is_in(names, value_set=pa.array(dropped, pa.large_string())))
     for what, texts in (("a name", names), ("a value", values)):
         bad = pc.or_(texts.is_null(), pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
@@ -249,6 +251,21 @@ def _pairs(column: Any, kind: str, dropped: list[str]) -> Any:
     pairs = pc.if_else(mine, _joined(names, _word("\1"), values, _word("\2")), _word(""))
     joined = pc.binary_join(_lists(column, pairs), _word(""))
     return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), joined)
+
+
+def _notes(names: Any, kind: str) -> list[str]:
+    """Those of the names under which brokers note something about the message that was read: they are no wishes, and left out.
+    Raises: ColumnError: one that asks a RocketMQ broker for something that OrbitMQ does not do."""
+    reserved = {name: reserved_property(name) for name in pc.unique(names).to_pylist() if name}
+    for name, meaning in reserved.items():
+        if meaning == WISH:
+            raise ColumnError(
+                f"cannot write a row with the property {name!r}: {why_reserved(meaning)}",
+                hint="leave it out: includeHeaders of the source reads the sender's own properties only, into 'headers'",
+                column=kind,
+                value=name,
+            )
+    return [name for name, meaning in reserved.items() if meaning == NOTE]
 
 
 def _lists(like: Any, items: Any) -> Any:

@@ -44,7 +44,7 @@ def test_a_message_arrives_as_it_was_sent(broker: ThreadBroker, producer: Produc
         tags="paid",
         keys=["o-1", "o-2"],
         queue=3,
-        properties={"a": "b", "WAIT": "true"},
+        properties={"a": "b"},
         flag=7,
     )
     (record,) = broker.log()

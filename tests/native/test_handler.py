@@ -59,8 +59,9 @@ def test_queue_offsets_are_dense_and_in_order(tmp_path: Path) -> None:
         (p.message(b"x", queue=4), {}, p.UNKNOWN_QUEUE, 4),
         (p.message(bytes(64 << 10)), {}, p.TOO_LARGE, 32 << 10),
         (p.message(b"x", bytes(32747)), {}, p.PROPERTIES, 32746),
+        (p.message(b"x", b"TAGS\x01a\x02DELAY\x013\x02"), {}, p.RESERVED, 0),
     ],
-    ids=["no such topic", "another topic", "no such queue", "body too large", "properties too large"],
+    ids=["no such topic", "another topic", "no such queue", "body too large", "properties too large", "a reserved name"],
 )
 def test_a_refusal_names_its_limit_and_disturbs_nobody(
     tmp_path: Path, message: bytes, frame: dict[str, int], code: int, detail: int

@@ -46,8 +46,17 @@ def test_properties() -> None:
 
 def test_what_was_read_can_be_written() -> None:
     """Properties that stand for columns which the frame does not have are kept; those of another message's fate are not."""
-    before = [("TAGS", "t"), ("KEYS", "k"), ("WAIT", "true"), ("SPARK_ROW", "x-1-2"), ("UNIQ_KEY", "u")]
+    before = [("TAGS", "t"), ("KEYS", "k"), ("WAIT", "true"), ("SPARK_ROW", "x-1-2"), ("UNIQ_KEY", "u"), ("CLUSTER", "c")]
     assert properties(properties=pa.array([before], MAP)) == [{"TAGS": "t", "KEYS": "k", "UNIQ_KEY": "u"}]
+
+
+@pytest.mark.parametrize("name", ["DELAY", "REAL_TOPIC", "TRAN_MSG"])
+def test_wishes_that_nobody_grants(name: str) -> None:
+    """A property that asks a RocketMQ broker for something is refused, as the producer refuses it."""
+    headers = pa.array([[{"key": name, "value": b"1"}]], HEADERS)
+    for columns in ({"properties": pa.array([[(name, "1")]], MAP)}, {"headers": headers}):
+        with pytest.raises(ColumnError, match=name):
+            properties(**columns)
 
 
 def test_slices_and_nothing() -> None:
