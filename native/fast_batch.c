@@ -119,6 +119,8 @@ static int push(Producer *self, Batch *batch)
         }
         if (producer_ready(self, born_ms) < 0)
             return -1;
+        if (batch->sent >= batch->count) /* opening a session runs Python code, which may have cut the batch */
+            break;
         if (batch->sent == 0)
             batch->life = self->life;
         const uint32_t topic = producer_topic(self, batch->topic);

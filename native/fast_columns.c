@@ -335,8 +335,6 @@ PyObject *fast_columns_names(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
     const struct reader *reader = self->reader;
     PyObject *list = PyList_New(reader->name_count);
     for (uint32_t i = 0; list && i < reader->name_count; i++) {

@@ -3,8 +3,6 @@
 
 int64_t fast_reader_gather(struct reader_object *self, uint32_t most)
 {
-    if (!fast_reader_usable(self))
-        return -1;
     struct reader *reader = self->reader;
     if (self->taken == reader->count) {
         self->taken = 0;
@@ -98,8 +96,6 @@ PyObject *fast_delivery_gathered(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
     return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
 }
 
@@ -107,7 +103,7 @@ PyObject *fast_delivery_record(PyObject *object, PyObject *offset_object)
 {
     struct reader_object *self = fast_reader_self(object);
     uint64_t offset;
-    if (!fast_reader_usable(self) || !fast_take_u64(offset_object, &offset))
+    if (!fast_take_u64(offset_object, &offset))
         return NULL;
     fast_reader_put_back(self);
     if (!reader_record(self->reader, offset))

@@ -23,7 +23,7 @@ static bool all_pinned(const struct log_map *log)
 {
     unsigned pinned = 0;
     for (unsigned i = 0; i < LOG_MAP_SLOTS; i++)
-        pinned += log->files[i].pins > 0;
+        pinned += log_file_pinned(&log->files[i]);
     return pinned == LOG_MAP_SLOTS;
 }
 

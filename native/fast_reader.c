@@ -1,5 +1,7 @@
-/* Reader: the consumer's view of the store for Python. Every method holds the interpreter lock for its whole length: a batch
- * takes microseconds, and giving the lock back beside a busy thread would cost milliseconds to get again. */
+/* Reader: the consumer's view of the store for Python. Its methods keep the interpreter lock: a batch takes microseconds, and giving
+ * the lock back beside a busy thread would cost milliseconds to get again. But some run Python code (zlib, which gives the lock back;
+ * whatever the garbage collector finds), and the batch must not be taken from under them then. So a Reader is busy for the whole
+ * length of each method, and for whoever comes meanwhile it is not usable: see GUARDED at the end. */
 #include "fast_reader.h"
 
 #include <errno.h>
@@ -15,8 +17,23 @@ bool fast_reader_usable(const struct reader_object *self)
     if (self->closed)
         fast_raise("Closed", NULL, NULL, "could not read: the consumer is closed");
     else
-        fast_raise("UsageError", "make one consumer a thread", NULL, "could not read: another thread waits with this consumer");
+        fast_raise("UsageError", "make one consumer a thread", NULL, "could not read: another thread uses this consumer");
     return false;
+}
+
+static bool enter(PyObject *object)
+{
+    struct reader_object *self = fast_reader_self(object);
+    if (!fast_reader_usable(self))
+        return false;
+    fast_reader_begin(self);
+    return true;
+}
+
+static PyObject *leave(PyObject *object, PyObject *result)
+{
+    fast_reader_end(fast_reader_self(object));
+    return result;
 }
 
 struct reader_object *fast_reader_of(PyObject *object)
@@ -48,7 +65,7 @@ static PyObject *reader_object_add(PyObject *object, PyObject *const *arguments,
 {
     struct reader_object *self = fast_reader_self(object);
     uint64_t slot, position;
-    if (!fast_arity("add", count, 2) || !fast_reader_usable(self) || !fast_take_u64(arguments[0], &slot) ||
+    if (!fast_arity("add", count, 2) || !fast_take_u64(arguments[0], &slot) ||
         !fast_take_u64(arguments[1], &position))
         return NULL;
     const int64_t index = slot > UINT32_MAX ? (errno = EINVAL, -1) : reader_add(self->reader, (uint32_t)slot, position);
@@ -64,7 +81,7 @@ static PyObject *reader_object_add_offline(PyObject *object, PyObject *arguments
     Py_ssize_t size;
     unsigned queue;
     unsigned long long begin, end;
-    if (!PyArg_ParseTuple(arguments, "s#IKK:add_offline", &topic, &size, &queue, &begin, &end) || !fast_reader_usable(self))
+    if (!PyArg_ParseTuple(arguments, "s#IKK:add_offline", &topic, &size, &queue, &begin, &end))
         return NULL;
     const int64_t index = size > (Py_ssize_t)TOPIC_NAME_MAX
                               ? (errno = EINVAL, -1)
@@ -78,8 +95,6 @@ static PyObject *reader_object_clear(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
     reader_release(self->reader);
     self->taken = 0;
     self->told = self->reader->skipped;
@@ -92,7 +107,7 @@ static PyObject *reader_object_bounds(PyObject *object, PyObject *which)
     struct reader_object *self = fast_reader_self(object);
     uint32_t index;
     uint64_t min, max;
-    if (!fast_reader_usable(self) || !take_cursor(self, which, &index))
+    if (!take_cursor(self, which, &index))
         return NULL;
     reader_bounds(self->reader, index, &min, &max);
     return Py_BuildValue("(KK)", (unsigned long long)min, (unsigned long long)max);
@@ -103,7 +118,7 @@ static PyObject *reader_object_seek(PyObject *object, PyObject *const *arguments
     struct reader_object *self = fast_reader_self(object);
     uint32_t index;
     uint64_t position;
-    if (!fast_arity("seek", count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &index) ||
+    if (!fast_arity("seek", count, 2) || !take_cursor(self, arguments[0], &index) ||
         !fast_take_u64(arguments[1], &position))
         return NULL;
     fast_reader_put_back(self);
@@ -115,8 +130,6 @@ static PyObject *reader_object_positions(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
     struct reader *reader = self->reader;
     PyObject *list = PyList_New(reader->cursor_count);
     for (uint32_t i = 0; list && i < reader->cursor_count; i++) {
@@ -160,22 +173,21 @@ static PyObject *search(PyObject *object, PyObject *const *arguments, Py_ssize_t
 {
     struct reader_object *self = fast_reader_self(object);
     struct reader_search searched = {.nearest = nearest};
-    if (!fast_arity(name, count, 2) || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &searched.cursor) ||
+    if (!fast_arity(name, count, 2) || !take_cursor(self, arguments[0], &searched.cursor) ||
         !fast_take_u64(arguments[1], &searched.store_ms))
         return NULL;
     for (;;) {
         fast_reader_put_back(self);
-        const struct queue_slot *queue = self->reader->cursors[searched.cursor].queue;
         const enum reader_found found = reader_search_step(self->reader, &searched);
         reader_release(self->reader);
         if (found == READER_FOUND)
             return PyLong_FromUnsignedLongLong(searched.offset);
         if (found == READER_FAULTY)
             return fast_reader_raise(self);
-        /* Python's signal handlers run here, and may close the reader or give it other queues. */
-        if (PyErr_CheckSignals() < 0 || !fast_reader_usable(self) || !take_cursor(self, arguments[0], &searched.cursor))
+        /* Python's signal handlers run here; the reader is busy, so they can neither close it nor give it other queues. */
+        if (PyErr_CheckSignals() < 0)
             return NULL;
-        searched.begun = self->reader->cursors[searched.cursor].queue == queue;
+        searched.begun = true;
     }
 }
 
@@ -194,7 +206,7 @@ static PyObject *reader_object_rising(PyObject *object, PyObject *cursor)
     struct reader_object *self = fast_reader_self(object);
     uint32_t index;
     uint64_t first, end;
-    if (!fast_reader_usable(self) || !take_cursor(self, cursor, &index))
+    if (!take_cursor(self, cursor, &index))
         return NULL;
     if (!reader_rising(self->reader, index, &first, &end))
         return fast_reader_raise(self);
@@ -204,23 +216,22 @@ static PyObject *reader_object_rising(PyObject *object, PyObject *cursor)
 static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
 {
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
+    PyObject *held = PySequence_Tuple(tags); /* a sequence of the caller's own making need not hold what it gives */
+    const Py_ssize_t count = held ? PyTuple_Size(held) : 0;
+    struct slice *slices = held && count <= 4096 ? PyMem_Calloc((size_t)count + 1, sizeof *slices) : NULL;
+    if (!slices) {
+        if (held)
+            PyErr_Format(PyExc_ValueError, "no room for %zd tags", count);
+        Py_XDECREF(held);
         return NULL;
-    const Py_ssize_t count = PySequence_Size(tags);
-    if (count < 0 || count > 4096)
-        return count < 0 ? NULL : PyErr_Format(PyExc_ValueError, "too many tags: %zd", count);
-    struct slice *slices = PyMem_Calloc((size_t)count + 1, sizeof *slices);
-    if (!slices)
-        return PyErr_NoMemory();
+    }
     int result = 0;
     for (Py_ssize_t i = 0; i < count && result == 0; i++) {
-        PyObject *tag = PySequence_GetItem(tags, i);
         char *data;
         Py_ssize_t size;
-        result = tag ? PyBytes_AsStringAndSize(tag, &data, &size) : -1;
+        result = PyBytes_AsStringAndSize(PyTuple_GetItem(held, i), &data, &size);
         if (result == 0)
             slices[i] = (struct slice){(const uint8_t *)data, (uint32_t)size};
-        Py_XDECREF(tag); /* the sequence holds it */
     }
     fast_reader_put_back(self);
     if (result == 0 && reader_filter(self->reader, slices, (uint32_t)count)) {
@@ -228,6 +239,7 @@ static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
         result = -1;
     }
     PyMem_Free(slices);
+    Py_DECREF(held);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -237,8 +249,6 @@ static PyObject *reader_object_ready(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = fast_reader_self(object);
-    if (!fast_reader_usable(self))
-        return NULL;
     return PyBool_FromLong(self->taken < self->reader->count || reader_ready(self->reader));
 }
 
@@ -346,13 +356,45 @@ static PyGetSetDef reader_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-#define FAST(name) {#name, (PyCFunction)(void (*)(void))reader_object_##name, METH_FASTCALL, NULL}
-#define ONE(name) {#name, reader_object_##name, METH_O, NULL}
-#define NONE(name) {#name, reader_object_##name, METH_NOARGS, NULL}
+/* Each method as Python calls it: not while another one is at work, and the Reader busy meanwhile. */
+#define GUARDED(name, method) \
+    static PyObject *guarded_##name(PyObject *object, PyObject *argument) \
+    { \
+        return enter(object) ? leave(object, method(object, argument)) : NULL; \
+    }
+#define GUARDED_FAST(name, method) \
+    static PyObject *guarded_##name(PyObject *object, PyObject *const *arguments, Py_ssize_t count) \
+    { \
+        return enter(object) ? leave(object, method(object, arguments, count)) : NULL; \
+    }
+
+GUARDED_FAST(add, reader_object_add)
+GUARDED(add_offline, reader_object_add_offline)
+GUARDED(clear, reader_object_clear)
+GUARDED(bounds, reader_object_bounds)
+GUARDED_FAST(seek, reader_object_seek)
+GUARDED(positions, reader_object_positions)
+GUARDED(removals, reader_object_removals)
+GUARDED_FAST(search_time, reader_object_search_time)
+GUARDED(rising, reader_object_rising)
+GUARDED_FAST(since, reader_object_since)
+GUARDED(filter, reader_object_filter)
+GUARDED(messages, fast_delivery_messages)
+GUARDED(message, fast_delivery_message)
+GUARDED(gathered, fast_delivery_gathered)
+GUARDED(bodies, fast_delivery_bodies)
+GUARDED(record, fast_delivery_record)
+GUARDED_FAST(columns, fast_columns_batch)
+GUARDED(names, fast_columns_names)
+GUARDED(ready, reader_object_ready)
+
+#define FAST(name) {#name, (PyCFunction)(void (*)(void))guarded_##name, METH_FASTCALL, NULL}
+#define ONE(name) {#name, guarded_##name, METH_O, NULL}
+#define NONE(name) {#name, guarded_##name, METH_NOARGS, NULL}
 
 static PyMethodDef reader_methods[] = {
     FAST(add),
-    {"add_offline", reader_object_add_offline, METH_VARARGS, NULL},
+    {"add_offline", guarded_add_offline, METH_VARARGS, NULL},
     NONE(clear),
     ONE(bounds),
     FAST(seek),
@@ -362,15 +404,15 @@ static PyMethodDef reader_methods[] = {
     ONE(rising),
     FAST(since),
     ONE(filter),
-    {"messages", fast_delivery_messages, METH_O, NULL},
-    {"message", fast_delivery_message, METH_O, NULL},
-    {"gathered", fast_delivery_gathered, METH_NOARGS, NULL},
-    {"bodies", fast_delivery_bodies, METH_O, NULL},
-    {"record", fast_delivery_record, METH_O, NULL},
-    {"columns", (PyCFunction)(void (*)(void))fast_columns_batch, METH_FASTCALL, NULL},
-    {"names", fast_columns_names, METH_NOARGS, NULL},
+    ONE(messages),
+    ONE(message),
+    NONE(gathered),
+    ONE(bodies),
+    ONE(record),
+    FAST(columns),
+    NONE(names),
     NONE(ready),
-    NONE(close),
+    {"close", reader_object_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

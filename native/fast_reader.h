@@ -26,15 +26,23 @@ struct reader_object {
     uint64_t told;   /* of reader->skipped, what our user knows of */
     bool strict;     /* raise OffsetOutOfRange where messages were removed, before what follows them */
     bool closed;
-    bool busy;       /* a thread waits with it, without the interpreter lock ... */
+    bool busy;       /* a method or a wait is at work, which may have given back the interpreter lock ... */
     unsigned busy_in; /* ... of the process with this fast_forks(): in a forked child there is no such thread */
     PyObject *pins[LOG_MAP_SLOTS];
 };
 
 static inline struct reader_object *fast_reader_self(PyObject *self) { return (struct reader_object *)self; }
 
-/* False with Closed raised, or UsageError while another thread waits with it. */
+/* False with Closed raised, or UsageError while it is busy. */
 bool fast_reader_usable(const struct reader_object *self);
+
+/* Around whatever may run Python code, or gives back the interpreter lock. */
+static inline void fast_reader_begin(struct reader_object *self)
+{
+    self->busy = true;
+    self->busy_in = fast_forks();
+}
+static inline void fast_reader_end(struct reader_object *self) { self->busy = false; }
 
 /* The Reader that a Python object is, or NULL with an exception: it is none, or not usable. */
 struct reader_object *fast_reader_of(PyObject *object);

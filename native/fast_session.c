@@ -263,13 +263,19 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
     switch (result) {
     case SENDER_STOPPED:
         return PRODUCER_STOPPED;
+    case SENDER_OK:
+        if (what != WAIT_ROOM)
+            return PRODUCER_AGAIN; /* the caller has what it waited for, and Python looks for signals when it returns */
+        break;
     case SENDER_TIMEOUT:
-        return last ? PRODUCER_TIMEOUT : PRODUCER_AGAIN;
-    case SENDER_SIGNAL:
-        return PyErr_CheckSignals() < 0 ? PRODUCER_ERROR : PRODUCER_AGAIN;
+        if (last)
+            return PRODUCER_TIMEOUT;
+        break;
     default:
-        return PRODUCER_AGAIN;
+        break;
     }
+    /* After every slice: a signal that came just before a sleep, or to another thread, interrupted no system call of ours. */
+    return PyErr_CheckSignals() < 0 ? PRODUCER_ERROR : PRODUCER_AGAIN;
 }
 
 enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns)

@@ -1,6 +1,9 @@
 /* What one call wants sent out of Arrow's buffers: bodies and finished properties strings, each a column of bytes, so that no
  * Python object stands for a message. Everything is checked before the first is sent; the buffers are held until the last is.
  *
+ * The caller may write to its buffers at any time, also while we wait for room. So whatever decides where we read, and how much, is
+ * copied first, and the copy is checked: offsets, and queues. Data and flags are read once, when a row goes out, and decide nothing.
+ *
  *   column    64-bit offsets of rows + 1 entries, never falling, into its data; native byte order
  *   queues    32 bits a row; negative: by the row's key, or in turn where that is empty
  */
@@ -10,7 +13,8 @@
 #include <string.h>
 
 struct column {
-    Py_buffer offsets, data;
+    int64_t *offsets; /* our copy; NULL: no such column */
+    Py_buffer data;
 };
 
 struct table {
@@ -21,7 +25,7 @@ struct table {
 
 static struct piece cell(const struct column *column, uint32_t i)
 {
-    const int64_t *offsets = column->offsets.buf;
+    const int64_t *offsets = column->offsets;
     return (struct piece){(const char *)column->data.buf + offsets[i], (uint32_t)(offsets[i + 1] - offsets[i])};
 }
 
@@ -38,10 +42,17 @@ static int take_words(PyObject *value, uint64_t count, size_t width, Py_buffer *
 
 static int take_column(PyObject *offsets, PyObject *data, uint32_t rows, struct column *column)
 {
-    if (take_words(offsets, (uint64_t)rows + 1, sizeof(int64_t), &column->offsets) < 0 ||
-        PyObject_GetBuffer(data, &column->data, PyBUF_SIMPLE) < 0)
+    Py_buffer words = {0};
+    const size_t size = ((size_t)rows + 1) * sizeof(int64_t);
+    const bool taken = take_words(offsets, (uint64_t)rows + 1, sizeof(int64_t), &words) == 0;
+    if (taken && !(column->offsets = PyMem_Malloc(size)))
+        PyErr_NoMemory();
+    if (column->offsets)
+        memcpy(column->offsets, words.buf, size);
+    PyBuffer_Release(&words); /* does nothing to one that was not filled */
+    if (!column->offsets || PyObject_GetBuffer(data, &column->data, PyBUF_SIMPLE) < 0)
         return -1;
-    const int64_t *at = column->offsets.buf;
+    const int64_t *at = column->offsets;
     for (uint32_t i = 0; i < rows; i++)
         if (at[i] < 0 || at[i + 1] < at[i] || at[i + 1] - at[i] > (int64_t)UINT32_MAX) {
             PyErr_Format(PyExc_ValueError, "row %u of a column goes from byte %lld to %lld", i, (long long)at[i],
@@ -58,7 +69,7 @@ static int choose_queue(Producer *self, Batch *batch, uint32_t topic, uint32_t i
 {
     struct table *table = batch->table;
     const int32_t wanted = table->queues.buf ? ((const int32_t *)table->queues.buf)[i] : -1;
-    const struct piece key = table->keys.offsets.buf ? cell(&table->keys, i) : (struct piece){NULL, 0};
+    const struct piece key = table->keys.offsets ? cell(&table->keys, i) : (struct piece){NULL, 0};
     if (wanted >= 0)
         return letter_queue(self, topic, batch->topic, wanted, NULL, &table->queue[i]);
     if (key.size) { /* as queue_key= of a send has it */
@@ -116,13 +127,14 @@ void table_drop(Batch *batch)
     struct table *table = batch->table;
     if (!table)
         return;
-    Py_buffer *const held[] = {&table->bodies.offsets,     &table->bodies.data,  &table->properties.offsets,
-                               &table->properties.data,    &table->keys.offsets, &table->keys.data,
-                               &table->queues,             &table->flags};
+    batch->table = NULL; /* first: releasing may run Python code */
+    Py_buffer *const held[] = {&table->bodies.data, &table->properties.data, &table->keys.data, &table->queues, &table->flags};
     for (size_t i = 0; i < sizeof held / sizeof held[0]; i++)
         PyBuffer_Release(held[i]); /* does nothing to one that was never filled */
+    PyMem_Free(table->bodies.offsets);
+    PyMem_Free(table->properties.offsets);
+    PyMem_Free(table->keys.offsets);
     PyMem_Free(table);
-    batch->table = NULL;
 }
 
 uint32_t table_stride(const Batch *batch, uint32_t i)

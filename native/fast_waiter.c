@@ -13,6 +13,7 @@ struct waiter_object {
 
 static struct waiter_object *self_of(PyObject *self) { return (struct waiter_object *)self; }
 
+/* False with an exception: after close. */
 static bool usable(const struct waiter_object *self)
 {
     if (self->owner)
@@ -36,12 +37,14 @@ static PyObject *waiter_object_join(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* A list of ints as an array; NULL with an exception set. */
-static uint64_t *take_list(PyObject *list, uint32_t capacity, uint32_t *count)
+/* A list of ints as an array; NULL with an exception set. The waiter is looked at afterwards: a sequence of the caller's own making
+ * may have closed it. */
+static uint64_t *take_list(const struct waiter_object *self, PyObject *list, uint32_t *count)
 {
     const Py_ssize_t size = PySequence_Size(list);
     if (size < 0)
         return NULL;
+    const uint32_t capacity = self->waiter.shape.queue_capacity;
     if ((uint64_t)size > capacity) {
         PyErr_Format(PyExc_ValueError, "%zd queues are more than the session's %u", size, (unsigned)capacity);
         return NULL;
@@ -59,16 +62,17 @@ static uint64_t *take_list(PyObject *list, uint32_t capacity, uint32_t *count)
         }
     }
     *count = (uint32_t)size;
-    return values;
+    if (usable(self))
+        return values;
+    PyMem_Free(values);
+    return NULL;
 }
 
 static PyObject *waiter_object_interests(PyObject *object, PyObject *slots)
 {
     struct waiter_object *self = self_of(object);
     uint32_t count;
-    if (!usable(self))
-        return NULL;
-    uint64_t *values = take_list(slots, self->waiter.shape.queue_capacity, &count);
+    uint64_t *values = take_list(self, slots, &count);
     if (!values)
         return NULL;
     uint32_t *narrow = (uint32_t *)values; /* in place: an element is written after it was read */
@@ -85,9 +89,7 @@ static PyObject *waiter_object_commit(PyObject *object, PyObject *offsets)
 {
     struct waiter_object *self = self_of(object);
     uint32_t count;
-    if (!usable(self))
-        return NULL;
-    uint64_t *values = take_list(offsets, self->waiter.shape.queue_capacity, &count);
+    uint64_t *values = take_list(self, offsets, &count);
     if (!values)
         return NULL;
     const bool counted = waiter_commit_all(&self->waiter, values, count);
@@ -153,6 +155,27 @@ static PyObject *waiter_object_check(PyObject *object, PyObject *unused)
     return usable(self) ? PyLong_FromLong(waiter_check(&self->waiter)) : NULL;
 }
 
+/* Waits in slices, and lets Python run its signal handlers after each: a signal that came just before a sleep, or to another
+ * thread, interrupts no system call of ours. -1 with what a handler raised. */
+static int wait_unlocked(struct waiter_object *self, struct reader *reader, uint64_t timeout_ns)
+{
+    const uint64_t began = clock_ns();
+    for (;;) {
+        const uint64_t passed = clock_ns() - began;
+        const uint64_t left = passed < timeout_ns ? timeout_ns - passed : 0;
+        enum waiter_result result;
+        Py_BEGIN_ALLOW_THREADS
+        result = waiter_wait(&self->waiter, reader, left < BELL_LIMIT_NS ? left : BELL_LIMIT_NS);
+        Py_END_ALLOW_THREADS
+        if (result != WAITER_TIMEOUT && result != WAITER_SIGNAL)
+            return (int)result;
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+        if (result == WAITER_TIMEOUT && left <= BELL_LIMIT_NS)
+            return WAITER_TIMEOUT;
+    }
+}
+
 static PyObject *waiter_object_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
     struct waiter_object *self = self_of(object);
@@ -163,20 +186,17 @@ static PyObject *waiter_object_wait(PyObject *object, PyObject *const *arguments
     if (!reader)
         return NULL;
     /* a look first, with the lock held: giving it back costs milliseconds beside a busy thread */
-    enum waiter_result result = waiter_wait(&self->waiter, reader->reader, 0);
+    int result = (int)waiter_wait(&self->waiter, reader->reader, 0);
     if (result == WAITER_TIMEOUT && timeout_ns > 0) {
         PyObject *owner = Py_NewRef(self->owner);
         self->waiting++;
-        reader->busy = true;
-        reader->busy_in = fast_forks();
-        Py_BEGIN_ALLOW_THREADS
-        result = waiter_wait(&self->waiter, reader->reader, timeout_ns);
-        Py_END_ALLOW_THREADS
-        reader->busy = false;
+        fast_reader_begin(reader);
+        result = wait_unlocked(self, reader->reader, timeout_ns);
+        fast_reader_end(reader);
         self->waiting--;
         Py_DECREF(owner);
     }
-    return PyLong_FromLong(result);
+    return result < 0 ? NULL : PyLong_FromLong(result);
 }
 
 static PyObject *waiter_object_interrupt(PyObject *object, PyObject *unused)

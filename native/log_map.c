@@ -81,7 +81,7 @@ static struct log_file *free_slot(struct log_map *map)
         struct log_file *file = &map->files[i];
         if (!file->data)
             return file;
-        if (!file->pins && (!oldest || file->used_at < oldest->used_at))
+        if (!log_file_pinned(file) && (!oldest || file->used_at < oldest->used_at))
             oldest = file;
     }
     if (oldest)
@@ -134,22 +134,25 @@ struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset)
 {
     struct log_file *file = look_up(map, physical_offset);
     if (file)
-        file->pins++;
+        /* relaxed: only the map's user pins, and it is the one that unmaps */
+        atomic_fetch_add_explicit(&file->pins, 1, memory_order_relaxed);
     return file;
 }
 
 void log_map_unpin(struct log_map *map, struct log_file *file)
 {
     assert(file >= map->files && file < map->files + LOG_MAP_SLOTS);
-    assert(file->pins > 0);
-    file->pins--;
+    /* release: our reads of the file before the count. Pairs with the acquire in log_file_pinned. */
+    const uint32_t before = atomic_fetch_sub_explicit(&file->pins, 1, memory_order_release);
+    assert(before > 0);
+    (void)before;
 }
 
 void log_map_forget(struct log_map *map, uint64_t min_offset)
 {
     for (unsigned i = 0; i < LOG_MAP_SLOTS; i++) {
         struct log_file *file = &map->files[i];
-        if (file->data && !file->pins && file->start + map->file_size <= min_offset)
+        if (file->data && !log_file_pinned(file) && file->start + map->file_size <= min_offset)
             drop(map, file);
     }
 }

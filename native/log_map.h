@@ -7,6 +7,7 @@
 #ifndef ORBITMQ_LOG_MAP_H
 #define ORBITMQ_LOG_MAP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,7 +17,9 @@ struct log_file {
     uint8_t *data;    /* NULL: this slot is unused */
     uint64_t start;   /* physical offset of data[0] */
     uint64_t used_at; /* tick of the last log_map_at */
-    uint32_t pins;
+    /* Changed by the map's user; taken down by whoever lets the last message of a file go, which may be another thread while
+     * the user waits without the interpreter's lock. */
+    _Atomic uint32_t pins;
 };
 struct log_map {
     char folder[4096]; /* <store>/commitlog */
@@ -38,6 +41,12 @@ uint8_t *log_map_at(struct log_map *map, uint64_t physical_offset);
 /* The file that holds physical_offset, mapped and pinned once more, or NULL with errno. */
 struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset);
 void log_map_unpin(struct log_map *map, struct log_file *file);
+
+static inline bool log_file_pinned(const struct log_file *file)
+{
+    /* acquire: what the last holder read of the file before the file is unmapped. Pairs with log_map_unpin. */
+    return atomic_load_explicit(&file->pins, memory_order_acquire) > 0;
+}
 
 /* Unmaps files that end at or before min_offset and are not pinned. */
 void log_map_forget(struct log_map *map, uint64_t min_offset);

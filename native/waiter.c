@@ -134,7 +134,7 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
                 pace_work(&waiter->pace, reader->recent);
             if (result != WAITER_TIMEOUT)
                 return result;
-            return passed >= timeout_ns ? WAITER_TIMEOUT : WAITER_RECHECK;
+            return due ? WAITER_RECHECK : WAITER_TIMEOUT; /* also when the time is over: the next look is 5 s away */
         }
         const uint64_t rest = timeout_ns - passed;
         if (bell_sleep(bell, ticket, rest < BELL_LIMIT_NS ? rest : BELL_LIMIT_NS) == BELL_SIGNAL)
