@@ -38,12 +38,19 @@ class Presence:
         self._complaint = ""
         self._written: FileId | None = None
         self._bound: FileId | None = None
-        self.listener = self._take(PATIENCE_S)
+        self._listener: socket.socket | None = None
+        self._take(PATIENCE_S)
+
+    @property
+    def listener(self) -> socket.socket:
+        """The control socket that is bound now."""
+        assert self._listener is not None
+        return self._listener
 
     def announce(self, generation: int) -> runtime.Description:
         """From now on clients can attach; returns what they read. The control socket may be another one after it."""
         self._generation = generation
-        self.listener = self._take(PATIENCE_S)
+        self._take(PATIENCE_S)
         return self._description()
 
     def look(self) -> None:
@@ -51,9 +58,7 @@ class Presence:
         try:
             if self._stands():
                 return
-            before, self.listener = self.listener, self._take(patience_s=0)
-            if before is not self.listener:
-                before.close()
+            self._take(patience_s=0)
         except (OrbitError, OSError) as error:
             self._complain(f"clients cannot find this broker by its name, and it tries again: {error}")
             return
@@ -77,22 +82,22 @@ class Presence:
 
     # ---- the runtime folder
 
-    def _take(self, patience_s: float) -> socket.socket:
+    def _take(self, patience_s: float) -> None:
         """Socket and descriptions, each as it has to be; makes what is not."""
         folder = runtime.make_runtime_folder(self._settings.group)
         with folder_lock(folder, patience_s):
             self._refuse_other()
             path = runtime.socket_path(self._settings.name)
-            listener = self.listener if self._bound is not None else None
-            if listener is None or _file(path) != self._bound:
-                listener = self._listen(path)
+            if self._listener is None or _file(path) != self._bound:
+                before, self._listener = self._listener, self._listen(path)
+                if before is not None:
+                    before.close()
             crash_point("presence_bound")
             description = self._description()
             runtime.write_description(description, self._settings.group)
             self._written = _file(runtime.description_path(self._settings.name))
         crash_point("presence_described")
         broker_file.write(self._settings.layout, description, self._lock)
-        return listener
 
     def _refuse_other(self) -> None:
         name = self._settings.name
