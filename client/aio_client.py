@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
@@ -16,6 +16,9 @@ from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
+
+if TYPE_CHECKING:
+    from orbitmq.store.setting_sources import SettingState
 
 
 class AsyncClient:
@@ -44,6 +47,19 @@ class AsyncClient:
     async def status(self) -> Status:
         """The whole tree."""
         return await aside(self._client.status, f"look at the broker {self.name!r}")
+
+    async def settings(self) -> list[SettingState]:
+        """The settings that the broker runs with; see Client.settings."""
+        return await aside(self._client.settings, f"look at the broker {self.name!r}")
+
+    async def change_settings(
+        self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
+    ) -> list[str]:
+        """Changes what the broker's store remembers; see Client.change_settings."""
+        return await aside(
+            lambda: self._client.change_settings(values, forget=forget, allow_deletion=allow_deletion),
+            f"change the settings of the broker {self.name!r}",
+        )
 
     async def message(self, message_id: str) -> Message:
         """The message with this id; see Client.message."""
