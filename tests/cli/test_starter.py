@@ -5,6 +5,7 @@ when it hears that the tree runs, in the middle of telling, and after that."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -17,12 +18,11 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.actors.supervisor import Supervisor
+from orbitmq.actors.supervisor import main
 from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
-from orbitmq.store.tree_settings import tree_settings
 from tests.actors.trees import WATCHDOG_S, dead, until
 
 NAME = "struck"
@@ -148,7 +148,8 @@ def test_a_starter_that_dies_while_the_store_is_recovered(
         with suppress(BaseException):
             ours.close()
             options = {"name": NAME, **{name: int(value) for name, _, value in (each.partition("=") for each in SMALL)}}
-            code = Supervisor(tree_settings(str(tmp_path / "store"), options), theirs.detach()).run()
+            content = {"store": str(tmp_path / "store"), "options": options, "allow_deletion": False}
+            code = main([json.dumps(content), str(theirs.detach())])
         os._exit(code)
     theirs.close()
     until(begun.exists, "the recovery to begin")
