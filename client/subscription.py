@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from orbitmq.errors import NoPermission, SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.text import utf8
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
 TAGS_MAX = 4096  # of one filter
+_AROUND = bytes(range(33)).decode()  # what RocketMQ takes away around a tag
 
 
 def check_settings(start: str, batch: int, removed: str) -> None:
@@ -54,11 +56,11 @@ def topic_names(topics: Sequence[str]) -> tuple[str, ...]:
 def tag_list(expression: str | None) -> list[bytes]:
     """The tags of RocketMQ's "a || b"; an empty list for all messages (None or "*").
 
-    Raises: SettingError: an empty tag, or too many of them.
+    Raises: SettingError: an empty tag, or too many of them. UsageError: a tag is no text.
     """
     if expression is None or expression.strip() == "*":
         return []
-    tags = [tag.strip().encode() for tag in expression.split("||")]
+    tags = [utf8(tag.strip(_AROUND), "filter by tag") for tag in expression.split("||")]
     if not all(tags):
         hint = 'write "a || b", or "*" for all'
         raise SettingError(f"could not filter by tags {expression!r}: a tag is empty", hint=hint, tags=expression)

@@ -16,6 +16,9 @@ __attribute__((weak)) int fast_add_consumer(PyObject *module);
  * stolen, may be NULL) is a dict: its items become the exception's attributes. Always returns NULL. */
 void *fast_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...);
 
+/* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> where it is no text. what: for the message. */
+const char *fast_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size);
+
 /* Creates a type from its spec and adds it to the module under the spec's last name part; NULL with an exception set. */
 PyTypeObject *fast_add_type(PyObject *module, PyType_Spec *spec);
 

@@ -80,7 +80,7 @@ static int property_text(PyObject *value, const char *what, bool key, const char
         PyErr_Format(PyExc_TypeError, "%s must be str, not %R", what, (PyObject *)Py_TYPE(value));
         return -1;
     }
-    const char *at = PyUnicode_AsUTF8AndSize(value, &length);
+    const char *at = fast_utf8(value, "PropertyError", what, &length);
     if (!at)
         return -1;
     if (length == 0)
@@ -117,6 +117,10 @@ int parse_tags(PyObject *value, const char **tags, uint32_t *size)
                        Py_BuildValue("{s:O}", "value", value), "could not use tags %R: '||' separates the tags of a filter", value);
             return -1;
         }
+    if ((uint8_t)(*tags)[0] <= ' ' || (uint8_t)(*tags)[*size - 1] <= ' ')
+        return property_error(value, "tags", "a filter has the blanks around a tag taken away");
+    if (*size == 1 && **tags == '*')
+        return property_error(value, "tags", "a filter '*' wants all messages");
     return 0;
 }
 
@@ -287,7 +291,7 @@ static int parse_body(PyObject *body, struct letter *letter)
             return -1;
         letter->body = (const uint8_t *)data;
     } else if (PyUnicode_Check(body)) {
-        if (!(letter->body = (const uint8_t *)PyUnicode_AsUTF8AndSize(body, &size)))
+        if (!(letter->body = (const uint8_t *)fast_utf8(body, "UsageError", "body", &size)))
             return -1;
     } else {
         if (PyObject_GetBuffer(body, &letter->view, PyBUF_SIMPLE) < 0)
@@ -458,7 +462,7 @@ int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t w
     const char *text;
     Py_ssize_t size;
     if (PyUnicode_Check(key))
-        text = PyUnicode_AsUTF8AndSize(key, &size);
+        text = fast_utf8(key, "UsageError", "queue_key", &size);
     else if (PyBytes_Check(key))
         text = PyBytes_AsStringAndSize(key, (char **)&text, &size) < 0 ? NULL : text;
     else

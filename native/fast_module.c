@@ -42,6 +42,18 @@ void *fast_raise(const char *kind, const char *hint, PyObject *values, const cha
     return NULL;
 }
 
+const char *fast_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size)
+{
+    const char *at = PyUnicode_AsUTF8AndSize(text, size);
+    if (!at && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Clear();
+        fast_raise(kind, "decode what it came from with another encoding, or with errors='replace'",
+                   Py_BuildValue("{s:O}", "value", text), "could not use %s %R: it holds a lone surrogate, which is half a character",
+                   what, text);
+    }
+    return at;
+}
+
 PyTypeObject *fast_add_type(PyObject *module, PyType_Spec *spec)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);

@@ -26,7 +26,9 @@ static PyObject *take_bodies(PyObject *bodies)
             Py_INCREF(item);
             body = item;
         } else if (PyUnicode_Check(item)) {
-            body = PyUnicode_AsUTF8String(item);
+            Py_ssize_t size;
+            const char *text = fast_utf8(item, "UsageError", "body", &size);
+            body = text ? PyBytes_FromStringAndSize(text, size) : NULL;
         } else if (PyObject_CheckBuffer(item)) {
             body = PyBytes_FromObject(item);
         } else {

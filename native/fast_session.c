@@ -195,7 +195,7 @@ uint32_t producer_topic(Producer *self, PyObject *name)
         return TOPIC_NONE;
     }
     Py_ssize_t length;
-    const uint8_t *text = (const uint8_t *)PyUnicode_AsUTF8AndSize(name, &length);
+    const uint8_t *text = (const uint8_t *)fast_utf8(name, "TopicNameError", "topic name", &length);
     if (!text)
         return TOPIC_NONE;
     const uint32_t size = length > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)length;

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from orbitmq import errors
+from orbitmq.shm import text
 
 FRAME_MAX = 16 << 20
 DESCRIPTORS_MAX = 8
@@ -26,7 +27,11 @@ _LENGTH = struct.Struct(">I")
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    payload: bytes = msgpack.packb(message)
+    """Raises: UsageError: a str in it holds a lone surrogate; has .value."""
+    try:
+        payload: bytes = msgpack.packb(message)
+    except UnicodeEncodeError as error:
+        raise errors.UsageError(f"could not use {error.object!r}: {text.WHY}", hint=text.HINT, value=error.object) from None
     return _LENGTH.pack(len(payload)) + payload
 
 

@@ -152,4 +152,16 @@ def _split(array: Any, kind: Any) -> Any:
     return pc.split_pattern(clean, " ").cast(kind)
 
 
-_MAKERS: dict[str, Callable[[Any, Any], Any]] = {"keys": _split}
+def _key(array: Any, kind: Any) -> Any:
+    from orbitmq.spark import carried
+
+    return carried.keys_read(array, kind)
+
+
+def _headers(array: Any, kind: Any) -> Any:
+    from orbitmq.spark import carried
+
+    return carried.headers_read(array, kind)
+
+
+_MAKERS: dict[str, Callable[[Any, Any], Any]] = {"keys": _split, "key": _key, "headers": _headers}

@@ -61,6 +61,8 @@ def folder(by: Sequence[str], key: Key) -> str:
 
 
 def escaped(value: str) -> str:
+    if value == NULL:  # a reader would take it for null
+        return f"%{ord(value[0]):02X}{value[1:]}"
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 

@@ -156,6 +156,12 @@ def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *
         raise refused("startingOffsets", "latest", "a batch that begins at the end reads nothing", "use earliest, or JSON")
     if ending.default == EARLIEST and not ending.each:
         raise refused("endingOffsets", "earliest", "a batch that ends at the beginning reads nothing", "use latest, or JSON")
+    for offsets, wrong, word in ((starting, LATEST, "begin at the latest"), (ending, EARLIEST, "end at the earliest")):
+        for topic, queues in offsets.each.items():
+            for queue, offset in queues.items():
+                if offset == wrong:
+                    why = f"a batch that is to {word} offset, {wrong}, of topic {topic!r}, queue {queue}, reads nothing of it"
+                    raise refused(offsets.option, values[offsets.option], why, "name the queues that are wanted with assign")
     for option in _LIMITS:
         if option in values:
             _log.warning(

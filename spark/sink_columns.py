@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
 from orbitmq.shm.property_name import NOTE, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.spark import carried
+from orbitmq.spark.carried import ROW_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,7 +43,6 @@ GIVEN_OUT = frozenset(
         "reconsume_times",
     }
 )
-ROW_NAME = "SPARK_ROW"  # the property that names query, batch and row
 ROW_NAME_MAX = 64  # bytes that it takes at most, name and separators included
 PROPERTIES_MOST = 32_767 - 21 - ROW_NAME_MAX  # of a record, less its CRC property and the row's name
 AROUND = 91 + 20 + ROW_NAME_MAX  # bytes of a record beside body, properties and topic
@@ -198,12 +199,16 @@ def _properties(columns: dict[str, Any], rows: int) -> Any:
     """The properties strings, as large_string: name 0x01 value 0x02, again and again."""
     parts = []
     if "tags" in columns:
-        parts.append(_property("TAGS", _text(columns["tags"], "tags")))
+        tags = _text(columns["tags"], "tags")
+        _findable(tags, "tags")
+        parts.append(_property("TAGS", tags))
     keys = _keys(columns)
     if keys is not None:
         parts.append(_property("KEYS", keys))
     dropped = [*_NOT_OURS, *(["TAGS"] if "tags" in columns else []), *(["KEYS"] if keys is not None else [])]
-    named = [_pairs(columns[name], name, dropped) for name in ("properties", "headers") if name in columns]
+    named = [_pairs(columns["properties"], dropped)] if "properties" in columns else []
+    if "headers" in columns:
+        named.append(_headers(columns["headers"], dropped))
     if named:
         parts.append(pc.coalesce(*named, _word("")))
     return _joined(pa.repeat(_word(""), rows), *parts)
@@ -233,22 +238,44 @@ def _keys(columns: dict[str, Any]) -> Any:
         joined = pc.binary_join(_lists(columns["keys"], text), _word(" "))
         found.append(pc.if_else(columns["keys"].is_null(), pa.scalar(None, pa.large_string()), joined))
     if "key" in columns:
-        found.append(_text(columns["key"], "key"))
+        found.append(carried.keys_of(_bytes(columns["key"])))
     return pc.coalesce(*found) if found else None
 
 
-def _pairs(column: Any, kind: str, dropped: list[str]) -> Any:
-    """Each row's pairs of a map or an array of structs, as one string; null where the row has none."""
-    entries = column.flatten() if kind == "headers" else None
-    names = _text(column.keys if entries is None else pc.struct_field(entries, 0), kind)
-    values = _text(column.items if entries is None else pc.struct_field(entries, 1), kind)
-    dropped = [*dropped, *_notes(names, kind)]
+def _findable(tags: Any, name: str) -> None:
+    """Raises: ColumnError: no filter could ask for one of them."""
+    hint = "give each message one tag; what it is to be found by besides are keys"
+    _require(tags, name, "holds '||', which separates the tags of a filter", pc.match_substring(tags, "||"), hint)
+    bad = pc.or_(pc.equal(tags, "*"), pc.match_substring_regex(tags, r"^[\x00-\x20]|[\x00-\x20]$"))
+    _require(tags, name, "is '*' or has blanks around it, which a filter takes away", bad)
+
+
+def _headers(column: Any, dropped: list[str]) -> Any:
+    """The pairs of each row's headers, as one string; null where the row has none."""
+    if carried.needs_care(column):
+        return carried.properties_of(column, [name.encode() for name in ("TAGS", "KEYS") if name not in dropped])
+    pairs = column.flatten()
+    names, values = (pc.cast(_bytes(pc.struct_field(pairs, place)), pa.large_string()) for place in (0, 1))
+    return _strings(column, names, values, None)
+
+
+def _pairs(column: Any, dropped: list[str]) -> Any:
+    """Each row's pairs of a map, as one string; null where the row has none."""
+    names, values = _text(column.keys, "properties"), _text(column.items, "properties")
+    dropped = [*dropped, *_notes(names, "properties")]
     mine = pc.invert(pc.is_in(names, value_set=pa.array(dropped, pa.large_string())))
     for what, texts in (("a name", names), ("a value", values)):
         bad = pc.or_(texts.is_null(), pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
         bad = pc.and_(bad, pc.fill_null(mine, True))
-        _require(names, kind, f"has {what} that is null or empty, which no property can be", bad)
-    pairs = pc.if_else(mine, _joined(names, _word("\1"), values, _word("\2")), _word(""))
+        _require(names, "properties", f"has {what} that is null or empty, which no property can be", bad)
+    _findable(values.filter(pc.and_(mine, pc.equal(names, "TAGS"))), "properties TAGS")
+    return _strings(column, names, values, mine)
+
+
+def _strings(column: Any, names: Any, values: Any, mine: Any) -> Any:
+    pairs = _joined(names, _word("\1"), values, _word("\2"))
+    if mine is not None:
+        pairs = pc.if_else(mine, pairs, _word(""))
     joined = pc.binary_join(_lists(column, pairs), _word(""))
     return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), joined)
 

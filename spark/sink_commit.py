@@ -45,7 +45,7 @@ from orbitmq.native._fast import PendingBatch, Reader
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
 from orbitmq.spark import sink_state, staging
-from orbitmq.spark.sink_columns import ROW_NAME
+from orbitmq.spark.carried import ROW_NAME
 from orbitmq.spark.sink_state import Intent, Query, State, pause
 from orbitmq.spark.staging import StagedRows, Staging
 from orbitmq.store.layout import StoreLayout

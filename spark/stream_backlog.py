@@ -31,6 +31,7 @@ class Backlog:
     def ends(self, begin: Offsets, held: Extents) -> Offsets:
         """Up to where each chosen queue can be read. That is not before `begin`, unless the queue was made anew since: then the
         stream goes through it from its first message. A topic that is gone is left out, so that it is new when it comes again.
+        A queue that is not chosen any more keeps its place, so that the stream goes on there when it is chosen again.
 
         Raises: UnknownTopic, UnknownQueue: chosen, but there is none; OffsetOutOfRange: a queue ends before `begin`. All of
             them only with failOnDataLoss.
@@ -41,11 +42,12 @@ class Backlog:
                 known.setdefault(topic, {}).setdefault(queue, (offset, offset))  # what is gone is told in its own words, below
             self._choice.of(known)
         places = self._chosen(held)
+        left = {place: offset for place, offset in begin.items() if not self._wanted(*place)}
         ends = {place: max(bounds[1], begin.get(place, 0)) for place, bounds in places.items()}
         kept = {
             place: offset
             for place, offset in begin.items()
-            if place not in places and self._choice.takes(place[0]) and self._assigned(*place)
+            if place not in places and self._wanted(*place)
         }
         doubtful = [place for place in places if begin.get(place, 0) > places[place][1]]
         if (kept or doubtful) and (now := self._appended()) is not None:
@@ -57,7 +59,7 @@ class Backlog:
                 if place in there and begin[place] > there[place][1]:
                     self._lost(_anew(place, begin[place], there[place]))
                     ends[place] = places[place][1]
-        return ends | kept
+        return ends | kept | left
 
     def starts(self, begin: Offsets, ends: Offsets, held: Extents) -> Offsets:
         """Where the messages before `ends` really begin."""
@@ -70,12 +72,13 @@ class Backlog:
         return found
 
     def slices(self, begin: Offsets, ends: Offsets, held: Extents, *, first: bool) -> list[Slice]:
-        """The messages [begin, ends) that there are. first: `begin` was not handed down but settled just now, and may lie
+        """The messages [begin, ends) that there are, also of queues that are not chosen any more: a batch that was planned
+        before is read as it was planned. first: `begin` was not handed down but settled just now, and may lie
         behind the end that a first batch had before it is read again.
 
         Raises: OffsetOutOfRange, UnknownTopic: some are not there any more, with failOnDataLoss.
         """
-        places = self._chosen(held)
+        places = _all(held)
         found = []
         for place, end in sorted(ends.items()):
             start, stop = begin.get(place, 0), end
@@ -84,7 +87,7 @@ class Backlog:
             bounds = places.get(place)
             if bounds is None or stop > bounds[1]:
                 now = self._appended()
-                bounds = bounds if now is None else self._chosen(now.topics).get(place)
+                bounds = bounds if now is None else _all(now.topics).get(place)
                 if bounds is None:
                     self._lost(_gone(place, held if now is None else now.topics))
                     continue
@@ -101,21 +104,19 @@ class Backlog:
         return found
 
     def _chosen(self, held: Extents) -> dict[Place, tuple[int, int]]:
-        return {
-            (topic, queue): bounds
-            for topic, queues in held.items()
-            if self._choice.takes(topic)
-            for queue, bounds in queues.items()
-            if self._assigned(topic, queue)
-        }
+        return {place: bounds for place, bounds in _all(held).items() if self._wanted(*place)}
 
-    def _assigned(self, topic: str, queue: int) -> bool:
-        return self._choice.queues is None or queue in self._choice.queues[topic]
+    def _wanted(self, topic: str, queue: int) -> bool:
+        return self._choice.takes(topic) and (self._choice.queues is None or queue in self._choice.queues[topic])
 
     def _lost(self, error: OrbitError) -> None:
         if self._fails:
             raise error
         _log.warning("%s; failOnDataLoss is off: the stream goes on with what there is", error.message)
+
+
+def _all(held: Extents) -> dict[Place, tuple[int, int]]:
+    return {(topic, queue): bounds for topic, queues in held.items() for queue, bounds in queues.items()}
 
 
 def _removed(place: Place, offset: int, bounds: tuple[int, int]) -> OffsetOutOfRange:

@@ -16,6 +16,7 @@ from types import TracebackType
 from orbitmq.errors import NoMeans, StoreError, StoreSettings
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.means import lacking
+from orbitmq.shm.text import utf8
 from orbitmq.store.index_headers import IndexHeader, index_files
 
 HITS_MAX = 64
@@ -23,9 +24,10 @@ TIME_END = (1 << 63) - 1
 
 
 def key_hash(topic: str, key: str) -> int:
-    """What the index stores for a key: |Java hash of "topic#key"|, 0 where that is negative."""
+    """What the index stores for a key: |Java hash of "topic#key"|, 0 where that is negative. Raises: UsageError: the key is no
+    text."""
     prefix = f"{topic}#".encode()
-    data = key.encode()
+    data = utf8(key, "look for key")
     result: int = lib.index_key_hash(lib.java_hash(0, prefix, len(prefix)), data, len(data))
     return result
 
@@ -41,7 +43,7 @@ class IndexFile:
     def __init__(self, path: Path, slots: int, entries: int) -> None:
         self.path = path
         self._file = ffi.new("struct index_file *")
-        error = lib.index_file_open(self._file, str(path).encode(), slots, entries, False, False)
+        error = lib.index_file_open(self._file, os.fsencode(path), slots, entries, False, False)
         if error == errno.ENOENT:
             raise FileNotFoundError(error, f"no index file {path}")
         if error == errno.EIO:

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq import errors
+from orbitmq.shm import text
 from orbitmq.store import atomic_file
 from orbitmq.store.file_places import refuse_folders
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
@@ -53,9 +54,14 @@ class StoreLayout:
     def at(cls, path: str | os.PathLike[str]) -> StoreLayout:
         """The layout of the store at `path`, which need not exist yet.
 
-        Raises: SettingError: the path is too long.
+        Raises: SettingError: the path is too long, or no path.
         """
-        root = Path(os.path.realpath(Path(path).expanduser()))
+        try:
+            root = Path(os.path.realpath(Path(path).expanduser()))
+        except UnicodeEncodeError:
+            raise errors.SettingError(
+                f"cannot hold a store in {os.fspath(path)!r}: {text.WHY}", hint=text.HINT, name="store", value=path
+            ) from None
         if len(os.fsencode(root)) > ROOT_SIZE_MAX:
             raise errors.SettingError(
                 f"cannot hold a store in a path of {len(os.fsencode(root)):,} bytes: at most {ROOT_SIZE_MAX:,} fit",

@@ -173,7 +173,7 @@ def _group_id(name: Any) -> int | None:
         return None
     try:
         group = grp.getgrnam(name).gr_gid
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, UnicodeEncodeError):
         raise refused("group", name, "this machine has no group of this name") from None
     if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
         raise refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")

@@ -38,6 +38,18 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
     return stored
 
 
+def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> None:
+    """So Spark and Hive call the folder of rows without a value; a tag may be called so as well."""
+    name = "__HIVE_DEFAULT_PARTITION__"
+    stored = StoredTopics(tmp_path / "store")
+    stored.add(name, 1)
+    for tags in (name, None):
+        stored.send(name, b"x", tags=tags)
+    export(stored.root, tmp_path / "out", (), spark, by=["topic", "tags"])
+    found = spark.read.parquet(str(tmp_path / "out")).select("topic", "tags", "offset").collect()
+    assert sorted(map(tuple, found), key=lambda row: row[2]) == [(name, name, 0), (name, None, 1)]
+
+
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     """Goal: every column comes back as the data source gives it, in two runs. Method: both are read by Spark and compared."""
     told: list[tuple[int, int, int]] = []

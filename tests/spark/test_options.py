@@ -20,8 +20,9 @@ def test_defaults() -> None:
 
 
 def test_offsets_of_single_queues() -> None:
-    options = parse({**PLAIN, "startingOffsets": '{"orders": {"1": 17, "2": -1}}', "endingOffsets": '{"orders": {"0": 5}}'})
-    assert [options.starting.of("orders", queue) for queue in range(3)] == [EARLIEST, 17, LATEST]
+    options = parse({**PLAIN, "startingOffsets": '{"orders": {"1": 17, "2": -2}}', "endingOffsets": '{"orders": {"0": 5}}'})
+    assert [options.starting.of("orders", queue) for queue in range(3)] == [EARLIEST, 17, EARLIEST]
+    assert parse({**PLAIN, "startingOffsets": '{"orders": {"2": -1}}'}, streaming=True).starting.of("orders", 2) == LATEST
     assert [options.ending.of("orders", queue) for queue in range(2)] == [5, LATEST]
 
 
@@ -48,6 +49,8 @@ def test_offsets_of_single_queues() -> None:
         ({"read": "committed"}, "read", "flushed or appended"),
         ({"tags": "a ||"}, "tags", "a tag is empty"),
         ({"columns": "value", "includeHeaders": "true"}, "columns", "includeHeaders"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "startingOffsets", "latest offset, -1, of topic 'orders', queue 0"),
+        ({"endingOffsets": '{"orders": {"0": 5, "1": -2}}'}, "endingOffsets", "earliest offset, -2, of topic 'orders'"),
         ({"columns": "headers", "includeHeaders": "false"}, "columns", "includeHeaders"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger", "maxOffsetsPerTrigger = 4"),
         ({"maxTriggerDelay": "5s"}, "maxTriggerDelay", "minOffsetsPerTrigger"),

@@ -75,7 +75,7 @@ def test_in_several_partitions(spark: SparkSession, stored: StoredTopics, option
 
 
 def test_between_offsets(spark: SparkSession, stored: StoredTopics) -> None:
-    ends = {"startingOffsets": '{"orders": {"0": 100, "1": -1}}', "endingOffsets": '{"orders": {"0": 130, "2": 5, "3": 0}}'}
+    ends = {"startingOffsets": '{"orders": {"0": 100}}', "endingOffsets": '{"orders": {"0": 130, "1": 0, "2": 5, "3": 0}}'}
     frame = load(spark, stored, "orders", **ends)
     wanted = {(0, offset) for offset in range(100, 130)} | {(2, offset) for offset in range(5)}
     assert rows(frame) == [row for row in stored.of("orders") if row[1:3] in wanted]

@@ -158,7 +158,31 @@ def test_assigned_queues_only(stored: StoredTopics) -> None:
     stream = reader(stored.root, assign='{"orders": [1]}')
     assert stream.latestOffset() == {"orders": {"1": 5}}
     assert rows(stream, stream.initialOffset(), {"orders": {"1": 5}}) == places("orders", 1, 0, 5)
-    assert stream.latestOffset(ends(2, 5), ReadAllAvailable()) == {"orders": {"1": 5}}, "the other one was given up"
+    assert stream.latestOffset(ends(2, 5), ReadAllAvailable()) == ends(2, 5), "the other one keeps its place"
+    assert rows(stream, ends(2, 4), ends(3, 5)) == places("orders", 0, 2, 3) + places("orders", 1, 4, 5), "planned is planned"
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "100"}])
+def test_a_topic_that_leaves_the_subscription_and_comes_back(stored: StoredTopics, fails: str, limit: dict[str, str]) -> None:
+    """Nothing of it is read meanwhile, nothing twice, and what came meanwhile is read when it is back."""
+    stored.add("others", 1)
+    send(stored, 3, "others")
+    options = {"failOnDataLoss": fails, **limit}
+    both = reader(stored.root, subscribe="orders,others", **options)
+    start: dict[str, Any] = {**ends(5, 5), **ends(3, topic="others")}
+    assert both.latestOffset() == start
+    send(stored, 4, "others")
+    send(stored, 2)
+    alone = reader(stored.root, subscribe="others", **options)
+    alone.prepareForTriggerAvailableNow()
+    end = alone.latestOffset(start, alone.getDefaultReadLimit())
+    assert end == {**ends(5, 5), **ends(7, topic="others")}
+    assert rows(alone, start, end) == places("others", 0, 3, 7)
+    assert alone.reportLatestOffset() == end, "it does not lie behind"
+    again = reader(stored.root, subscribe="orders,others", **options)
+    whole = again.latestOffset(end, again.getDefaultReadLimit())
+    assert rows(again, end, whole) == places("orders", 0, 5, 6) + places("orders", 1, 5, 6)
 
 
 def test_given_offsets(stored: StoredTopics) -> None:

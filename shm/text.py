@@ -1,0 +1,19 @@
+"""Text on its way out of Python: a str may hold what is no text."""
+
+from __future__ import annotations
+
+from orbitmq.errors import UsageError
+
+WHY = "it holds a lone surrogate, which is half a character"
+HINT = "decode what it came from with another encoding, or with errors='replace'"
+
+
+def utf8(text: str, doing: str) -> bytes:
+    """Its UTF-8. doing: what cannot be done otherwise, such as "find key".
+
+    Raises: UsageError: has .value.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"could not {doing} {text!r}: {WHY}", hint=HINT, value=text) from None
