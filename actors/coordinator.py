@@ -53,7 +53,7 @@ class Coordinator(Actor):
         settings = tree.settings
         percent = settings.user_share_percent
         shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
-        self.topics = TopicRegistry(settings.layout, tree.topics, shares)
+        self.topics = TopicRegistry(settings.layout, tree.topics, shares, read_only=settings.read_only)
         self.offsets = Offsets(tree.settings.layout)
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)

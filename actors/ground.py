@@ -81,8 +81,11 @@ class Ground:
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
+        core = core_settings(settings)
+        if report.damage is not None:
+            core.read_only = lib.READ_ONLY_DAMAGED
         owner = SegmentOwner.here(FileId.of(self.lock.descriptor))
-        self._segments = segments = Segments(settings, self.generation, core_settings(settings), owner)
+        self._segments = segments = Segments(settings, self.generation, core, owner)
         tree = segments.tree(settings, os.getpid())
         crash_point("ground_segments")
         tree.listener = self.presence.listener
@@ -94,7 +97,7 @@ class Ground:
             tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
         )
         lib.control_set_rising(tree.control, report.rising_from)
-        registry = TopicRegistry(settings.layout, tree.topics)
+        registry = TopicRegistry(settings.layout, tree.topics, read_only=settings.read_only)
         crash_point("ground_recovered")
         registry.load(report)
         registry.seed(report)

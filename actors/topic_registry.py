@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
-from orbitmq.errors import Full, SettingError, TopicExists, UnknownTopic
+from orbitmq.errors import Full, NoPermission, SettingError, TopicExists, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
@@ -28,13 +28,16 @@ AS_THE_BROKER = -1
 class TopicRegistry(TopicTable):
     """Args: table: the tree's, a `struct topics *`. shares: what one user may take of topics and of queues; None: all."""
 
-    def __init__(self, layout: StoreLayout, table: Any, shares: tuple[Share, Share] | None = None) -> None:
+    def __init__(
+        self, layout: StoreLayout, table: Any, shares: tuple[Share, Share] | None = None, *, read_only: bool = False
+    ) -> None:
         super().__init__(table)
         self._layout = layout
         self._shares = shares
         # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
         self._configs: dict[str, TopicConfig] = {}
         self._version = DataVersion()
+        self._read_only = read_only
         self._behind = False  # the file is, after a write that failed
 
     def load(self, report: RecoveryReport | None = None) -> None:
@@ -133,6 +136,12 @@ class TopicRegistry(TopicTable):
             )
         if topic is not None and self._configs.get(name) != config:
             require_maker(caller, config.maker, f"change the topic {name!r}")
+        if self._read_only and self._configs.get(name) != config:
+            raise NoPermission(
+                f"cannot create or change the topic {name!r}: the store was opened read-only",
+                hint="start the broker without read_only; a damaged store has to be repaired before (orbitmq repair)",
+                topic=name,
+            )
         if self._behind or self._configs.get(name) != config:
             self._store({**self._configs, name: config})
         if topic is None:
@@ -224,8 +233,11 @@ class TopicRegistry(TopicTable):
         crash_point("topic_registry_durable")
 
     def _store(self, configs: dict[str, TopicConfig] | None = None) -> None:
-        """configs: what they are to be; they are once the file says so."""
+        """configs: what they are to be; they are once the file says so. Of a store that is opened read-only the file stays."""
         configs = self._configs if configs is None else configs
+        if self._read_only:
+            self._configs = configs
+            return
         self._version = self._version.next()
         self._behind = True
         store_topics(self._layout, configs, self._version)

@@ -23,6 +23,7 @@ KNOBS = {
     "message_max of the broker": "--message-max of orbitmq up",
     "allow_gaps=True": "--allow-gaps",
     "allow_deletion=True": "--allow-deletion",
+    "seek past it to go on": "go on behind it with --skip-damaged; orbitmq verify says how much is damaged",
     "full=True": "--full",
     "leave by out": "leave --by out",
     "leave columns out": "leave --columns out",

@@ -20,6 +20,7 @@ NOT_RUNNING = 3
 DEGRADED = 4
 REFUSING = 5
 WOULD_DELETE = 6
+HEALTH_CODES = {"degraded": DEGRADED, "refusing": REFUSING}
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 

@@ -64,7 +64,10 @@ def _head(now: Status) -> RenderableType:
     )
     kept = f"kept {retention(now.retention_hours)}" + (f", {byte_count(now.retention_bytes)}" if now.retention_bytes else "")
     oldest = f"oldest message {clock_time(now.oldest_ms)}, at {now.positions.min_offset:,}" if now.oldest_ms else "empty"
+    health = now.health
+    style_of_health = {"ok": "green", "degraded": "yellow"}.get(health.state, "bold red")
     return Text.from_markup(
+        f"[dim]health[/] [{style_of_health}]{escape(str(health))}[/]\n"
         f"broker [bold]{escape(now.name)}[/]  [{style}]● {now.state}[/]  pid {now.pid}  version {now.version}\n"
         f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]\n"
         f"[dim]log[/]    {oldest}   [dim]{kept}[/]"

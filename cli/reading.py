@@ -14,6 +14,9 @@ from orbitmq.cli.console import counted, err
 from orbitmq.cli.options import Json, Name, Store, Topic
 from orbitmq.cli.printing import print_json, print_line, print_whole
 from orbitmq.client.client import Client
+from orbitmq.client.consumer import Consumer
+from orbitmq.client.message import Message
+from orbitmq.errors import CorruptRecord
 
 BATCH = 1000
 LOOK_S = 0.5  # how often a waiting tail looks whether it should end
@@ -30,6 +33,9 @@ def tail(
     tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only these, such as 'paid || refunded'.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end where the topic ends.")] = True,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Go on behind messages that are damaged, and say which they are.")
+    ] = False,
     as_json: Json = False,
     name: Name = None,
     store: Store = None,
@@ -53,7 +59,7 @@ def tail(
                 _seek_all(consumer, broker, topic, int(start))
             while count is None or shown < count:
                 wanted = BATCH if count is None else min(BATCH, count - shown)
-                messages = consumer.poll_batch(wanted, timeout=LOOK_S)
+                messages = _next(consumer, wanted, skip_damaged)
                 for message in messages:
                     show(message)
                 shown += len(messages)
@@ -70,6 +76,18 @@ def tail(
             consumer.close()
     if not as_json and err.is_terminal:
         err.print(f"[dim]{counted(shown, 'message')}[/]")
+
+
+def _next(consumer: Consumer, most: int, skip_damaged: bool) -> list[Message]:
+    """The next messages; behind damaged ones, which are said, where they may be skipped. Raises: CorruptRecord: where not."""
+    while True:
+        try:
+            return consumer.poll_batch(most, timeout=LOOK_S)
+        except CorruptRecord as error:
+            if not skip_damaged or "queue" not in error.values:
+                raise
+            err.print(f"[yellow]skipped[/]  {escape(error.message)}")
+            consumer.seek(error.topic, error.queue, error.queue_offset + 1)
 
 
 def _nobody_reads() -> bool:

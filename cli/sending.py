@@ -11,8 +11,10 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import err, out, rate
+from orbitmq.cli.exit_codes import INTERRUPTED
 from orbitmq.cli.options import Name, Store, Topic, usual
 from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
+from orbitmq.errors import OrbitError
 
 BATCH = 1000
 AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic, the record's fixed part
@@ -64,10 +66,18 @@ def send(
             return
         begun = time.perf_counter()
         first = last = None
-        for start in range(0, len(bodies), BATCH):
-            part = bodies[start : start + BATCH]
-            receipts = producer.send_batch(topic, part, tags=tag, keys=[key] * len(part) if key else None, **placed)
-            first, last = first or receipts[0], receipts[-1]
+        stored = 0
+        try:
+            for start in range(0, len(bodies), BATCH):
+                part = bodies[start : start + BATCH]
+                receipts = producer.send_batch(topic, part, tags=tag, keys=[key] * len(part) if key else None, **placed)
+                first, last = first or receipts[0], receipts[-1]
+                stored += len(part)
+        except (OrbitError, KeyboardInterrupt) as error:
+            _tell_stored(stored, len(bodies), error)
+            if isinstance(error, KeyboardInterrupt):
+                raise typer.Exit(INTERRUPTED) from None
+            raise
         took = time.perf_counter() - begun
         assert first is not None and last is not None
         what = f"{len(bodies):,} messages to {escape(topic)}"
@@ -76,6 +86,18 @@ def send(
             f"\nfirst  {escape(topic)}/{first.queue}@{first.offset}  {first.id}"
             f"\nlast   {escape(topic)}/{last.queue}@{last.offset}  {last.id}"
         )
+
+
+def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:
+    """Says how many have a receipt, from the first on, and how many of the batch at hand may be stored as well."""
+    in_batch = min(BATCH, wanted - stored)
+    # A batch that was stored in part has its receipts on the error.
+    had = [receipt for receipt in getattr(error, "receipts", ()) if receipt is not None]
+    where = f"the first {stored:,} of {wanted:,} messages are stored"
+    if had:
+        err.print(f"{where}, and {len(had):,} of the {in_batch:,} behind them")
+    else:
+        err.print(f"{where}; of the {in_batch:,} behind them some may be, because they were on their way")
 
 
 def _bodies(text: str, lines: bool) -> list[bytes]:

@@ -13,10 +13,12 @@ from rich.live import Live
 
 import orbitmq
 from orbitmq.cli.console import out
+from orbitmq.cli.exit_codes import DONE, HEALTH_CODES
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import Json, Name, Store
 from orbitmq.cli.panels import whole_picture
-from orbitmq.errors import BrokerStopped
+from orbitmq.client.health import STOPPED
+from orbitmq.errors import BrokerNotRunning, BrokerStopped
 
 RATE_S = 0.4  # one picture's rates are those of so long
 
@@ -34,7 +36,12 @@ def status(
     Reading it costs the broker nothing: the numbers stand in shared memory.
     """
     wait = threading.Event().wait  # nobody sets it: a pause that Ctrl-C ends
-    with orbitmq.connect(name, store=store) as broker:
+    try:
+        connected = orbitmq.connect(name, store=store)
+    except BrokerNotRunning:
+        print(json.dumps({"state": STOPPED, "health": STOPPED}) if as_json else f"health {STOPPED}", flush=True)
+        raise
+    with connected as broker:
 
         def look() -> Look:
             return Look(broker.status())
@@ -47,9 +54,18 @@ def status(
             else:
                 before = look()
                 wait(RATE_S)
-                out.print(whole_picture(Between(before, look()), queues))
+                now = look()
+                out.print(whole_picture(Between(before, now), queues))
+                _end_as(now)
         except KeyboardInterrupt:
             return
+
+
+def _end_as(look: Look) -> None:
+    """Raises: Exit: the code that says how the broker is, where all is not well."""
+    code = HEALTH_CODES.get(look.status.health.state, DONE)
+    if code != DONE:
+        raise typer.Exit(code)
 
 
 def _watch(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, queues: bool) -> None:
@@ -75,7 +91,9 @@ def _watch(look: Callable[[], Look], wait: Callable[[float], Any], interval: flo
 
 def _print_json(look: Callable[[], Look], wait: Callable[[float], Any], interval: float, watch: bool) -> None:
     while True:
-        print(json.dumps(asdict(look().status)), flush=True)
+        now = look()
+        print(json.dumps({**asdict(now.status), "health": str(now.status.health)}), flush=True)
         if not watch:
+            _end_as(now)
             return
         wait(interval)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.client.attachment import Attachment
+from orbitmq.client.health import Health, health_of
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
 from orbitmq.shm.durability import Durability
@@ -145,12 +146,18 @@ class Status:
     flush_interval_ms: int
     retention_hours: int
     retention_bytes: int
+    message_max: int
+    read_only: bool
     oldest_ms: int
     positions: Positions
     actors: tuple[ActorStatus, ...]
     topics: tuple[TopicStatus, ...]
     groups: tuple[GroupStatus, ...]
     sessions: tuple[SessionStatus, ...]
+
+    @property
+    def health(self) -> Health:
+        return health_of(self)
 
 
 def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
@@ -168,6 +175,8 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         flush_interval_ms=int(settings.flush_interval_ms),
         retention_hours=int(settings.retention_hours),
         retention_bytes=int(settings.retention_bytes),
+        message_max=int(settings.message_max),
+        read_only=bool(settings.read_only),
         oldest_ms=_oldest_ms(attachment),
         positions=read_positions(attachment),
         actors=read_actors(attachment),

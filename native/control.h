@@ -70,6 +70,9 @@ struct group_entry {
 
 enum tree_state { TREE_STARTING = 1, TREE_RUNNING = 2, TREE_STOPPING = 3, TREE_STOPPED = 4 };
 
+/* Why a store was opened read-only: its broker was told to, or recovery found damage. */
+enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
+
 /* Set once by the supervisor, before any actor starts. Sizes in bytes, times in milliseconds. */
 struct settings {
     uint64_t log_file_size;       /* of one CommitLog file */
@@ -81,7 +84,7 @@ struct settings {
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
     uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked */
-    uint32_t read_only;
+    uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;

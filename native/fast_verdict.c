@@ -76,9 +76,14 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return fast_raise("StoreFailed", "look after the disk, then restart the broker",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
                           "could not store the message to %R: the log takes no more (%s)", topic, strerror((int)verdict->detail));
-    case VERDICT_READ_ONLY:
-        return fast_raise("NoPermission", "repair the store, then restart the broker", Py_BuildValue("{s:O}", "topic", topic),
-                          "could not send to topic %R: the store was opened read-only", topic);
+    case VERDICT_READ_ONLY: {
+        const bool damaged = producer->link && producer->link->sender.control->settings.read_only == READ_ONLY_DAMAGED;
+        return fast_raise("NoPermission",
+                          damaged ? "repair the store (orbitmq repair), then restart the broker"
+                                  : "start the broker without read_only to send",
+                          Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: the store was opened read-only, %s", topic,
+                          damaged ? "because its log is damaged" : "as its broker was told to");
+    }
     case VERDICT_LOST:
         return fast_raise("PerhapsStored", "look for it by its key before sending it again",
                           Py_BuildValue("{s:O}", "topic", topic),

@@ -6,6 +6,7 @@ struct session_shape {
     uint64_t sq_capacity;
     uint32_t message_max, pid;
 };
+enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
 struct settings {
     uint64_t log_file_size, lane_capacity;
     uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_batch;

@@ -25,11 +25,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder.chmod(0o700)
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "conf", "COLUMNS": "200", "NO_COLOR": "1"}
 
-    def command(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def command(*arguments: str, feed: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "orbitmq.cli.main", *arguments],
             env={**environment, **more},
-            stdin=subprocess.DEVNULL,
+            input=feed,
             capture_output=True,
             text=True,
             timeout=WATCHDOG_S,

@@ -1,0 +1,45 @@
+"""Goal: one word says how a broker is. Method: statuses with each sign by itself, and together."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orbitmq.client.health import Health
+from orbitmq.client.status import ActorStatus, Positions, Status
+
+POSITIONS = Positions(100, 100, 100, 0, 1 << 20, 0, 0, 0, 0, 0)
+
+
+def status(state: str = "running", read_only: bool = False, actor: str = "running", **positions: int) -> Status:
+    actors = (ActorStatus("writer", actor, 1, 1, 0, 0, {}, {}),)
+    fields: dict[str, Any] = {name: None for name in Status.__dataclass_fields__}
+    fields |= {"state": state, "read_only": read_only, "message_max": 4096, "actors": actors}
+    return Status(**{**fields, "positions": replace(POSITIONS, **positions)})
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "word"),
+    [
+        (status(), "ok", ""),
+        (status(state="stopping"), "degraded", "stopping"),
+        (status(actor="failed"), "degraded", "writer"),
+        (status(flushed_error=errno.EIO), "degraded", "sync"),
+        (status(reput_error=errno.ENOSPC), "degraded", "No space left"),
+        (status(allocated_error=errno.ENOSPC), "degraded", "next log file"),
+        (status(allocated_error=errno.ENOSPC, wrote=(1 << 20) - 4000), "refusing", "next log file"),
+        (status(wrote_error=errno.EIO), "refusing", "write of the log"),
+        (status(read_only=True), "refusing", "read-only"),
+        (status(wrote_error=errno.EIO, reput_error=errno.EIO), "refusing", "consumers"),
+    ],
+)
+def test_what_the_signs_come_to(seen: Status, state: str, word: str) -> None:
+    assert seen.health.state == state and word in str(seen.health)
+    assert str(seen.health).startswith(f"{state}: ") or str(seen.health) == "ok"
+
+
+def test_more_reasons() -> None:
+    assert str(Health("refusing", ("a", "b"))) == "refusing: a; b"
