@@ -53,6 +53,10 @@ class Coordinator(Actor):
         settings = tree.settings
         percent = settings.user_share_percent
         shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
+        for note in config.fallbacks(settings.layout):
+            if note not in tree.notes:  # damaged since the start
+                say(settings.name, note)
+                tree.notes = (*tree.notes, note)
         self.topics = TopicRegistry(settings.layout, tree.topics, shares, read_only=settings.read_only)
         self.offsets = Offsets(tree.settings.layout)
         self.groups = GroupRegistry(tree, self.topics, self.offsets)

@@ -89,6 +89,7 @@ class Ground:
         tree = segments.tree(settings, os.getpid())
         crash_point("ground_segments")
         tree.listener = self.presence.listener
+        tree.notes = report.notes
         self._tree = tree
         size = settings.files.log_file_size
         # Recovery made sure of the file in which the log goes on.

@@ -17,11 +17,10 @@ class Offsets:
         self._groups: dict[str, dict[QueueKey, int]] = {}
         self._changed: set[str] = set()
         self._taken: set[str] = set()  # of a snapshot that is not stored yet
-        self.notes: list[str] = []
 
     def load(self, topics: TopicTable) -> None:
         """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
-        for (topic, group), queues in config.load_offsets(self._layout, self.notes).items():
+        for (topic, group), queues in config.load_offsets(self._layout).items():
             known = topics.find(topic)
             for queue, offset in queues.items():
                 # Clients of RocketMQ's commit -1 for "I know nothing"; it stands for nothing here.

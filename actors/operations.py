@@ -157,9 +157,10 @@ class Operations:
         return [[topic, queue, offset] for (topic, queue), offset in sorted(offsets.items())]
 
     def status(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Groups and sessions; everything else stands in shared memory."""
+        """Groups and sessions, and what the start had to tell; everything else stands in shared memory."""
         self._groups.collect()
-        return {"groups": self._group_list(), "sessions": [_session_map(session) for session in self._sessions]}
+        sessions = [_session_map(session) for session in self._sessions]
+        return {"groups": self._group_list(), "sessions": sessions, "notes": list(self._tree.notes)}
 
     def settings(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[name, value, source], ...] of the settings that the tree runs with."""

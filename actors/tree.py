@@ -19,6 +19,7 @@ class Tree:
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: this life's end of the line to the supervisor's descriptor store.
+    notes: what the start has to tell whoever looks at the tree, a sentence each.
     post: likewise, where the supervisor hands over another control socket when the one there was lost its name.
     """
 
@@ -33,6 +34,7 @@ class Tree:
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
     post: socket.socket | None = None
+    notes: tuple[str, ...] = ()
     _lane_array: Any = field(default=None, repr=False)
 
     def attach(self, page: int) -> Any:

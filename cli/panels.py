@@ -52,7 +52,8 @@ def whole_picture(between: Between, queues: bool = False) -> RenderableType:
     parts += [_topics(between, queues) if now.topics else Text("no topics yet", style="dim"), ""]
     if now.groups:
         parts += [_groups(between, queues), ""]
-    return Group(*parts, Text.from_markup(_sessions(now)))
+    notes = (Text.from_markup(f"[bold yellow]note[/]  {escape(note)}") for note in now.notes)
+    return Group(*parts, Text.from_markup(_sessions(now)), *notes)
 
 
 def _head(now: Status) -> RenderableType:

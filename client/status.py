@@ -133,7 +133,8 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A tree. state: "starting", "running", "stopping", "stopped". oldest_ms: store timestamp of the first message of the
+    """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
+    each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the
     log, 0: there is none. retention_hours, retention_bytes: settings, 0 for no limit."""
 
     name: str
@@ -154,6 +155,7 @@ class Status:
     topics: tuple[TopicStatus, ...]
     groups: tuple[GroupStatus, ...]
     sessions: tuple[SessionStatus, ...]
+    notes: tuple[str, ...]
 
     @property
     def health(self) -> Health:
@@ -183,6 +185,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         topics=read_topics(attachment),
         groups=tuple(_group(group) for group in told["groups"]),
         sessions=tuple(SessionStatus(**session) for session in told["sessions"]),
+        notes=tuple(told["notes"]),
     )
 
 

@@ -108,12 +108,11 @@ _GROUP_FIELDS = {
 }
 
 
-def load_topics(layout: StoreLayout, notes: list[str] | None = None) -> tuple[dict[str, TopicConfig], DataVersion]:
-    """Topics by name; empty when the file is missing. notes: gets a sentence where the file was not what was read.
-
-    Raises: StoreFailed: neither it nor its .bak can be read; has .path.
+def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersion]:
+    """Topics by name; empty when the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has
+    .path.
     """
-    return _load(layout, TOPICS, _read_topics, notes)[0]
+    return _load(layout, TOPICS, _read_topics)[0]
 
 
 def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
@@ -122,9 +121,9 @@ def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version
     _store(layout, TOPICS, {"dataVersion": _version_fields(version), "topicConfigTable": table})
 
 
-def load_groups(layout: StoreLayout, notes: list[str] | None = None) -> tuple[dict[str, GroupConfig], DataVersion]:
-    """Groups by name; empty when the file is missing. Notes and raises as load_topics."""
-    return _load(layout, GROUPS, _read_groups, notes)[0]
+def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:
+    """Groups by name; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+    return _load(layout, GROUPS, _read_groups)[0]
 
 
 def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
@@ -133,9 +132,9 @@ def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version
     _store(layout, GROUPS, {"dataVersion": _version_fields(version), "subscriptionGroupTable": table})
 
 
-def load_offsets(layout: StoreLayout, notes: list[str] | None = None) -> Offsets:
-    """Group offsets; empty when the file is missing. Notes and raises as load_topics."""
-    return _load(layout, OFFSETS, _read_offsets, notes)[0]
+def load_offsets(layout: StoreLayout) -> Offsets:
+    """Group offsets; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+    return _load(layout, OFFSETS, _read_offsets)[0]
 
 
 def load_offsets_with_crc(layout: StoreLayout) -> tuple[Offsets, int]:
@@ -167,6 +166,18 @@ def store_offsets(layout: StoreLayout, offsets: Offsets) -> None:
 
 def _offset_table(offsets: Offsets) -> dict[str, Any]:
     return {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}}
+
+
+def fallbacks(layout: StoreLayout) -> list[str]:
+    """A sentence for each file here that is not read as it stands: its .bak is, or nothing at all. Changes nothing."""
+    notes: list[str] = []
+    for name, read in _READERS.items():
+        with contextlib.suppress(StoreFailed, OSError):  # the start says so
+            _load(layout, name, read, notes)
+    for path in sorted(layout.config.glob("*.json")) if layout.config.is_dir() else ():
+        if path.name not in _READERS and not readable(path):
+            notes.append(f"{path} cannot be read; OrbitMQ has no use for it, and a RocketMQ broker would read its .bak")
+    return notes
 
 
 def readable(path: Path) -> bool:
@@ -269,9 +280,12 @@ def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
             temporary.unlink(missing_ok=True)
         raise
     crash_point("config_written")
-    # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first.
+    # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first. A
+    # damaged X takes nobody's place: were we killed behind it, there would be none that can be read.
     backup = _with_suffix(path, ".bak")
     with contextlib.suppress(FileNotFoundError):
+        if not _is_own(path) and not readable(path):
+            raise FileNotFoundError
         linked = _with_suffix(path, ".bak.tmp")
         linked.unlink(missing_ok=True)
         os.link(path, linked)
@@ -279,8 +293,22 @@ def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
         linked.rename(backup)
         crash_point("config_backed_up")
     temporary.rename(path)
+    _own[path] = _identity(path)
     crash_point("config_renamed")
     atomic_file.sync_folder(layout.config)
+
+
+# What this process has written last, by name: it need not be read again to know that it is whole.
+_own: dict[Path, tuple[int, int, int]] = {}
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _is_own(path: Path) -> bool:
+    return path in _own and _own[path] == _identity(path)
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

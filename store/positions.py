@@ -120,6 +120,14 @@ class Positions:
         crash_point("positions_written")
 
 
+def damaged_slots(content: bytes) -> int | None:
+    """How many slots hold something that cannot be believed; None: the file has none that can."""
+    if _newest(content) is None:
+        return None
+    slots = (content[at : at + SLOT_SIZE] for at in SLOTS)
+    return sum(1 for slot in slots if any(slot) and _CRC.unpack_from(slot, _SLOT.size)[0] != zlib.crc32(slot[: _SLOT.size]))
+
+
 def _newest(content: bytes) -> tuple[int, Recorded] | None:
     if len(content) != SIZE or _HEADER.unpack_from(content) != (MAGIC, VERSION):
         return None

@@ -41,6 +41,7 @@ from orbitmq.store import (
 )
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
+from orbitmq.store.fallbacks import fallbacks
 from orbitmq.store.index_headers import IndexHeader
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, find_tail
@@ -112,6 +113,7 @@ class _Recovery:
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
     rising_from: int = 0
+    notes: tuple[str, ...] = ()
     damage: Damage | None = None
     cuts: list[Cut] = field(default_factory=list)
 
@@ -128,6 +130,8 @@ class _Recovery:
         return self.starts[-1] + self.file_size if self.starts else 0
 
     def run(self) -> RecoveryReport:
+        # Before anything is written: what takes the place of a damaged file stands there soon.
+        self.notes = fallbacks(self.layout)
         how = self._look()
         if how is Ending.EMPTY:
             return self._open_empty()
@@ -390,7 +394,7 @@ class _Recovery:
             missing_topics=self._missing_topics(queues),
             cuts=tuple(self.cuts),
             lowered=lowered,
-            notes=settled.notes,
+            notes=(*self.notes, *settled.notes),
             removed_index_files=tuple(header.path.name for header in removed),
             damage=self.damage,
             read_only=self.read_only,

@@ -1,0 +1,48 @@
+"""Small files that a start cannot read and goes on without, or with an older copy: named, so that nobody has to notice it
+by what is missing. Changes nothing. Files without which there is no start, such as store.json, are not among them: the
+start says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orbitmq.store import checkpoint, config, positions, rising
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.reput_commit import ReputCommit
+
+
+def fallbacks(layout: StoreLayout) -> tuple[str, ...]:
+    """A sentence each: which file, what is wrong with it, what takes its place."""
+    return (*config.fallbacks(layout), *_of_positions(layout.positions), *_of_others(layout))
+
+
+def _of_positions(path: Path) -> Iterator[str]:
+    content = _content(path)
+    damaged = positions.damaged_slots(content)
+    if content and damaged is None:
+        yield f"{path} cannot be read: how the last broker ended and what was on disk is judged without it"
+    elif damaged:
+        yield f"one of the two records in {path} is damaged: the other one counts, which may be older"
+
+
+def _of_others(layout: StoreLayout) -> Iterator[str]:
+    content = _content(layout.checkpoint)
+    if content and len(content) != checkpoint.SIZE:
+        yield f"{layout.checkpoint} has {len(content):,} bytes instead of {checkpoint.SIZE:,}: more of the log is read"
+    if _content(layout.reput) and ReputCommit.load(layout) is None:
+        yield f"{layout.reput} cannot be read: the log is indexed from further back"
+    content = _content(layout.rising)
+    if content and rising.parse(content) is None:
+        yield f"{layout.rising} cannot be read: searches by time look at every message of what the log has now"
+    group = layout.own / "group"
+    content = _content(group)
+    if content and not content.strip().isdigit():
+        yield f"{group} cannot be read: files that an earlier start let a unix group read may stay readable for it"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # missing, which a new store is; or the start itself says why not

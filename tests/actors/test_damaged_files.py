@@ -1,0 +1,118 @@
+"""Goal: a small file that a start could not read, and what counts in its place, is told in the log, by `orbitmq status` and
+with --json. Method: files of a stopped store are damaged one at a time, and a broker is started on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orbitmq.store import config, positions
+from orbitmq.store.fallbacks import fallbacks
+from orbitmq.store.layout import StoreLayout
+from tests.actors.trees import kill, small_broker, until
+
+
+def stored(root: Path) -> StoreLayout:
+    """A store with a topic and a group, each of whose files has a .bak."""
+    for at in (3, 7):
+        with small_broker(root) as broker:
+            broker.create_topic("t", at)
+            broker.producer().send_batch("t", [b"x"] * 10, queue=0)
+            with broker.consumer(f"g{at}", ["t"]) as consumer:
+                consumer.seek("t", 0, at)
+                consumer.commit()
+    return StoreLayout.at(root)
+
+
+def command(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "orbitmq.cli", *arguments], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("damage", ["torn", "empty", "missing"])
+def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """consumerOffset.json, of which a .bak is left: groups may go back, and whoever looks is told."""
+    path = stored(tmp_path).config / config.OFFSETS
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:30] if damage == "torn" else b"")
+    capfd.readouterr()
+    with small_broker(tmp_path) as broker:
+        (note,) = broker.status().notes
+        assert note.startswith(f"{path} ") and "consumerOffset.json.bak was read instead" in note
+        assert note in capfd.readouterr().err
+        assert json.loads(command("status", "--json", "--name", broker.name))["notes"] == [note]
+        assert "note" in command("status", "--name", broker.name)
+        # Whoever becomes coordinator later tells it too, though the file is whole again by then.
+        with broker.consumer("g3", ["t"]) as consumer:
+            consumer.commit()
+        kill(broker, "coordinator")
+        assert broker.status().notes == (note,)
+    with small_broker(tmp_path) as broker:
+        assert broker.status().notes == ()
+
+
+def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The next coordinator is the first to read it."""
+    layout = stored(tmp_path)
+    with small_broker(tmp_path) as broker:
+        assert broker.status().notes == ()
+        path = layout.config / config.TOPICS
+        path.write_bytes(b"{")
+        kill(broker, "coordinator")
+        (note,) = until(lambda: broker.status().notes, "the note")
+        assert note.startswith(f"{path} cannot be read")
+        assert note in capfd.readouterr().err
+
+
+def test_every_small_file(tmp_path: Path) -> None:
+    layout = stored(tmp_path)
+    assert fallbacks(layout) == ()
+    (layout.config / "delayOffset.json").write_bytes(b"{")
+    (layout.config / config.GROUPS).write_bytes(b"[]")
+    content = layout.positions.read_bytes()
+    at = positions.SLOTS[0]
+    layout.positions.write_bytes(content[: at + 9] + bytes([content[at + 9] ^ 1]) + content[at + 10 :])
+    for path in (layout.checkpoint, layout.reput, layout.rising):
+        assert path.exists()
+        path.write_bytes(b"\1" * 20)
+    (layout.own / "group").write_bytes(b"\xff")
+    notes = fallbacks(layout)
+    named = [note.partition(" cannot")[0].partition(" has ")[0] for note in notes]
+    assert named[0] == str(layout.config / config.GROUPS)
+    others = [Path(each.rpartition(" ")[2]).name for each in named[1:]]
+    assert others == ["delayOffset.json", "older", "checkpoint", "reput", "rising", "group"]
+    layout.positions.write_bytes(b"\1" * 4096)
+    assert any(f"{layout.positions} cannot be read" in note for note in fallbacks(layout))
+
+
+def test_a_damaged_file_never_takes_the_place_of_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while the file is replaced: one of the two can be read."""
+
+    class Cut(BaseException):
+        pass
+
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    config.store_offsets(layout, {("t", "g"): {0: 1}})
+    config.store_offsets(layout, {("t", "g"): {0: 2}})
+    (layout.config / config.OFFSETS).write_bytes(b"{")
+
+    def cut(name: str) -> None:
+        if name == "config_backed_up":
+            raise Cut
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orbitmq.store.config.crash_point", cut)
+        try:
+            config.store_offsets(layout, {("t", "g"): {0: 3}})
+        except Cut:
+            pass
+    assert config.load_offsets(layout) in ({("t", "g"): {0: 1}}, {("t", "g"): {0: 3}})
+    config.store_offsets(layout, {("t", "g"): {0: 4}})
+    assert config.load_offsets(layout) == {("t", "g"): {0: 4}}
