@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import config, index_headers, json_text, positions, reput_commit, rising
+from orbitmq.store import commit_words, config, index_headers, json_text, positions, reput_commit, rising
 from orbitmq.store.checkpoint import SIZE as CHECKPOINT_SIZE
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.findings import Finding, Kind, QueueSeen
+from orbitmq.store.group_memory import GroupMemory
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Recorded
 from orbitmq.store.reput_commit import ReputCommit
@@ -65,6 +66,25 @@ def check_always(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterato
     yield from _checkpoint(layout, log)
     yield from _rising(layout, log)
     yield from _config(layout, log, running=running)
+
+
+def check_commits(layout: StoreLayout, *, clean: bool) -> Iterator[Finding]:
+    """What a broker leaves of its groups when it dies, and nothing when it stops."""
+    if not layout.commits.is_dir():
+        return
+    memory = GroupMemory(layout)
+    if clean and memory.exists():
+        yield Finding(Kind.COMMITS, str(layout.commits), "holds commits of a broker that has stopped", damage=False)
+    elif memory.exists() and memory.load() is None:
+        text = "cannot be read: commits that are not in consumerOffset.json are lost"
+        yield Finding(Kind.COMMITS, str(layout.commits / "groups-*"), text)
+    for path in sorted(layout.commits.iterdir()):
+        if commit_words.NAME.fullmatch(path.name):
+            try:
+                commit_words.read(path, 0)
+            except (OSError, ValueError) as error:
+                text = f"{error}: the commits of its member that are not in consumerOffset.json are lost"
+                yield Finding(Kind.COMMITS, str(path), text)
 
 
 def _two_slots(path: Path, kind: Kind, head: bytes, slots: tuple[int, ...], size: int) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ class Kind(enum.StrEnum):
     REPUT = "reput"
     CHECKPOINT = "checkpoint"
     CONFIG = "config"
+    COMMITS = "commits"
 
 
 @dataclass(frozen=True, slots=True)

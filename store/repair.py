@@ -20,12 +20,13 @@ A cut gives its order first: a log that is shorter than was recorded must not lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
+from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettings, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import abort, atomic_file, positions, remake
+from orbitmq.store import abort, atomic_file, commits, positions, remake
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import ConsumeQueue, queues
 from orbitmq.store.fill_plan import Stretch
@@ -50,7 +51,7 @@ Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how m
 _REBUILDABLE = frozenset(Kind) - OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
 NOWHERE = (1 << 64) - 1
 # What needs nothing but itself to be put right.
-_SMALL = frozenset({Kind.CONFIG, Kind.CHECKPOINT, Kind.RISING})
+_SMALL = frozenset({Kind.CONFIG, Kind.COMMITS, Kind.CHECKPOINT, Kind.RISING})
 
 
 @dataclass(slots=True)
@@ -302,6 +303,10 @@ class Repair:
             atomic_file.sync_folder(self.layout.cut)
 
     def _mend_config(self) -> None:
+        # What groups have committed last counts beside the consumerOffset.json that there is, not beside a mended one.
+        with suppress(StoreFailed):
+            if commits.settle(self.layout).taken:
+                self._config = plan_config(self.layout, self._seen())
         for deed in self._config:
             deed.do()
 

@@ -21,7 +21,7 @@ from orbitmq.errors import StoreFailed, StoreLocked, StoreSettings, StoreUnsuppo
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import abort, index_headers, positions, remake
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
-from orbitmq.store.file_checks import LogSeen, check_always, check_slots, check_stop
+from orbitmq.store.file_checks import LogSeen, check_always, check_commits, check_slots, check_stop
 from orbitmq.store.finding_text import FindingTexts
 from orbitmq.store.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.layout import StoreLayout
@@ -358,6 +358,8 @@ class _Verification:
         found: list[Finding] = []
         if not self.running and not abort.exists(self.layout):
             found += check_slots(self.layout)
+        if not self.running:
+            found += check_commits(self.layout, clean=self.clean)
         if self.clean:
             found += check_stop(self.layout, log, self.recorded, self.commit, self.index[-1] if self.index else None)
         for finding in [*found, *check_always(self.layout, log, running=self.running)]:

@@ -4,12 +4,13 @@ test_small_disk.py."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from trees import actors, small_broker, until
+from trees import actors, dead, kill, small_broker, until
 
 import orbitmq
 from orbitmq import errors
@@ -105,6 +106,38 @@ def others_fill_disk(disk: Path) -> None:
             assert {name: actor.pid for name, actor in actors(broker).items()} == pids, "nobody died of it"
 
 
+def members_on_full_disk(disk: Path) -> None:
+    """Whoever is a member commits on, also when others leave and the coordinator or the whole tree dies; whoever wants to
+    become one is told what is missing."""
+    broker = small_broker(disk / "store", name="full", offsets_interval_s=3600, log_file_size=4 << 20)
+    with broker as first:
+        first.create_topic("orders", 2)
+        with first.producer() as producer:
+            producer.send_batch("orders", [BODY] * 20, queue=0)
+        consumer, leaver = (first.consumer("g", topics=["orders"]) for _ in range(2))
+        consumer.settle()
+        fill(disk / "filler")
+        try:
+            first.consumer("newcomers", topics=["orders"])
+        except errors.StoreFull as error:
+            assert error.values["mount"] == str(disk), error
+            assert "for the commits of the group 'newcomers'" in error.message and "make room on" in (error.hint or ""), error
+        else:
+            raise AssertionError("joined without room for its commits")
+        assert [group.name for group in first.status().groups] == ["g"]
+        leaver.close()
+        until(lambda: len(consumer.position()) == 2, "both queues")
+        kill(first, "coordinator")
+        read(consumer, 20)
+        consumer.commit()
+        os.kill(first.pid, signal.SIGKILL)
+        until(lambda: dead(first.pid), "the tree's end")
+        (disk / "filler").unlink()
+        with small_broker(disk / "store", name="full", log_file_size=4 << 20) as second:
+            with second.consumer("g", topics=["orders"]) as again:
+                assert again.position()["orders", 0] == 20, again.position()
+
+
 def mounted_read_only(disk: Path) -> None:
     """No broker runs there, and says why; the files can be read without one."""
     with small_broker(disk / "store") as broker:
@@ -125,7 +158,7 @@ def mounted_read_only(disk: Path) -> None:
         read(consumer, 1)
 
 
-DEEDS = {deed.__name__: deed for deed in (log_fills_disk, others_fill_disk, mounted_read_only)}
+DEEDS = {deed.__name__: deed for deed in (log_fills_disk, others_fill_disk, members_on_full_disk, mounted_read_only)}
 
 if __name__ == "__main__":
     os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]
