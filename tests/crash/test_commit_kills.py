@@ -1,0 +1,174 @@
+"""Goal: whoever dies, and whenever, a group goes on at its last commit that returned or at one that was under way: never before
+it, and never past what its members were given.
+
+Method: members note each commit before and after it. Somebody dies at random, of SIGKILL from outside or at one of the crash
+points that commits pass; then all members die, and where the tree that lives says that the group is, is held against their
+notes. Nobody seeks, so offsets only grow: the largest that a commit has returned for is the last one."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import crash_build
+import pytest
+from commit_worker import GROUP, TOPIC
+from load import ENDED, SMALL, Load, dead, until
+
+QUEUES = 4
+MEMBERS = 3
+STEPS = int(os.environ.get("ORBITMQ_COMMIT_KILLS", "24"))
+STEMS = {"commit_files", "commits", "group_memory", "group_registry", "waiter", "membership", "config", "ground"}
+KINDS = ("coordinator", "member", "tree", "tree", "stop", "point", "point", "point")
+PASS_TURNS = 400  # looks for somebody who passes an armed point
+
+
+class World:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.load = Load(folder, seed, roles=())
+        self.load.client.create_topic(TOPIC, QUEUES)
+        self.ledger = folder / "commits"
+        self.ledger.touch()
+        self.points = [point for point, path in crash_build.points().items() if path.stem in STEMS]
+        self.members: list[subprocess.Popen[bytes]] = []
+        self.lives = 0
+        self.checked = 0
+
+    def feed(self) -> None:
+        """Messages for a while, however often the broker dies meanwhile."""
+        self.load.repair()
+        with suppress(*ENDED), self.load.client.producer() as producer:
+            for queue in range(QUEUES):
+                producer.send_batch(TOPIC, [b"x"] * 200, queue=queue)
+
+    def begin_members(self) -> None:
+        self.members = [member for member in self.members if member.poll() is None]
+        while len(self.members) < MEMBERS:
+            self.lives += 1
+            command = [sys.executable, str(Path(__file__).with_name("commit_worker.py"))]
+            self.members.append(
+                subprocess.Popen(
+                    [*command, self.load.name, str(self.ledger), str(self.lives)],
+                    env={**os.environ, **crash_build.environment(self.load.plan.path)},
+                    stderr=self.load.errors,
+                )
+            )
+
+    def end_members(self) -> None:
+        for member in self.members:
+            member.kill()
+        for member in self.members:
+            member.wait()
+        self.members = []
+
+    def grow(self) -> None:
+        """Waits for commits of members that live, and feeds them."""
+        size = self.ledger.stat().st_size + self.rng.randrange(2000)
+        turns = 0
+
+        def grown() -> bool:
+            nonlocal turns
+            turns += 1
+            if turns % 200 == 0:
+                self.begin_members()
+                self.feed()
+            return self.ledger.stat().st_size > size
+
+        until(grown, "commits")
+
+    def notes(self) -> tuple[dict[int, int], dict[int, int]]:
+        """By queue: the largest offset of a commit that has returned, and of one that was tried."""
+        done: dict[int, int] = dict.fromkeys(range(QUEUES), 0)
+        tried: dict[int, int] = dict.fromkeys(range(QUEUES), 0)
+        for line in self.ledger.read_text().splitlines():
+            word, *numbers = line.split()
+            for queue, offset in zip(map(int, numbers[::2]), map(int, numbers[1::2]), strict=True):
+                tried[queue] = max(tried[queue], offset)
+                if word == "done":
+                    done[queue] = max(done[queue], offset)
+        return done, tried
+
+    def check(self) -> None:
+        """With no member left: where the group is."""
+        done, tried = self.notes()
+
+        def seen() -> dict[int, int] | None:
+            self.load.repaired()
+            with suppress(*ENDED):
+                groups = [group for group in self.load.client.status().groups if group.name == GROUP]
+                return {queue.queue: queue.committed for queue in groups[0].queues} if groups else {}
+            return None
+
+        found = until(lambda: {"found": known} if (known := seen()) is not None else None, "the group's offsets")["found"]
+        for queue in range(QUEUES):
+            at = found.get(queue, 0)
+            said = f"queue {queue}: {done[queue]} was committed, {tried[queue]} tried, and it is {at}"
+            assert done[queue] <= at <= tried[queue], said
+        self.checked += 1
+
+    def step(self, kind: str) -> None:
+        if kind == "coordinator":
+            self.load.kill_actor("coordinator")
+        elif kind == "member":
+            self.rng.choice(self.members).kill()
+        elif kind == "point":
+            point = self.rng.choice(self.points)
+            print(f"  {point}", flush=True)
+            self.load.plan.arm(point, passage=self.rng.choice((1, 1, 2, 5)))
+            for turn in range(PASS_TURNS):
+                if self.load.plan.victim(point):
+                    break
+                with suppress(*ENDED):
+                    self.load.repaired()
+                if turn % 100 == 50:
+                    self.rng.choice((lambda: self.load.kill_actor("coordinator"), self.load.kill_tree, self.load.stop))()
+            self.load.plan.disarm()
+            victim = self.load.plan.victim(point)
+            if victim:
+                until(lambda: dead(victim) or any(each.pid == victim and each.poll() for each in self.members), point)
+        else:
+            early = self.rng.random() < 0.5
+            if early:
+                self.end_members()
+            if kind == "tree":
+                self.load.kill_tree()
+            else:
+                self.load.stop()
+            self.end_members()
+
+    def close(self) -> None:
+        self.end_members()
+        self.load.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    crash_build.build()
+    monkeypatch.setitem(SMALL, "offsets_interval_s", 3600.0)  # nothing is written that need not be
+    seed = int(os.environ.get("ORBITMQ_SEED", random.SystemRandom().randrange(1_000_000)))
+    print(f"seed {seed}, set ORBITMQ_SEED to have it again")
+    made = World(tmp_path, seed)
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(600)
+def test_groups_go_on_where_they_were(world: World) -> None:
+    world.feed()
+    world.begin_members()
+    for _ in range(STEPS):
+        world.grow()
+        kind = world.rng.choice(KINDS)
+        print(kind, flush=True)
+        world.step(kind)
+        world.end_members()
+        world.load.repair()
+        world.check()
+        world.begin_members()
+    assert world.checked == STEPS
