@@ -37,15 +37,13 @@ class Deeds:
 
     def of(self, finding: Finding) -> str:
         """What is done about one finding, in a sentence."""
-        if not finding.damage and finding.kind is Kind.COMMITS:
-            return "the next start removes it"
+        if finding.kind is Kind.COMMITS:
+            return "groups go on where consumerOffset.json says" if finding.damage else "the next start removes it"
         if not finding.damage:
             return "recovery cuts it off and keeps it, as at the start of a broker"
         kind, path = finding.kind, Path(finding.path)
         if kind is Kind.CONFIG and not self.undecided:
             return next((deed.text for deed in self.config if deed.path == path), "is put right with the others")
-        if kind is Kind.COMMITS:
-            return "groups go on where consumerOffset.json says"
         if kind is Kind.LOG_FILE:
             return self._deed_of_log_file(path)
         if kind in OF_LOG or kind in (Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET):

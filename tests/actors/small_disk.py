@@ -134,8 +134,8 @@ def members_on_full_disk(disk: Path) -> None:
         until(lambda: dead(first.pid), "the tree's end")
         (disk / "filler").unlink()
         with small_broker(disk / "store", name="full", log_file_size=4 << 20) as second:
-            with second.consumer("g", topics=["orders"]) as again:
-                assert again.position()["orders", 0] == 20, again.position()
+            again = second.consumer("g", topics=["orders"])
+            assert again.position()["orders", 0] == 20, again.position()
 
 
 def mounted_read_only(disk: Path) -> None:
