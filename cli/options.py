@@ -16,6 +16,9 @@ Store = Annotated[
     Path | None,
     typer.Option("--store", "-s", help="Instead of a name: the broker that runs on this store."),
 ]
+Wait = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait for a broker that is not there, such as one that is started again.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 AllowDeletion = Annotated[
     bool, typer.Option("--allow-deletion", help="Messages may be deleted where less is to be kept than until now.")

@@ -11,12 +11,12 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.console import counted, err
-from orbitmq.cli.options import Json, Name, Store, Topic
+from orbitmq.cli.options import Json, Name, Store, Topic, Wait
 from orbitmq.cli.printing import print_json, print_line, print_whole
 from orbitmq.client.client import Client
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.message import Message
-from orbitmq.errors import CorruptRecord
+from orbitmq.errors import CorruptRecord, Fenced
 
 BATCH = 1000
 LOOK_S = 0.5  # how often a waiting tail looks whether it should end
@@ -37,6 +37,7 @@ def tail(
         bool, typer.Option("--skip-damaged", help="Go on behind messages that are damaged, and say which they are.")
     ] = False,
     as_json: Json = False,
+    wait: Wait = 0.0,
     name: Name = None,
     store: Store = None,
 ) -> None:
@@ -52,7 +53,7 @@ def tail(
         raise typer.BadParameter("a group begins where it left off; an offset needs a tail without one", param_hint="--from")
     show = print_json if as_json else print_line
     shown = 0
-    with orbitmq.connect(name, store=store) as broker:
+    with orbitmq.connect(name, store=store, wait=wait) as broker:
         consumer = broker.consumer(group, topics=[topic], tags=tag, start=_start(start))
         try:
             if start.isdecimal():
@@ -64,7 +65,7 @@ def tail(
                     show(message)
                 shown += len(messages)
                 if messages and group is not None:
-                    consumer.commit()
+                    _commit(consumer)
                 if messages:
                     sys.stdout.flush()
                 elif _nobody_reads() or (not follow and not any(consumer.lag().values())):
@@ -98,6 +99,13 @@ def _nobody_reads() -> bool:
     except (OSError, ValueError):  # no descriptor
         return False
     return bool(look.poll(0))
+
+
+def _commit(consumer: Any) -> None:
+    try:
+        consumer.commit()
+    except Fenced as error:  # a queue went to another member, or the broker was started again
+        err.print(f"[dim]some of these come again: {escape(error.message)}[/]")
 
 
 def _start(text: str) -> Literal["earliest", "latest"]:

@@ -12,7 +12,7 @@ from rich.markup import escape
 import orbitmq
 from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.exit_codes import INTERRUPTED
-from orbitmq.cli.options import Name, Store, Topic, usual
+from orbitmq.cli.options import Name, Store, Topic, Wait, usual
 from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError
 
@@ -38,6 +38,7 @@ def send(
     count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
+    wait: Wait = 0.0,
     name: Name = None,
     store: Store = None,
 ) -> None:
@@ -58,7 +59,8 @@ def send(
     placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
     # A session is as large as its largest message wants it.
     message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
-    with orbitmq.connect(name, store=store) as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
+    client = orbitmq.connect(name, store=store, wait=wait)
+    with client as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
         if len(bodies) == 1:
             receipt = producer.send(topic, bodies[0], tags=tag, keys=key or (), **placed)
             place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"

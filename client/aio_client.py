@@ -103,10 +103,13 @@ class AsyncClient:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        wait: float | None = None,
     ) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer."""
         made = await aside(
-            lambda: self._client.consumer(group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed),
+            lambda: self._client.consumer(
+                group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed, wait=wait
+            ),
             f"make a consumer of the broker {self.name!r}",
         )
         return AsyncConsumer(made)

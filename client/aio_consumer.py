@@ -31,6 +31,7 @@ class AsyncConsumer:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
+        consumer.attaches_at_once = False  # its calls without a wait are made in the event loop
         try:
             self._worker = Worker("orbitmq-consumer", "make a consumer")
         except BaseException:
@@ -134,7 +135,7 @@ class AsyncConsumer:
             if self._worker.left is not None:
                 await self._own()
             if not self._consumer.prompt:
-                await self._aside(self._consumer.settle)
+                await self._aside(lambda: self._consumer.settle(deadline))
             found = take()
             if good(found) or (deadline is not None and time.monotonic() >= deadline):
                 return found

@@ -127,7 +127,7 @@ class Client:
         """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""
         with means(f"stop the broker {self.name!r}"):
             attachment = self._connection.attach()  # whatever the client's patience: one that is not there need not be awaited
-            self._connection.ask_of(attachment.generation, "stop")
+            self._connection.ask("stop", generation=attachment.generation)
         attachment.wait_ended(self._connection.timeout)
 
     def producer(
@@ -178,6 +178,7 @@ class Client:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        wait: float | None = None,
     ) -> Consumer:
         """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
         offsets.
@@ -186,9 +187,12 @@ class Client:
             tags: only messages with these: "a || b"; None: all.
             start: where a group begins in a queue that it has not consumed of.
             batch: messages fetched at once by iteration and poll.
-            verify: check each body against its CRC before it is given out; damage is then a CorruptRecord.
+            verify: check each body against its CRC before it is given out; damage is then a CorruptRecord. Without it a drain
+                is some 10 % faster, and a damaged body comes as if it were good.
             removed: what becomes of messages that retention takes before they are read: "skip" goes on behind them, counts
                 them and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
+            wait: seconds that a broker which is not there is waited for, from when the first call found none; None: the
+                client's. Reading goes on where it was, in a group at the committed offsets; a call's `timeout` counts on.
 
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
@@ -197,7 +201,15 @@ class Client:
             from orbitmq.client.consumer import Consumer
 
             made = Consumer(
-                self._connection, group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed
+                self._connection,
+                group,
+                topics,
+                tags=tags,
+                start=start,
+                batch=batch,
+                verify=verify,
+                removed=removed,
+                wait=self._connection.wait if wait is None else checked_wait(wait),
             )
             return self._keep(made)
 

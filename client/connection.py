@@ -95,18 +95,11 @@ class Connection:
 
     def ask(self, operation: str, **fields: Any) -> Any:
         """One question to the coordinator; asked again when it dies with the answer owing, so operations bear being
-        repeated.
+        repeated. Given a `generation`, it is for that tree alone, and is not kept for the next one: sessions belong to one.
 
         Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed.
         """
         value, descriptors = self._ask(operation, fields)
-        _close(descriptors)
-        return value
-
-    def ask_of(self, generation: int, operation: str, **fields: Any) -> Any:
-        """The same about something of the tree of that generation, such as a session, which no later tree knows. Raises:
-        BrokerStopped: it has ended; as `ask`."""
-        (value, descriptors), _ = self._question(operation, fields, generation)
         _close(descriptors)
         return value
 
@@ -183,6 +176,9 @@ class Connection:
     # ---- one question
 
     def _ask(self, operation: str, fields: dict[str, Any]) -> Answer:
+        generation = fields.pop("generation", None)
+        if generation is not None:
+            return self._question(operation, fields, generation)[0]
         return self.outlast(lambda: self._question(operation, fields)[0], self.wait)
 
     def _question(self, operation: str, fields: dict[str, Any], generation: int | None = None) -> tuple[Answer, Attachment]:
@@ -412,7 +408,7 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
 
     def ask() -> None:
         try:
-            connection.ask_of(note.generation, note.operation, **note.fields)
+            connection.ask(note.operation, generation=note.generation, **note.fields)
             crash_point("connection_closed_session")
         except BrokerError:
             pass

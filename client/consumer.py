@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from orbitmq.client.assignment import Assignment
 from orbitmq.client.membership import Membership
 from orbitmq.client.offset_range import check_offset, log_removals
+from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import check_settings, look_up, room_for, tag_list, topic_names
-from orbitmq.errors import BrokerStopped, Closed, Interrupted, OrbitError, SettingError, UsageError
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
@@ -36,24 +37,14 @@ if TYPE_CHECKING:
 CAPACITY = 1024  # queues that a session has room for unless its topics have more
 REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of its topics
 FOREVER_NS = (1 << 64) - 1
+GONE = (BrokerStopped, BrokerNotRunning)
 
 _Batch = TypeVar("_Batch", bound=Sized)
 _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
 
 
 class Consumer:
-    """Made by `Client.consumer()`.
-
-    Args:
-        group: the group whose members share the topics' queues; None: all queues, positions kept by this object alone.
-        topics: names.
-        tags: only messages with these: "a || b"; None or "*": all.
-        start: where reading begins in a queue without a committed offset: "earliest" or "latest".
-        batch: messages fetched at once by `poll` and iteration.
-        verify: check each body's CRC before it is given out. Without it a drain is some 10 % faster, and a damaged body comes
-            as if it were good.
-        removed: what becomes of messages that retention takes before they are read: "skip" goes on at the first that is left,
-            counts them (`skipped`) and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
+    """Made by `Client.consumer()`, which documents the settings.
 
     Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
         could be opened.
@@ -70,9 +61,12 @@ class Consumer:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        wait: float = 0.0,
     ) -> None:
         check_settings(start, batch, removed)
         self._opener = opener
+        self._patience = Patience(opener, wait)
+        self.attaches_at_once = True  # whether a call that may not wait opens a session; not in an event loop
         self._group = group
         self._topics = topic_names(topics)
         self._doing = f"read {', '.join(map(repr, self._topics))}"  # what could not be done, when it could not
@@ -94,7 +88,7 @@ class Consumer:
         self._ended = False  # BrokerStopped was raised for this session
         self._refresh_at = 0.0
         self._skipped = 0
-        self._attach()
+        self._reattach()
         _consumers.add(self)
 
     # ---- reading
@@ -106,9 +100,9 @@ class Consumer:
             are read on, and `seek` past it goes on here. NoMeans: call again. BrokerStopped. Closed.
         """
         try:
-            self._enter()
+            self._enter(lazy=True)
             try:
-                message = self._reader.message(self._batch)
+                message = None if self._stale else self._reader.message(self._batch)
                 if message is None:
                     found = self._gather(lambda most: tuple(filter(None, (self._reader.message(most),))), self._batch, timeout)
                     message = found[0] if found else None
@@ -121,13 +115,13 @@ class Consumer:
 
     def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
         """The next messages, at least one unless the time is over; waits and raises as `poll` does."""
-        with self._used():
-            return self._gather(self._reader.messages, max_messages, timeout)
+        with self._used(lazy=True):
+            return self._gather(lambda most: self._reader.messages(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
         """The bodies of the next messages, copied; waits and raises as `poll` does."""
-        with self._used():
-            return self._gather(self._reader.bodies, max_messages, timeout)
+        with self._used(lazy=True):
+            return self._gather(lambda most: self._reader.bodies(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_arrow(
         self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
@@ -137,7 +131,7 @@ class Consumer:
         columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag (None: these), and
             reconsume_times, message_id, born_host, store_host, headers, properties.
         """
-        with self._used():
+        with self._used(lazy=True):
             from orbitmq.client.arrow import record_batch, selected
 
             names = selected(columns)
@@ -163,14 +157,15 @@ class Consumer:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until there may be messages, and takes none. False when the time, seconds, is over; raises as `poll` does."""
-        with self._used():
-            return self._reader.ready() or self._wait(timeout)
+        with self._used(lazy=True):
+            return bool(self._gather(lambda most: range(most and self._reader.ready()), 1, timeout))
 
     def interrupt(self) -> None:
         """Ends the wait that is under way, or else the next one, in Interrupted; from any thread or signal handler. A call that
         finds messages gives them first."""
         self._interrupted = True
         self._waiter.interrupt()
+        self._patience.ring()
 
     def resume(self) -> None:
         """Takes back an `interrupt` that has ended no wait yet."""
@@ -181,10 +176,12 @@ class Consumer:
         """True when the next call will not have to ask the coordinator for a session or an assignment first."""
         return not self._stale and not self._waiter.check()
 
-    def settle(self) -> None:
-        """Asks the coordinator for what the next call would have to ask for."""
-        with self._used():
-            return
+    def settle(self, deadline: float | None = None) -> None:
+        """Asks the coordinator for what the next call would have to ask for; waits for a broker until the deadline, of the
+        clock time.monotonic, where there is patience."""
+        with self._used(lazy=True):
+            if self._stale:
+                self._reattach(deadline)
 
     # ---- positions
 
@@ -261,8 +258,14 @@ class Consumer:
         if self._member is None:
             raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")
         with self._used(rebalance=False):
-            if not self._member.commit():
-                raise self._gone(f"commit for the group {self._group!r}")
+            while True:
+                try:
+                    if self._member.commit():
+                        return
+                    raise self._gone(f"commit for the group {self._group!r}")
+                except GONE as error:
+                    self._outlive(error)
+                self._reattach()  # the next commit says that what was delivered before comes again
 
     # ---- the end
 
@@ -272,6 +275,7 @@ class Consumer:
         self._closing = True
         if self._handle is not None and not self._stale:
             self._waiter.interrupt()
+        self._patience.ring()
         self._finish()
 
     @property
@@ -292,8 +296,9 @@ class Consumer:
 
     # ---- behind them
 
-    def _enter(self, rebalance: bool = True) -> None:
-        """Before every call: one thread at a time, with a session that is ours and an assignment that stands."""
+    def _enter(self, rebalance: bool = True, lazy: bool = False) -> None:
+        """Before every call: one thread at a time, with a session that is ours and an assignment that stands. lazy: of a broker
+        that is not there, `_gather` takes care, where there is patience."""
         held = self._lock.acquire(blocking=False)
         if self._closing:
             if held:
@@ -302,8 +307,19 @@ class Consumer:
         if not held:
             raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread")
         try:
-            if self._stale:
-                self._attach()
+            while not self._settled(rebalance, lazy) and not lazy:
+                pass
+        except BaseException:
+            self._leave()
+            raise
+
+    def _settled(self, rebalance: bool, lazy: bool) -> bool:
+        """Has a session and an assignment that stands; False where the broker ended meanwhile and there is patience."""
+        if self._stale:
+            if lazy and self._patience:
+                return False
+            self._reattach()
+        try:
             if rebalance and (state := self._waiter.check()):
                 if state == lib.WAITER_GONE:
                     raise self._gone(self._doing)
@@ -312,9 +328,9 @@ class Consumer:
                 self._member.rebalance()
             if self._group is None and time.monotonic() >= self._refresh_at:
                 self._refresh()
-        except BaseException:
-            self._leave()
-            raise
+        except GONE as error:
+            self._outlive(error)
+        return not self._stale
 
     def _leave(self) -> None:
         self._lock.release()
@@ -330,10 +346,10 @@ class Consumer:
                 self._lock.release()
 
     @contextmanager
-    def _used(self, rebalance: bool = True) -> Iterator[None]:
+    def _used(self, rebalance: bool = True, lazy: bool = False) -> Iterator[None]:
         """_enter and _leave, for calls that are not made once a message."""
         with means(self._doing):
-            self._enter(rebalance)
+            self._enter(rebalance, lazy)
             try:
                 yield
             finally:
@@ -342,27 +358,27 @@ class Consumer:
     def _gather(
         self, take: Callable[[int], _Batch], most: int, timeout: float | None, size: Callable[[_Batch], int] = len
     ) -> _Batch:
-        """What `take` gives as soon as it gives something, or when the time is over."""
+        """What `take` gives as soon as it gives something, or when the time is over. The reader may change."""
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = take(most)
-            self._tell()
-            if size(found) or not self._wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-                return found
+            if self._stale and not self._reattach(deadline):
+                return take(0)
+            try:
+                found = take(most)
+                self._tell()
+                if size(found) or not self._wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                    return found
+            except GONE as error:
+                self._outlive(error)
 
     def _wait(self, timeout: float | None) -> bool:
         """True when there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None or timeout >= FOREVER_NS / 1e9 else int(max(0.0, timeout) * 1e9)
         result = lib.WAITER_INTERRUPTED
         while result == lib.WAITER_INTERRUPTED:
-            # Before every wait: whoever interrupts says why first, and then ends the wait of the session that he finds.
-            if self._closing:
-                raise Closed("could not wait for messages: the consumer was closed")
-            if self._interrupted:
-                self._interrupted = False
-                raise Interrupted("could not wait for messages: interrupt() was called", hint="poll again: nothing was taken")
+            self._look()
             result = self._waiter.wait(self._reader, timeout_ns)
         if result == lib.WAITER_TIMEOUT:
             # A look without a wait has not asked yet whether anybody is there to send something.
@@ -378,6 +394,26 @@ class Consumer:
             self._refresh()
         return True
 
+    def _look(self) -> None:
+        """Before every wait: whoever interrupts says why first, and then ends the wait of the session that he finds."""
+        if self._closing:
+            raise Closed("could not wait for messages: the consumer was closed")
+        if self._interrupted:
+            self._interrupted = False
+            raise Interrupted("could not wait for messages: interrupt() was called", hint="poll again: nothing was taken")
+
+    def _outlive(self, error: OrbitError) -> None:
+        """The end of the broker is no error where there is patience: then there is no session any more."""
+        if not self._patience:
+            raise error
+        self._stale, self._ended = True, False  # nobody was told
+
+    def _reattach(self, deadline: float | None = None) -> bool:
+        """A session with the tree that runs now, or with the next one. False: the deadline came first."""
+        if deadline is not None and not self.attaches_at_once and deadline <= time.monotonic():
+            return False
+        return self._patience.outlast(self._attach, deadline, self._look)
+
     def _gone(self, doing: str) -> BrokerStopped:
         """The end of the tree, told once: the next call attaches to its successor."""
         self._stale = self._ended = True
@@ -391,13 +427,13 @@ class Consumer:
 
     def _attach(self) -> None:
         """A session of this process with the tree that runs now, and queues to read."""
-        self._detach()
-        handle = self._opener.open_session(queue_capacity=CAPACITY)
+        handle = self._patience.open_session(queue_capacity=CAPACITY)
         try:
+            self._detach()
             room = room_for(handle.topics_address, self._topics)
             if room > CAPACITY:
                 handle.close()
-                handle = self._opener.open_session(queue_capacity=room)
+                handle = self._patience.open_session(queue_capacity=room)
             self._reader = Reader(handle.control_address, handle.topics_address, handle)
             self._reader.verify = self._verify
             self._reader.strict = self._strict

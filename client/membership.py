@@ -108,4 +108,5 @@ class Membership:
         return answer
 
     def _names(self) -> dict[str, Any]:
-        return {"slot": self._handle.slot, "epoch": self._handle.epoch, "group": self.group}
+        handle = self._handle
+        return {"generation": handle.generation, "slot": handle.slot, "epoch": handle.epoch, "group": self.group}

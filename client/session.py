@@ -88,7 +88,8 @@ class ConsumerOpener(SessionOpener, Protocol):
     """A connection that also answers questions to the coordinator."""
 
     def ask(self, operation: str, **fields: Any) -> Any:
-        """Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed."""
+        """generation: of the tree whose session it speaks of. Raises: what the broker answers; BrokerNotRunning, BrokerStopped,
+        TimedOut, Closed."""
 
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
         """Likewise; the answer comes with a descriptor, which is the caller's to close."""
