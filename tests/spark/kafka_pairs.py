@@ -54,8 +54,8 @@ def main(address: str, broker: str, folder: str) -> None:
         chosen = options if "assign" in options else {**options, "subscribe": "t"}
         ask(case, lambda kind, where: rows(spark.read.format(kind).options(**where, **chosen).load()))
     for mode in ("errorifexists", "overwrite", "ignore"):
-        one = made.limit(1).write.mode(mode)
-        ask(f"save mode {mode}", lambda kind, where: one.format(kind).options(topic="u", **where).save())
+        one = made.limit(1)
+        ask(f"save mode {mode}", lambda kind, where: one.write.mode(mode).format(kind).options(topic="u", **where).save())
     ask("maxOffsetsPerTrigger 0", lambda kind, where: limited(spark, kind, where, Path(folder)))
     ask("a topic goes and comes back", lambda kind, where: returned(spark, kind, where, Path(folder)))
     print("ANSWERS " + json.dumps(answers))
