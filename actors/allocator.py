@@ -11,7 +11,8 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store.mapped_file import allocate
+from orbitmq.store.file_system import LOG_KNOB, disk_error
+from orbitmq.store.mapped_file import allocate, discard
 
 
 class Allocator(CoreActor):
@@ -26,9 +27,13 @@ class Allocator(CoreActor):
         again."""
         start = int(self.tree.positions().allocated)
         size = self.tree.settings.files.log_file_size
+        layout = self.tree.settings.layout
         try:
-            allocate(self.tree.settings.layout, start, size)
-        except OrbitError as error:
+            discard(layout, start)  # a predecessor's, which may not be on the disk
+            allocate(layout, start, size)
+        except (OrbitError, OSError) as failure:
+            what = f"the log file {layout.log_file(start)}"
+            error = failure if isinstance(failure, OrbitError) else disk_error(failure, layout.root, size, what, LOG_KNOB)
             if str(error) != self._complaint:  # said once, not twice a second
                 self._complaint = str(error)
                 say(self.tree.settings.name, str(error))

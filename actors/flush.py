@@ -10,11 +10,11 @@ import time
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
-from orbitmq.actors.queue_sync import QueueSync
+from orbitmq.actors.queue_sync import QueueSync, SyncFailed
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import OrbitError
+from orbitmq.errors import OrbitError, StoreFailed
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.checkpoint import SIZE
 from orbitmq.store.file_system import disk_error
@@ -58,6 +58,13 @@ class Flush(CoreActor):
                 # Not a clean stop then: the next start recovers.
                 self._record(self._positions)
                 layout = self.tree.settings.layout
+                if isinstance(error, SyncFailed):
+                    raise StoreFailed(
+                        f"could not sync queues and index of {layout.root}: {error}",
+                        hint="look after the disk; the next start makes anew what it may lack",
+                        path=str(layout.root),
+                        errno=error.errno or 0,
+                    ) from error
                 raise disk_error(error, layout.root, SIZE, f"the queues and the checkpoint of {layout.root}") from error
             if seen.flushed == seen.wrote and seen.reput == seen.wrote:
                 self._positions.record_stop(int(seen.wrote), int(seen.wrote_ms))
@@ -78,6 +85,12 @@ class Flush(CoreActor):
             began = time.monotonic()
             try:
                 self._sync.run()
+            except SyncFailed as error:
+                say(
+                    self.tree.settings.name,
+                    f"could not sync queues and index: {error}; they are synced no more, and the next start makes anew what "
+                    "the disk may lack",
+                )
             except OSError as error:
                 # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
                 say(self.tree.settings.name, f"cannot sync the store's queues: {error}")

@@ -2,11 +2,19 @@
 is on disk. It only shortens the next recovery; the log is the truth.
 
 A file is on disk when its bytes are and its name is: the folders of files that were made since the last time are synced too,
-and those above them."""
+and those above them.
+
+A sync that failed is not tried again: the kernel takes a page that it could not write for written, so the next one would
+succeed and mean nothing. The checkpoint stays where it was, the word in orbitmq/unsynced stays raised, and the next start
+makes anew what the checkpoint does not cover. A process that was killed in a sync leaves the word raised too. Its successor
+writes the queues' units again, which nobody changes once they are published, and goes on; index files change in place, so
+they are left to the next start."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +22,16 @@ from orbitmq.actors.tree import Tree
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.store import atomic_file, index_headers
+from orbitmq.store import index_headers
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import UNIT_SIZE
+from orbitmq.store.queue_rewrite import rewrite_units
+from orbitmq.store.unsynced import Unsynced
+from orbitmq.store.unsynced import load as load_doubt
+
+
+class SyncFailed(OSError):
+    """The disk did not take what was written. Nothing more is synced, and nothing claimed, until the next start."""
 
 
 class QueueSync:
@@ -29,9 +44,24 @@ class QueueSync:
         self._synced_reput = -1  # as the checkpoint says
         self.position = 0  # physical offset below which all units are on disk
         self._index_names: list[str] = []  # of the files whose names are on disk
+        self._unsynced = Unsynced(self._layout)
+        self._predecessor_died = load_doubt(self._layout).queues  # in the midst of a sync
+        self._doubt_index = self._predecessor_died
+        self._failed = bool(lib.control_queues_error(tree.control))
 
     def run(self) -> bool:
-        """Syncs once; False when reput has not moved since. Raises: OSError: nothing is claimed."""
+        """Syncs once; False when reput has not moved since, or a sync has failed before. Raises: SyncFailed: it failed now;
+        OSError: it was not come to, and is tried again. Nothing is claimed."""
+        if self._failed:
+            return False
+        try:
+            return self._run()
+        except SyncFailed as error:
+            self._failed = True
+            lib.control_set_queues_error(self._tree.control, error.errno or errno.EIO)
+            raise
+
+    def _run(self) -> bool:
         # Two looks: the time of the first belongs to a position that the second has passed for certain.
         newest_ms = int(self._tree.positions().reput_ms)
         reput = int(self._tree.positions().reput)
@@ -45,6 +75,11 @@ class QueueSync:
         files += [header.path for header in index if header.end_ms >= before.index_ms]
         if names != self._index_names:
             folders.add(self._layout.index)
+        self._unsynced.raise_queues()
+        crash_point("queue_sync_raised")
+        if self._predecessor_died:
+            self._rewrite(before)
+            self._predecessor_died = False
         for path in files if len(files) > 1 else ():
             lib.write_back(os.fsencode(path))
         for path in files:
@@ -58,11 +93,13 @@ class QueueSync:
         self.position = reput
         # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
         # indexes again from this time on.
-        index_ms = index[-2].end_ms if len(index) > 1 else 0
+        index_ms = before.index_ms if self._doubt_index else index[-2].end_ms if len(index) > 1 else 0
         on_disk = int(self._tree.positions().flushed) >= reput
         physic_ms = max(before.physic_ms, newest_ms) if on_disk else before.physic_ms
         Checkpoint(physic_ms, max(before.logics_ms, newest_ms), index_ms).store(self._layout)
         crash_point("queue_sync_stored")
+        if not self._doubt_index:
+            self._unsynced.lower_queues()
         self._synced_reput = reput
         return True
 
@@ -70,8 +107,22 @@ class QueueSync:
         """Syncs what is left at a clean stop, reput's commit too: the next start believes it, and the index as it says. While
         reput works it is left alone, because a power cut then makes it void. Raises: OSError."""
         self.run()
+        if self._failed:
+            number = lib.control_queues_error(self._tree.control)
+            raise SyncFailed(number, f"{os.strerror(number)}, when they were synced before")
         _sync(self._layout.reput)
         _sync_folder(self._layout.own)
+        if not self._doubt_index:
+            self._unsynced.lower_queues(durable=True)
+
+    def _rewrite(self, before: Checkpoint) -> None:
+        """Writes units again that a predecessor may have failed to sync."""
+        for topic in self._topics:
+            for queue in range(topic.queues):
+                bounds = self._topics.bounds(topic.first_slot + queue)
+                if not rewrite_units(self._layout, self._tree.settings.files, (topic.name, queue), bounds, before.threshold_ms):
+                    what = f"units of {topic.name}/{queue} could not be written again"
+                    raise SyncFailed(errno.EIO, what, str(self._layout.queue_folder(topic.name, queue)))
 
     def _changed_queues(self, maxima: dict[int, int]) -> tuple[list[Path], set[Path]]:
         """ConsumeQueue files with units beyond `maxima`, which is brought up to now, and the folders that have new names."""
@@ -99,14 +150,22 @@ class QueueSync:
 def _sync_folder(folder: Path) -> None:
     # Likewise a folder that somebody has removed.
     with suppress(FileNotFoundError):
-        atomic_file.sync_folder(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _sync_open(descriptor, folder, os.fsync)
 
 
 def _sync(path: Path) -> None:
     # A file that retention has removed needs no syncing.
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_open(descriptor, path, os.fdatasync)
+
+
+def _sync_open(descriptor: int, path: Path, sync: Callable[[int], None]) -> None:
+    """Raises: SyncFailed."""
+    try:
+        sync(descriptor)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(descriptor)

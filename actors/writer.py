@@ -6,6 +6,7 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.spec import PAGE_WRITER
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import lib
+from orbitmq.store.unsynced import Unsynced
 
 
 class Writer(CoreActor):
@@ -14,6 +15,8 @@ class Writer(CoreActor):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_WRITER)
         self._owns_log = False
+        self._unsynced = Unsynced(tree.settings.layout)
+        self._left_over: int | None = None  # where that ends; None: nobody has looked yet
 
     def run(self, limit_ms: int) -> None:
         if self._owns_log:
@@ -21,10 +24,20 @@ class Writer(CoreActor):
             return
         # Until reput has caught up with the predecessor's log nobody knows the queues' next offsets; it may take longer
         # than one call, so orders are looked at in between.
+        self._note_left_over()
         result = lib.writer_take_over(self.handle, limit_ms)
         if result == lib.RUN_FAILED:
             self.fail()
         self._owns_log = result == lib.RUN_NEED
+        if self._owns_log and self._left_over and not self.tree.positions().wrote_error:
+            self._unsynced.lower_tail()
+
+    def _note_left_over(self) -> None:
+        """What is zeroed now is written again by the next start if this sync fails. Raises: OSError."""
+        if self._left_over is None:
+            self._left_over = int(lib.writer_left_over(self.handle))
+            if self._left_over:
+                self._unsynced.raise_tail(self._left_over)
 
     def step(self) -> int:
         # A writer that was stopped before it had taken over leaves everything to the next one.

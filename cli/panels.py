@@ -137,8 +137,17 @@ def _positions(between: Between) -> Table:
         value = getattr(now, name)
         behind = now.wrote - value
         note = f"[bold red]stopped: {os.strerror(error)}[/]" if error else f"[dim]{meaning}[/]"
+        if name == "flushed" and error:
+            refuses = between.now.status.after_failed_sync == "refuse"
+            taken = "sends are refused" if refuses else "what is sent may never be on disk"
+            note = f"[bold red]stopped: {os.strerror(error)}; {taken} until the broker is restarted[/]"
         if name == "wrote" and not error and now.allocated_error:
             note = f"[bold red]no file to go on in: {os.strerror(now.allocated_error)}[/]"
+        if name == "reput" and not error and now.queues_error:
+            why = os.strerror(now.queues_error)
+            note = (
+                f"[bold red]queues and index not synced: {why}; the next start makes them anew, until then nothing expires[/]"
+            )
         table.add_row(name, f"{value:,}", byte_count(between.of_position(name)), byte_count(behind) if behind > 0 else "", note)
     return table
 

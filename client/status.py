@@ -46,7 +46,8 @@ class ActorStatus:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Physical offsets, bytes. The errors are errnos that stopped a position, or 0."""
+    """Physical offsets, bytes. The errors are errnos that stopped a position, or 0; queues_error: that of a failed sync of
+    queues or index, which the next start makes anew."""
 
     wrote: int
     flushed: int
@@ -58,6 +59,7 @@ class Positions:
     flushed_error: int
     reput_error: int
     allocated_error: int
+    queues_error: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,9 @@ class SessionStatus:
 @dataclass(frozen=True, slots=True)
 class Status:
     """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
-    each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the
-    log, 0: there is none. retention_hours, retention_bytes: settings, 0 for no limit."""
+    each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the log, 0: there
+    is none. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be synced, "refuse" or "go-on".
+    retention_hours, retention_bytes: settings, 0 for no limit."""
 
     name: str
     state: str
@@ -145,6 +148,7 @@ class Status:
     version: str
     flush: str
     flush_interval_ms: int
+    after_failed_sync: str
     retention_hours: int
     retention_bytes: int
     message_max: int
@@ -175,6 +179,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         version=attachment.description.version,
         flush="batch" if settings.flush_every_batch else "timed",
         flush_interval_ms=int(settings.flush_interval_ms),
+        after_failed_sync="go-on" if settings.go_on_unsynced else "refuse",
         retention_hours=int(settings.retention_hours),
         retention_bytes=int(settings.retention_bytes),
         message_max=int(settings.message_max),

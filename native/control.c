@@ -61,6 +61,7 @@ void control_positions(const struct control *control, struct positions_seen *see
     seen->flushed_error = look_error(&control->flushed);
     seen->reput_error = look_error(&control->reput);
     seen->allocated_error = look_error(&control->allocated);
+    seen->queues_error = control_queues_error(control);
 }
 
 static bool await(const struct position *position, struct bell *bell, uint64_t end, uint64_t limit_ns)
@@ -201,6 +202,18 @@ void session_get_entry(const struct control *control, uint32_t slot, struct sess
     *descriptor = entry->descriptor;
     /* acquire: the verdicts before their count. Pairs with the writer's release. */
     *completed = atomic_load_explicit(&entry->completed, memory_order_acquire);
+}
+
+void control_set_queues_error(struct control *control, uint32_t error)
+{
+    /* relaxed: only the number is used */
+    atomic_store_explicit(&control->queues_error, error, memory_order_relaxed);
+}
+
+uint32_t control_queues_error(const struct control *control)
+{
+    /* relaxed: likewise */
+    return atomic_load_explicit(&control->queues_error, memory_order_relaxed);
 }
 
 uint64_t group_epoch(const struct control *control, uint32_t group)

@@ -84,6 +84,7 @@ struct settings {
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
     uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked */
+    uint32_t go_on_unsynced;      /* 1: messages that wait for no disk are taken after a sync of the log has failed */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
     uint8_t store_host[8];
@@ -103,15 +104,18 @@ struct control {
     _Alignas(SEGMENT_LINE) struct position wrote;     /* the writer's */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t wrote_ms; /* store timestamp of the newest record below wrote; stored after it */
     struct position flushed;   /* the flush service's: durable below here */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t syncing; /* the flush service's: 1 from before a sync of the log until its success is published */
     struct position confirmed; /* the replica's */
     struct position reput;     /* reput's: readable below here */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t reput_ms; /* reput's: store timestamp of the newest record below reput */
     struct position allocated; /* the allocator's: end of the last CommitLog file that is ready; error: why no more */
     struct position warmed;    /* the allocator's: below here the log's pages are in memory */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t queues_error; /* the flush service's: errno of a failed sync of queues or index, or 0 */
     struct position min_offset; /* the flush service's: start of the oldest CommitLog file */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t flush_wanted; /* the writer's: end of the newest record somebody waits for */
     _Atomic uint64_t flush_askers; /* the writer's: raised by one for each session that comes to wait for the disk, once between two syncs */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t flush_crowd; /* the flush service's: sessions that waited when the last sync was over, those whom it served included */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t zeroing; /* the writer's: end of what it began to zero behind wrote, until that is on disk; else 0 */
     struct bell writer_bell;
     struct bell reput_bell;
     struct bell allocator_bell;
@@ -161,7 +165,7 @@ bool control_await_flushed(const struct control *control, struct wake *wake, uin
 /* For Python, which sees atomics only through these. */
 struct positions_seen {
     uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
-    uint32_t wrote_error, flushed_error, reput_error, allocated_error;
+    uint32_t wrote_error, flushed_error, reput_error, allocated_error, queues_error;
 };
 void control_positions(const struct control *control, struct positions_seen *seen);
 struct settings *control_settings(struct control *control);
@@ -194,6 +198,10 @@ uint32_t session_get_state(const struct control *control, uint32_t slot);
 /* Shape (and descriptor) of the entry as it stands; completed: verdicts delivered. */
 void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,
                        uint64_t *completed);
+
+/* Queues and index are synced no more in this life of the tree; the next start makes them anew. The flush service only. */
+void control_set_queues_error(struct control *control, uint32_t error);
+uint32_t control_queues_error(const struct control *control);
 
 uint64_t group_epoch(const struct control *control, uint32_t group);
 /* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the

@@ -75,7 +75,7 @@ int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline
     }
     if (disk_flushed(wish) < wish->end) {
         verdict->detail = producer_flush_error(wish->producer);
-        verdict->code = verdict->detail ? VERDICT_STORE_FAILED : VERDICT_LOST;
+        verdict->code = verdict->detail ? VERDICT_NOT_ON_DISK : VERDICT_LOST;
     }
     return 0;
 }

@@ -27,7 +27,7 @@
 #define PROPERTIES_ROOM RECORD_PROPERTIES_MAX /* what a message's own properties may take, last separator included, bytes */
 
 /* Beside enum verdict, in completions of our own: nobody will answer. */
-enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001 };
+enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001, VERDICT_NOT_ON_DISK = 0x10002 };
 
 /* What a send or a producer asks for. */
 enum durability {

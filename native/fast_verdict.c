@@ -36,6 +36,13 @@ PyObject *verdict_unknown_topic(PyObject *topic)
                       "could not send to topic %R: there is no such topic", topic);
 }
 
+#define SYNC_HINT                                                                                                              \
+    "the message is not stored, and sending it again is safe; look after the disk (dmesg says what failed), then restart the "    \
+    "broker, which writes again what the disk may lack; after_failed_sync=go-on takes messages meanwhile"
+#define NOT_ON_DISK_HINT                                                                                                       \
+    "it may be lost or stored: look after the disk (dmesg says what failed), restart the broker, which writes again what the "    \
+    "disk may lack, and look for the message by its key before sending it again"
+
 static PyObject *not_writable(PyObject *topic)
 {
     Py_ssize_t size;
@@ -76,6 +83,17 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return fast_raise("StoreFailed", "look after the disk, then restart the broker",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
                           "could not store the message to %R: the log takes no more (%s)", topic, strerror((int)verdict->detail));
+    case VERDICT_SYNC_FAILED:
+        return fast_raise("StoreFailed", SYNC_HINT, Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
+                          "could not send to topic %R: a sync of the log to the disk has failed (%s), and the broker takes no "
+                          "messages until it is restarted",
+                          topic, strerror((int)verdict->detail));
+    case VERDICT_NOT_ON_DISK:
+        return fast_raise("StoreFailed", NOT_ON_DISK_HINT,
+                          Py_BuildValue("{s:O,s:I,s:K}", "topic", topic, "errno", verdict->detail, "physical_offset",
+                                        (unsigned long long)verdict->physical_offset),
+                          "could not see a message to topic %R on the disk: it was appended, and then a sync of the log failed (%s)",
+                          topic, strerror((int)verdict->detail));
     case VERDICT_READ_ONLY: {
         const bool damaged = producer->link && producer->link->sender.control->settings.read_only == READ_ONLY_DAMAGED;
         return fast_raise("NoPermission",

@@ -1,10 +1,17 @@
 /* Group commit without a list: whoever needs the disk has said so in `flush_wanted`, and waits on the flushed position. All
  * who come while one fdatasync runs are served by the next. A sync that failed is never tried again as if it had worked:
  * the kernel may have dropped the pages it could not write, so the position stops where it is and says why.
+ *
+ * Whoever is killed in a sync, or before it could say how that ended, leaves `syncing` raised. Its successor cannot know whether the
+ * pages are on disk, and another sync would not tell. So it writes everything behind the flushed position again, syncs, and reads
+ * back whether the records are still the ones that were appended: the kernel may have dropped them meanwhile.
  */
 #include "flush.h"
 #include "crash_point.h"
+#include "file_extents.h"
 #include "log_map.h"
+#include "log_rewrite.h"
+#include "scan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,6 +32,7 @@ struct flush {
     uint64_t askers;     /* flush_askers when the last sync began */
     uint32_t crowd;      /* as published */
     uint64_t synced_ms;  /* CLOCK_MONOTONIC of the last look that synced */
+    bool doubt;          /* a predecessor's sync may have failed: everything behind flushed is to be written again */
 };
 
 /* relaxed: a hint */
@@ -44,6 +52,8 @@ struct flush *flush_open(struct tree *tree)
     flush->descriptor = -1;
     flush->askers = askers(flush);
     flush->synced_ms = clock_ms();
+    /* acquire: the predecessor's word. It is dead, and whoever started us has waited for it. */
+    flush->doubt = atomic_load_explicit(&tree->control->syncing, memory_order_acquire) != 0;
     return flush;
 }
 
@@ -77,6 +87,50 @@ static int sync_file(struct flush *flush)
     return 0;
 }
 
+/* Bytes [from, to) of the log, of the file that is open, written again and synced. The kernel tells a new descriptor of an old error, so
+ * the first try may fail for what was written before. */
+static int sync_again(struct flush *flush, uint64_t from, uint64_t to)
+{
+    const uint64_t start = flush->open_start, end = start + flush->file_size;
+    const uint64_t first = from > start ? from - start : 0, last = (to < end ? to : end) - start;
+    int error = 0;
+    for (int tries = 2; tries > 0; tries--) {
+        error = log_rewrite(flush->descriptor, first, last);
+        CRASH_POINT("flush_rewritten");
+        error = error ? error : sync_file(flush);
+        if (!error)
+            break;
+    }
+    /* Then only a start can help, which nobody appends to meanwhile (store/log_rewrite.py). */
+    return error ? error : file_extents_unwritten(flush->descriptor, first, last) ? EIO : 0;
+}
+
+/* Whether [from, to), two record boundaries, still holds good records. */
+static int check(const struct flush *flush, uint64_t from, uint64_t to)
+{
+    struct scan *scan = scan_open(flush->tree->control->settings.store, flush->file_size, from);
+    if (!scan)
+        return errno;
+    struct scan_state state = {.offset = from};
+    enum scan_result result = SCAN_MORE;
+    while (result == SCAN_MORE && state.offset < to) {
+        tree_beat(flush->tree);
+        result = scan_step(scan, to - state.offset);
+        scan_look(scan, &state);
+    }
+    scan_close(scan);
+    return result == SCAN_FAILED ? (int)state.error : state.offset < to ? EIO : 0;
+}
+
+/* Nothing is sure of what was not flushed: the position stops, and says why. */
+static uint64_t give_up(struct flush *flush, int error)
+{
+    /* release: for whoever acts on it; a waiter only gives up sooner */
+    atomic_store_explicit(&flush->tree->control->flushed.error, (uint32_t)error, memory_order_release);
+    bell_ring(&flush->tree->wake->flushed);
+    return 0;
+}
+
 uint64_t flush_step(struct flush *flush)
 {
     struct control *control = flush->tree->control;
@@ -89,6 +143,9 @@ uint64_t flush_step(struct flush *flush)
     const uint64_t flushed = atomic_load_explicit(&control->flushed.value, memory_order_relaxed); /* only we write it */
     if (flushed == wrote)
         return 0;
+    /* relaxed: only a successor reads it, after our death */
+    atomic_store_explicit(&control->syncing, 1, memory_order_relaxed);
+    CRASH_POINT("flush_began");
     const uint64_t before = flush->askers;
     flush->askers = askers(flush);
     for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
@@ -99,20 +156,24 @@ uint64_t flush_step(struct flush *flush)
             clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
             return 0;
         }
-        error = error ? error : sync_file(flush);
-        if (error) {
-            /* release: for whoever acts on it; a waiter only gives up sooner */
-            atomic_store_explicit(&control->flushed.error, (uint32_t)error, memory_order_release);
-            bell_ring(&flush->tree->wake->flushed);
-            return 0;
-        }
+        error = error ? error : flush->doubt ? sync_again(flush, flushed, wrote) : sync_file(flush);
+        if (error)
+            return give_up(flush, error);
     }
+    const int spoilt = flush->doubt ? check(flush, flushed, wrote) : 0;
+    if (spoilt && !log_map_passing(spoilt))
+        return give_up(flush, spoilt);
+    if (spoilt)
+        return 0;
+    flush->doubt = false;
     CRASH_POINT("flush_synced");
     flush->crowd = (uint32_t)(askers(flush) - before);
     /* relaxed: a hint */
     atomic_store_explicit(&control->flush_crowd, flush->crowd, memory_order_relaxed);
     /* release: what is durable before the position that says so [F1] */
     atomic_store_explicit(&control->flushed.value, wrote, memory_order_release);
+    /* release: the position before the word that it needs no more; a successor that sees this sees the position */
+    atomic_store_explicit(&control->syncing, 0, memory_order_release);
     CRASH_POINT("flush_published");
     if (bell_ring(&flush->tree->wake->flushed))
         count(flush->tree->page, COUNT_WAKES, 1);

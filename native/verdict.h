@@ -14,6 +14,7 @@ enum verdict {
     VERDICT_STORE_FAILED = 8,       /* the log is in its error state; detail: errno */
     VERDICT_RESERVED = 10,          /* a property has a name that no sender may set */
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
+    VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is taken; detail: errno */
 };
 
 #endif

@@ -52,6 +52,11 @@ void writer_close(struct writer *writer)
 
 /* ---- apply --------------------------------------------------------------------------------------------------------- */
 
+static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
+{
+    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
+}
+
 /* Why no room can be made, as the verdict for the sender; VERDICT_NONE where waiting will help. */
 static enum verdict refusal(const struct writer *writer, const struct lane_record *record, uint32_t *detail)
 {
@@ -59,9 +64,13 @@ static enum verdict refusal(const struct writer *writer, const struct lane_recor
     /* acquire: as they were stored, by ourselves and by the flush service; only the numbers are used */
     const uint32_t log_error = atomic_load_explicit(&control->wrote.error, memory_order_acquire);
     const uint32_t flush_error = atomic_load_explicit(&control->flushed.error, memory_order_acquire);
-    if (log_error || (flush_error && (record->flags & SEND_FLUSH))) {
-        *detail = log_error ? log_error : flush_error;
+    if (log_error) {
+        *detail = log_error;
         return VERDICT_STORE_FAILED;
+    }
+    if (flush_error && (!control->settings.go_on_unsynced || awaits_disk(writer, record))) {
+        *detail = flush_error;
+        return VERDICT_SYNC_FAILED;
     }
     return VERDICT_NONE;
 }
@@ -74,11 +83,6 @@ static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
     batch->flush = true;
     batch->askers += !(*word & bit);
     *word |= bit;
-}
-
-static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
-{
-    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
 }
 
 /* Copies one image to the end of the log and fills its holes, or the other way round where it is to be a small write; notes the

@@ -15,6 +15,10 @@ void writer_close(struct writer *writer);
 /* Takes over from a predecessor, or from recovery: publishes the commit record's wrote position, delivers again what was applied,
  * zeroes what may lie behind it, and takes the queues' next offsets once reput has reached it. RUN_TIME: not yet, call
  * again; RUN_FAILED: errno in the page. Returns RUN_NEED when the takeover is complete and steps may begin. */
+/* Where that ends which a predecessor may have left behind the log, a physical offset; 0: it left nothing. writer_take_over zeroes it,
+ * and syncs the zeros: before that, the caller notes durably up to where (store/unsynced.py). */
+uint64_t writer_left_over(struct writer *writer);
+
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);
 
 /* Appends at most one batch; returns the number of messages it answered. */

@@ -9,45 +9,95 @@
 
 #define TAKE_OVER_NAP_NS 500000u  /* between two looks at reput's position */
 
-/* Zeroes [from, from + size) where it is not zero already, so that untouched pages stay untouched. Returns 0 or an errno.
- *
- * What was there may have reached the disk already; so do the zeros, before anything is appended. Else a power cut that loses
- * the next records, or part of them, would leave well-formed ones of a batch that never happened among them. */
-static int scrub(uint8_t *from, uint64_t size)
-{
-    static const uint8_t zeros[4096];
-    bool found = false;
-    for (uint64_t at = 0; at < size; at += sizeof zeros) {
-        const uint64_t piece = size - at < sizeof zeros ? size - at : sizeof zeros;
-        if (!memcmp(from + at, zeros, piece))
-            continue;
-        memset(from + at, 0, piece);
-        CRASH_POINT("writer_takeover_scrubbing");
-        found = true;
-    }
-    const uint64_t before = (uintptr_t)from % (uint64_t)sysconf(_SC_PAGESIZE); /* msync wants whole pages */
-    return found && msync(from - before, size + before, MS_SYNC) ? errno : 0;
-}
+/* What one file may hold behind the log: [at, at + size), mapped at `bytes`. */
+struct stretch {
+    uint8_t *bytes;
+    uint64_t at, size;
+};
 
-/* What a batch cut short may have written: up to one batch and one largest record behind `wrote`, here and in as many of
- * the next files as that may have filled. Of each file that was left, less than one largest record stayed empty. */
-static void scrub_tail(struct writer *writer)
+/* The parts of what a batch cut short may have written, from `*reach` and `*at` on: up to one batch and one largest record behind
+ * `wrote`, here and in as many of the next files as that may have filled. Of each file that was left, less than one largest record
+ * stayed empty. False: there is no more. */
+static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, struct stretch *part)
 {
     const uint64_t gap = writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
-    const uint64_t start = writer->wrote - writer->wrote % writer->file_size;
-    uint64_t reach = WRITER_BATCH_BYTES + gap, at = writer->wrote;
-    while (writer_enter_file(writer, at - at % writer->file_size)) { /* where no file is, nothing was written */
-        const uint64_t left = writer->file_start + writer->file_size - at;
-        const int error = scrub(writer->file + (at - writer->file_start), left < reach ? left : reach);
-        if (error)
-            atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
-        if (left >= reach)
-            break;
-        reach -= left > gap ? left - gap : 0;
-        at += left;
+    if (*reach == 0 || !writer_enter_file(writer, *at - *at % writer->file_size)) /* where no file is, nothing was written */
+        return false;
+    const uint64_t left = writer->file_start + writer->file_size - *at;
+    *part = (struct stretch){writer->file + (*at - writer->file_start), *at, left < *reach ? left : *reach};
+    if (left >= *reach)
+        *reach = 0;
+    else
+        *reach -= left > gap ? left - gap : 0;
+    *at += left;
+    return true;
+}
+
+static uint64_t whole_reach(const struct writer *writer)
+{
+    return WRITER_BATCH_BYTES + writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
+}
+
+static bool is_zero(const uint8_t *from, uint64_t size)
+{
+    static const uint8_t zeros[4096];
+    for (uint64_t at = 0; at < size; at += sizeof zeros) {
+        const uint64_t piece = size - at < sizeof zeros ? size - at : sizeof zeros;
+        if (memcmp(from + at, zeros, piece))
+            return false;
     }
+    return true;
+}
+
+/* Back to where the log ends; what lies there may not have a file yet. */
+static void return_to_end(struct writer *writer)
+{
     if (writer->file)
-        writer_enter_file(writer, start);
+        writer_enter_file(writer, writer->wrote - writer->wrote % writer->file_size);
+}
+
+uint64_t writer_left_over(struct writer *writer)
+{
+    if (writer->tree->control->settings.read_only) /* behind the end may lie what is to be repaired */
+        return 0;
+    /* relaxed: a dead predecessor's word, or ours */
+    uint64_t end = atomic_load_explicit(&writer->tree->control->zeroing, memory_order_relaxed);
+    uint64_t at = writer->wrote, reach = whole_reach(writer);
+    struct stretch part;
+    while (next_stretch(writer, &at, &reach, &part))
+        if (part.at + part.size > end && !is_zero(part.bytes, part.size))
+            end = part.at + part.size;
+    return_to_end(writer);
+    return end;
+}
+
+/* Zeroes what was left, here and in the next files, and puts the zeros on the disk before anything is appended: what was there may have
+ * reached it already. Else a power cut that loses the next records, or part of them, would leave well-formed ones of a batch that
+ * never happened among them. All of it is written, zero or not: a predecessor's sync may have failed, and then memory shows zeros
+ * that the disk does not have. */
+static void scrub_tail(struct writer *writer)
+{
+    struct control *control = writer->tree->control;
+    const uint64_t end = writer_left_over(writer), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!end)
+        return;
+    /* relaxed: only a successor reads it, after our death */
+    atomic_store_explicit(&control->zeroing, end, memory_order_relaxed);
+    uint64_t at = writer->wrote, reach = whole_reach(writer);
+    struct stretch part;
+    int error = 0;
+    while (!error && at < end && next_stretch(writer, &at, &reach, &part)) {
+        const uint64_t size = end - part.at < part.size ? end - part.at : part.size;
+        const uint64_t before = (uintptr_t)part.bytes % page; /* msync wants whole pages */
+        memset(part.bytes, 0, size);
+        CRASH_POINT("writer_takeover_scrubbing");
+        error = msync(part.bytes - before, size + before, MS_SYNC) ? errno : 0;
+    }
+    if (error)
+        atomic_store_explicit(&control->wrote.error, (uint32_t)error, memory_order_release);
+    else
+        atomic_store_explicit(&control->zeroing, 0, memory_order_relaxed);
+    return_to_end(writer);
 }
 
 static void deliver_over(struct writer *writer)

@@ -263,10 +263,17 @@ class ConsumeQueue:
     def _zero_from(self, first: int, index: int) -> None:
         """Makes a hole of the units from index on; the length stays."""
         path = self.path(first)
-        with path.open("r+b") as file:
-            file.truncate(index * UNIT_SIZE)
-            file.truncate(self.file_units * UNIT_SIZE)
-            os.fsync(file.fileno())
+        for again in (True, False):
+            with path.open("r+b") as file:
+                file.truncate(index * UNIT_SIZE)
+                file.truncate(self.file_units * UNIT_SIZE)
+                try:
+                    os.fsync(file.fileno())
+                except OSError:  # perhaps of an earlier write, of which a new descriptor is told
+                    if not again:
+                        raise
+                else:
+                    return
 
     @contextmanager
     def _mapped(self, first: int) -> Iterator[mmap.mmap]:

@@ -123,6 +123,10 @@ class StoreLayout:
         return self.own / "rising"
 
     @property
+    def unsynced(self) -> Path:
+        return self.own / "unsynced"
+
+    @property
     def reput(self) -> Path:
         return self.own / "reput"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from orbitmq.shm.crash_point import crash_point
@@ -22,15 +23,22 @@ SPARE_FILES = 2
 
 
 def cut_after(
-    layout: StoreLayout, file_size: int, starts: list[int], end: int, why: str, keep_max: int | None = None
+    layout: StoreLayout,
+    file_size: int,
+    starts: list[int],
+    end: int,
+    why: str,
+    keep_max: int | None = None,
+    zeroing: Callable[[int], None] = lambda end: None,
 ) -> tuple[list[int], list[Cut]]:
     """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut. keep_max:
-    bytes of the tail to keep at most; KEEP_MAX unless given."""
+    bytes of the tail to keep at most; KEEP_MAX unless given. zeroing: told, before anything is zeroed, up to which physical
+    offset."""
     cuts: list[Cut] = []
     kept = [start for start in starts if start <= end]
     tail = [start for start in kept if start + file_size > end]
     if tail:
-        cut = _cut_tail(layout, tail[0], file_size, end, why, KEEP_MAX if keep_max is None else keep_max)
+        cut = _cut_tail(layout, tail[0], file_size, end, why, KEEP_MAX if keep_max is None else keep_max, zeroing)
         if cut is not None:
             cuts.append(cut)
     spare = 0
@@ -65,7 +73,9 @@ def find_tail(layout: StoreLayout, file_size: int, starts: list[int], end: int) 
     return 0
 
 
-def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: str, keep_max: int) -> Cut | None:
+def _cut_tail(
+    layout: StoreLayout, start: int, file_size: int, end: int, why: str, keep_max: int, zeroing: Callable[[int], None]
+) -> Cut | None:
     path = layout.log_file(start)
     at = end - start
     last = _last_nonzero(path, at)
@@ -86,6 +96,7 @@ def _cut_tail(layout: StoreLayout, start: int, file_size: int, end: int, why: st
             atomic_file.sync_folder(layout.cut)
         else:
             why += f"; more than {keep_max >> 20} MiB"
+        zeroing(start + last)
         sparse.zero(file.fileno(), at, last)
         crash_point("log_cut_zeroed")
     return Cut(end, size, why, str(saved) if saved else None)

@@ -25,7 +25,7 @@ NAME_DIGITS = 20
 def allocate(layout: StoreLayout, start: int, size: int) -> Path:
     """Makes the CommitLog file that begins at the physical offset `start`, `size` zero bytes, reserved and durable.
 
-    Does nothing when it exists. Raises: StoreFull: no room; has .mount, .need and .free; StoreFailed: has .errno.
+    Does nothing when it exists; see discard. Raises: StoreFull: no room; has .mount, .need and .free; StoreFailed: has .errno.
     """
     assert start % size == 0, f"a file of {size} bytes cannot begin at {start}"
     path = layout.log_file(start)
@@ -46,9 +46,11 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
         crash_point("mapped_file_renamed")
         atomic_file.sync_folder(layout.commitlog)
     except OSError as error:
-        # The leftover must not keep what room there is.
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        # The leftover must not keep what room there is. Nor may a name whose sync has failed stay: nobody has been told of
+        # it, and the next try would find it, and sync nothing.
+        for leftover in (temporary, path):
+            with contextlib.suppress(OSError):
+                leftover.unlink(missing_ok=True)
         if error.errno == errno.EXDEV:
             raise StoreUnsupported(
                 f"cannot hold a store in {layout.root}: its folder commitlog lies on another file system",
@@ -57,6 +59,12 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
             ) from error
         raise disk_error(error, layout.root, size, f"the log file {path}", LOG_KNOB) from error
     return path
+
+
+def discard(layout: StoreLayout, start: int) -> None:
+    """Removes the file that begins at `start`, if there is one. For whoever has been killed before it could say that its file
+    is ready: whether the file and its name are on the disk nobody knows, and nobody has written to it. Raises: OSError."""
+    layout.log_file(start).unlink(missing_ok=True)
 
 
 def list_starts(layout: StoreLayout, size: int) -> list[int]:

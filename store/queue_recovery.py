@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from orbitmq.shm.topic_table import QueueKey
@@ -25,24 +25,33 @@ def cut(
     measured: dict[QueueKey, Extent],
     log_begin: int,
     log_end: int,
+    cutting: Callable[[], None] = lambda: None,
     *,
     holes: bool,
+    again: bool = False,
 ) -> dict[QueueKey, Extent]:
     """Removes, durably, units that reach past `log_end`; returns the new extents of the queues that were changed.
 
     holes: queues may have lost units in their midst; then what lies behind the first one missing goes too. It would count
-    again as soon as the hole is filled, and might point past the end.
+    again as soon as the hole is filled, and might point past the end. again: what was removed before may be on the disk still.
+    cutting: called before anything is changed.
     """
     changed = {}
     for key, extent in measured.items():
         queue = ConsumeQueue(layout.root, *key, file_units)
-        if extent.physical_end > log_end or (holes and _has_more(queue, extent)):
+        if again or extent.physical_end > log_end or (holes and _has_more(queue, extent)):
+            cutting()
             changed[key] = queue.truncate(log_end, log_begin)
     return changed
 
 
 def drop_headless(
-    layout: StoreLayout, file_units: int, measured: dict[QueueKey, Extent], logged: Set[QueueKey], reput: int
+    layout: StoreLayout,
+    file_units: int,
+    measured: dict[QueueKey, Extent],
+    logged: Set[QueueKey],
+    reput: int,
+    cutting: Callable[[], None] = lambda: None,
 ) -> dict[QueueKey, Extent]:
     """Removes, durably, the files of queues that have only units which are made again anyway; returns their new extents.
 
@@ -58,6 +67,7 @@ def drop_headless(
             continue
         if extent.min_offset < extent.max_offset and queue.unit(extent.min_offset).physical_offset < reput:
             continue
+        cutting()
         for first in reversed(firsts):
             queue.path(first).unlink()
         atomic_file.sync_folder(queue.folder)

@@ -4,11 +4,11 @@ The order matters, because recovery may itself be killed at any point and then s
 
     1  the log is scanned                   nothing is changed
     2  `abort` is made                      from here on the store does not look cleanly stopped
-    3  what lies behind its end is cut      kept first, then zeroed and synced
-    4  the checkpoint claims no more than there is
-    5  queues and index lose what points past the end
-    6  from where on times rise is recorded
-    7  the log is synced, and its end recorded as flushed
+    3  the log is written again and synced  what was not flushed: its last sync may have failed
+    4  what lies behind its end is cut      kept first, then zeroed and synced
+    5  the checkpoint claims no more than there is
+    6  queues and index lose what points past the end
+    7  from where on times rise is recorded, and the log's end as flushed
     8  what groups have committed is taken in (commits.py), and offsets past the end of their queues are lowered
 
 Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
@@ -33,6 +33,7 @@ from orbitmq.store import (
     commits,
     config,
     index_headers,
+    log_rewrite,
     mapped_file,
     positions,
     queue_recovery,
@@ -52,6 +53,8 @@ from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, Reco
 from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, Plan, ending
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.unsynced import Doubt, Unsynced
+from orbitmq.store.unsynced import load as load_doubt
 
 Progress = Callable[[str], None]
 
@@ -110,6 +113,8 @@ class _Recovery:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     reput: ReputCommit | None = None
     order: remake.Order | None = None
+    doubt: Doubt = field(default_factory=Doubt)
+    unsynced: Unsynced | None = None
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
     rising_from: int = 0
@@ -132,6 +137,13 @@ class _Recovery:
     def run(self) -> RecoveryReport:
         # Before anything is written: what takes the place of a damaged file stands there soon.
         self.notes = fallbacks(self.layout)
+        try:
+            return self._run()
+        finally:
+            if self.unsynced is not None:
+                self.unsynced.close()
+
+    def _run(self) -> RecoveryReport:
         how = self._look()
         if how is Ending.EMPTY:
             return self._open_empty()
@@ -145,9 +157,12 @@ class _Recovery:
             return self._open_damaged(how, scan, reput)
         if not self.read_only:
             abort.create(self.layout)
+            self.unsynced = Unsynced(self.layout)
             if self.order is not None:
                 Checkpoint().store(self.layout)
         crash_point("recovery_began")
+        scan = self._write_again(how, scan)
+        crash_point("recovery_written_again")
         self._cut(scan)
         crash_point("recovery_cut")
         # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
@@ -168,11 +183,11 @@ class _Recovery:
         if self.order is not None and not self.read_only:
             units = self.settings.queue_file_units
             self.queues |= remake.take_units(self.layout, units, self.order, scan.next_offsets.keys())
-        self._cut_queues(scan, reput, holes=how in (Ending.POWER_CUT, Ending.OTHER_DIED))
+        self._cut_queues(scan, reput, how)
         crash_point("recovery_queues_cut")
         store_ms = self._last_store_ms(scan)
         self._settle_rising(scan)
-        self._record(scan.end, floor, store_ms)
+        self._record(scan.end, store_ms)
         crash_point("recovery_recorded")
         if self.order is not None and not self.read_only:
             remake.done(self.layout)
@@ -201,6 +216,7 @@ class _Recovery:
             mapped_file.clear_leftovers(layout)
         self.starts = mapped_file.list_starts(layout, self.file_size)
         self.recorded = positions.load(layout)
+        self.doubt = load_doubt(layout)
         self.checkpoint = Checkpoint.load(layout)
         self.reput = ReputCommit.load(layout)
         self.index = index_headers.load(layout)
@@ -216,7 +232,8 @@ class _Recovery:
             self.recorded = self.order.lower(self.recorded)
             self.checkpoint, self.reput = Checkpoint(), None
             return Ending.POWER_CUT
-        return ending((abort.exists(layout), mark, self.reput is not None), bool(self.starts))
+        signs = (abort.exists(layout), mark, self.reput is not None)
+        return ending(signs, bool(self.starts), unsynced=self.doubt.queues)
 
     def _oldest(self, anchors: tuple[Anchor, ...], index: list[IndexHeader]) -> int:
         return min(self._anchor(anchor, index) for anchor in anchors)
@@ -321,7 +338,19 @@ class _Recovery:
         # What a repair was told to give up may be more than a crash can leave.
         ordered = self.order is not None and self.order.cut is not None
         keep_max = self.file_size if ordered else None
-        self.starts, self.cuts = cut_after(self.layout, self.file_size, self.starts, scan.end, why, keep_max)
+        unsynced, zeroed, cutting = self.unsynced, self.doubt.tail, False
+        assert unsynced is not None
+
+        def zeroing(end: int) -> None:
+            nonlocal cutting
+            cutting = True
+            unsynced.raise_tail(max(end, zeroed))
+
+        self.starts, self.cuts = cut_after(self.layout, self.file_size, self.starts, scan.end, why, keep_max, zeroing)
+        if zeroed > scan.end:
+            log_rewrite.zero_again(self.layout, self.file_size, self.starts, scan.end, zeroed)
+        if cutting or zeroed:
+            unsynced.lower_tail()
 
     def _remove_index(self, removed: list[IndexHeader], *, keep_commit: bool) -> None:
         if self.read_only:
@@ -336,14 +365,30 @@ class _Recovery:
             self.layout.reput.unlink()
             atomic_file.sync_folder(self.layout.own)
 
-    def _cut_queues(self, scan: LogScan, reput: int, *, holes: bool) -> None:
+    def _cut_queues(self, scan: LogScan, reput: int, how: Ending) -> None:
         if self.read_only:
             return
+        unsynced, raised = self.unsynced, self.doubt.queues
+        assert unsynced is not None
+
+        def cutting() -> None:
+            nonlocal raised
+            if not raised:
+                unsynced.raise_queues()
+            raised = True
+
         units = self.settings.queue_file_units
+        holes = not PLANS[how].trust_index
         if holes:
             logged = scan.next_offsets.keys()
-            self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput)
-        self.queues |= queue_recovery.cut(self.layout, units, self.queues, self.begin, scan.end, holes=holes)
+            self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput, cutting)
+        # What a failed sync may have left out is not made anew in its place: ext4 would not mark the blocks as written.
+        again = how is Ending.UNSYNCED
+        bounds = self.begin, min(reput, scan.end) if again else scan.end
+        self.queues |= queue_recovery.cut(self.layout, units, self.queues, *bounds, cutting, holes=holes, again=again)
+        # What else is in doubt reput writes again, and its commit says how far it has come.
+        if raised:
+            unsynced.lower_queues()
 
     def _last_store_ms(self, scan: LogScan) -> int:
         return max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
@@ -356,17 +401,22 @@ class _Recovery:
             rising.store(self.layout, self.rising_from)
             crash_point("recovery_rising_settled")
 
-    def _record(self, end: int, floor: int, store_ms: int) -> None:
-        """Makes the log durable up to its end, and says so."""
+    def _write_again(self, how: Ending, scan: LogScan) -> LogScan:
+        """Makes the log durable up to its end. What the last life had not flushed is written again: its sync may have failed,
+        and memory does not tell. Then it is read once more, because until it was written the kernel was free to drop it."""
+        # Where nothing of ours is recorded, what RocketMQ says it has synced is believed; where it stopped cleanly, all.
+        unknown = scan.start if how is Ending.OTHER_DIED else scan.end
+        floor = max(self.recorded.flushed if self.recorded else unknown, self.begin)
+        if self.read_only or floor >= scan.end:
+            return scan
+        log_rewrite.sync_again(self.layout, self.file_size, self.starts, floor, scan.end)
+        again = scan_log(self.layout, self.file_size, max(floor, scan.start))
+        return scan if again.end == scan.end else self._scan(scan.start)
+
+    def _record(self, end: int, store_ms: int) -> None:
+        """Says that the log is durable up to its end."""
         if self.read_only:
             return
-        for start in self.starts:
-            if start < end and start + self.file_size > floor:
-                descriptor = os.open(self.layout.log_file(start), os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    os.fdatasync(descriptor)
-                finally:
-                    os.close(descriptor)
         record = Positions(self.layout)
         record.record(end, store_ms)
         record.sync()
@@ -459,7 +509,7 @@ class _Recovery:
                 self.layout.make_folders()
             self.layout.reput.unlink(missing_ok=True)
             rising.store(self.layout, 0)
-            self._record(0, 0, 0)
+            self._record(0, 0)
             if self.order is not None:
                 remake.done(self.layout)
         self.queues, self.cuts = {}, cuts

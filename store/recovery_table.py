@@ -25,6 +25,7 @@ class Ending(enum.Enum):
     STOPPED = "the broker stopped cleanly"
     KILLED = "the broker was killed; the machine kept its memory"
     POWER_CUT = "the machine may have lost its memory"
+    UNSYNCED = "the broker was killed in a sync of its queues, or that sync failed"
     OTHER_STOPPED = "another program used the store last, and stopped cleanly"
     OTHER_DIED = "another program used the store last, and did not stop cleanly"
 
@@ -90,12 +91,17 @@ PLANS: dict[Ending, Plan] = {
     Ending.KILLED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.QUEUES), True),
     # Queues are on disk up to the checkpoint; what was written later may have holes.
     Ending.POWER_CUT: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
+    # Memory holds what the disk may not have, and nobody can tell which of it: as if it were lost.
+    Ending.UNSYNCED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
     # RocketMQ's own rules, for what RocketMQ has written.
     Ending.OTHER_STOPPED: Plan((Anchor.THIRD_LAST,), (Anchor.QUEUES,), True),
     Ending.OTHER_DIED: Plan((Anchor.CHECKPOINT,), (Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
 }
 
 
-def ending(signs: Signs, has_log: bool) -> Ending:
-    """How the last life ended."""
-    return ENDINGS[signs] if has_log else Ending.EMPTY
+def ending(signs: Signs, has_log: bool, *, unsynced: bool = False) -> Ending:
+    """How the last life ended. unsynced: a sync of queues or index was begun, and has not succeeded (store/unsynced.py)."""
+    if not has_log:
+        return Ending.EMPTY
+    found = ENDINGS[signs]
+    return Ending.UNSYNCED if unsynced and PLANS[found].trust_index else found

@@ -19,6 +19,8 @@ PAGE = 4096
 # The sizes that are part of the files and can therefore not change in a store that exists.
 FILE_SETTINGS = ("log_file_size", "queue_file_units", "index_slots", "index_entries")
 FLUSH_MODES = ("timed", "batch")
+AFTER_FAILED_SYNC = ("refuse", "go-on")
+_CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,14 @@ class StoreSettings:
     message_max: int = 0  # largest record; 0: 4 MiB, or a quarter of a log file if that is smaller
     flush_interval_ms: int = 500  # timed: longest time that a message stays in memory only
     flush: str = "timed"  # or "batch": every message is on disk before its receipt
+    # What becomes of messages that wait for no disk once a sync of the log has failed: "refuse", or "go-on", which takes them
+    # although the disk may never have them.
+    after_failed_sync: str = "refuse"
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "flush" and (not isinstance(value, int) or isinstance(value, bool)):
+            if field.name not in _CHOICES and (not isinstance(value, int) or isinstance(value, bool)):
                 raise _refused(field.name, value, "it is not a whole number")
         _within("log_file_size", self.log_file_size, LOG_FILE_SIZE_MIN, FILE_SIZE_MAX)
         if self.log_file_size % PAGE:
@@ -54,8 +59,9 @@ class StoreSettings:
         # A record beyond half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
         _within("message_max", self.message_max, KIB, min(MESSAGE_MAX, self.log_file_size // 2))
         _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
-        if self.flush not in FLUSH_MODES:
-            raise _refused("flush", self.flush, f"it is none of {', '.join(FLUSH_MODES)}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise _refused(name, getattr(self, name), f"it is none of {', '.join(allowed)}")
 
     @property
     def index_file_size(self) -> int:

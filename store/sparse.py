@@ -50,6 +50,13 @@ def last_nonzero(descriptor: int, start: int) -> int:
     return last
 
 
+def zero_again(descriptor: int, start: int, end: int) -> None:
+    """Writes zeros over [start, end), over what is zero already too, where the file has anything. Syncs nothing."""
+    for begin, hole in _data(descriptor, start, end):
+        for at in range(begin, hole, CHUNK):
+            os.pwrite(descriptor, _ZEROS[: min(CHUNK, hole - at)], at)
+
+
 def zero(descriptor: int, start: int, end: int) -> bool:
     """Zeroes [start, end), durably, and keeps the space reserved. True when anything had to be changed."""
     changed = False
@@ -57,5 +64,9 @@ def zero(descriptor: int, start: int, end: int) -> bool:
         os.pwrite(descriptor, bytes(len(chunk)), offset)
         changed = True
     if changed:
-        os.fdatasync(descriptor)
+        try:
+            os.fdatasync(descriptor)
+        except OSError:  # perhaps of an earlier write, of which a new descriptor is told
+            zero_again(descriptor, start, end)
+            os.fdatasync(descriptor)
     return changed

@@ -10,7 +10,7 @@ enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
 struct settings {
     uint64_t log_file_size, lane_capacity;
     uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_batch;
-    uint32_t read_only, spin_us;
+    uint32_t go_on_unsynced, read_only, spin_us;
     uint8_t store_host[8];
     uint32_t supervisor_pid, retention_hours;
     uint64_t retention_bytes;
@@ -18,7 +18,7 @@ struct settings {
 };
 struct positions_seen {
     uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
-    uint32_t wrote_error, flushed_error, reput_error, allocated_error;
+    uint32_t wrote_error, flushed_error, reput_error, allocated_error, queues_error;
 };
 #define SESSIONS_MAX ...
 #define QUEUES_MAX ...
@@ -64,5 +64,7 @@ void session_get_entry(const struct control *control, uint32_t slot, struct sess
 uint64_t session_size(const struct session_shape *shape);
 void session_init(void *memory, const struct session_shape *shape, uint64_t generation);
 
+void control_set_queues_error(struct control *control, uint32_t error);
+uint32_t control_queues_error(const struct control *control);
 uint64_t group_epoch(const struct control *control, uint32_t group);
 uint64_t group_raise_epoch(struct control *control, uint32_t group);

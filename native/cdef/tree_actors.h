@@ -7,6 +7,7 @@ int handler_run(struct handler *handler, uint32_t limit_ms);
 struct writer;
 struct writer *writer_open(struct tree *tree);
 void writer_close(struct writer *writer);
+uint64_t writer_left_over(struct writer *writer);
 int writer_take_over(struct writer *writer, uint32_t limit_ms);
 uint32_t writer_step(struct writer *writer);
 int writer_run(struct writer *writer, uint32_t limit_ms);

@@ -39,13 +39,14 @@ OWNER = {
 CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {
-    "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "presence", "queue_sync", "recovery", "segments",
-    "settings_file", "supervisor",
+    "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
+    "recovery", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
 # Passed when somebody has cleared away what the broker is found by.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
+    "flush_rewritten": ("flush_began",),
     "index_file_entry_zeroed": ("index_file_slot_put",),
     "index_file_slot_reset": ("index_file_slot_put",),
     "log_cut_copied": ("writer_copied", "supervisor_reaped"),

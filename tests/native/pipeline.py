@@ -20,6 +20,7 @@ from orbitmq.store.record import Record, check
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
 RESERVED = 10
+SYNC_FAILED = 11
 SQ_SEND = 1
 SEND_FLUSH = 1
 FRAME = struct.Struct("=IIIIQ")
@@ -180,6 +181,7 @@ def pipeline(
     queues: int = 4,
     perm: int = PERM_READ | PERM_WRITE,
     read_only: bool = False,
+    go_on_unsynced: bool = False,
     files: int = 1,
 ) -> Iterator[Pipeline]:
     """Segments in place, `files` CommitLog files ready, nothing running."""
@@ -190,6 +192,7 @@ def pipeline(
     settings.log_file_size, settings.lane_capacity, settings.lanes = file_size, lane_capacity, 1
     settings.queue_file_units, settings.index_slots, settings.index_entries = 1000, 100, 1000
     settings.message_max, settings.flush_interval_ms, settings.read_only = message_max, 500, read_only
+    settings.go_on_unsynced = go_on_unsynced
     settings.supervisor_pid = os.getpid()
     settings.store = str(root).encode()
     control, wake = shared(ffi.sizeof("struct control")), shared(ffi.sizeof("struct wake"))

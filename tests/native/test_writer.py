@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
+import signal
 import struct
 from pathlib import Path
 
 import pipeline as p
+import pytest
 from pipeline import run
 
 from orbitmq.native._core import ffi, lib
@@ -174,9 +177,11 @@ def test_flush_moves_only_the_flushed_position(tmp_path: Path) -> None:
         assert lib.flush_step(flush) == 0
 
 
-def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path) -> None:
-    """Method: the file to be synced is gone. The position stays, the error stands, later durable sends are refused."""
-    with p.pipeline(tmp_path) as tree:
+@pytest.mark.parametrize("go_on", [False, True])
+def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path, go_on: bool) -> None:
+    """Method: the file to be synced is gone. The position stays, the error stands, and everything is refused that was not
+    sent before; where the operator wants to go on, only what waits for the disk."""
+    with p.pipeline(tmp_path, go_on_unsynced=go_on) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         flush = lib.flush_open(tree.tree(3))
         session.send(p.message(b"x"))
@@ -193,7 +198,71 @@ def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path) -> None:
         session.send(p.message(b"durable"), flags=p.SEND_FLUSH)
         session.send(p.message(b"appended"))
         run(handler, writer)
-        assert [verdict.code for verdict in session.verdicts()] == [p.APPENDED, 8, p.APPENDED]
+        assert [verdict.code for verdict in session.verdicts()] == [
+            p.APPENDED,
+            p.SYNC_FAILED,
+            p.APPENDED if go_on else p.SYNC_FAILED,
+        ]
+        # A successor knows it too.
+        again = lib.flush_open(tree.tree(3))
+        assert lib.flush_step(again) == 0
+
+
+class Killed:
+    """A flush service that is killed in the midst of a sync: the test holds a lease on the log file, for whose end it waits."""
+
+    def __init__(self, tree: p.Pipeline) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+        descriptor = os.open(tree.layout.log_file(0), os.O_RDWR)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        pid = os.fork()
+        if pid == 0:
+            lib.flush_step(lib.flush_open(tree.tree(3)))
+            os._exit(0)
+        assert signal.sigtimedwait({signal.SIGIO}, 30), "nobody opened the file"
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(descriptor)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_successor_writes_again_what_may_not_be_on_disk(tmp_path: Path, dropped: bool) -> None:
+    """Goal: a flush service that finds its predecessor dead in a sync writes all of it again, because that sync may have
+    failed; and where memory has lost it meanwhile, it says so. Method: bytes written are counted; what was lost is zeroed by
+    the test."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        for _ in range(5):
+            session.send(p.message(b"x" * 9000))
+        run(handler, writer)
+        lib.writer_close(writer)
+        Killed(tree)
+        if dropped:
+            with tree.layout.log_file(0).open("r+b") as file:
+                file.seek(20_000)
+                file.write(bytes(4096))
+        before = _written()
+        flush = lib.flush_open(tree.tree(3))
+        done = lib.flush_step(flush)
+        seen = ffi.new("struct positions_seen *")
+        lib.control_positions(tree.control, seen)
+        assert tree.wrote <= _written() - before <= tree.wrote + 4096
+        assert (done, seen.flushed_error) == ((0, errno.EIO) if dropped else (tree.wrote, 0))
+        if not dropped:  # what comes after is synced as ever
+            before = _written()
+            assert lib.flush_step(lib.flush_open(tree.tree(3))) == 0 and _written() == before
+
+
+def test_a_store_that_is_only_read_is_not_zeroed(tmp_path: Path) -> None:
+    """What lies behind the end of a log that is damaged is there to be repaired; a writer leaves it alone."""
+    with p.pipeline(tmp_path, read_only=True) as tree:
+        with tree.layout.log_file(0).open("r+b") as file:
+            file.seek(1000)
+            file.write(b"to be repaired")
+        assert lib.writer_left_over(lib.writer_open(tree.tree(2))) == 0
+        tree.writer()
+        assert b"to be repaired" in tree.log()
 
 
 def _written() -> int:

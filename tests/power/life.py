@@ -75,7 +75,8 @@ class Life:
         Flush._duties = lambda self: None  # type: ignore[method-assign]
         ground_module.Segments = Memory  # type: ignore[misc]
         lock: Any = SimpleNamespace(descriptor=-1)
-        self.ground = Ground(settings, lock, lock, GENERATION, names=())
+        presence: Any = SimpleNamespace(listener=None)
+        self.ground = Ground(settings, lock, presence, GENERATION)
         self.ground.build(report)
         self.tree = self.ground.tree
         registry = TopicRegistry(settings.layout, self.tree.topics)

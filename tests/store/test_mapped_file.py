@@ -57,6 +57,43 @@ def test_no_room(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, code: int
         assert caught.value.need == SIZE and caught.value.free >= 0 and caught.value.mount
 
 
+def test_a_name_whose_sync_failed_is_made_again(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next try must not find the name, believe it, and announce a file that a power cut takes away."""
+    synced: list[Path] = []
+
+    def fail(folder: Path) -> None:
+        synced.append(folder)
+        if len(synced) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(mapped_file.atomic_file, "sync_folder", fail)
+    with pytest.raises(StoreFailed):
+        mapped_file.allocate(layout, 0, SIZE)
+    assert list(layout.commitlog.iterdir()) == []
+    assert mapped_file.allocate(layout, 0, SIZE).exists() and synced == [layout.commitlog] * 2
+
+
+def test_the_allocator_makes_anew_what_was_not_announced(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its predecessor may have been killed before the file's name was on the disk, or because of it."""
+    from types import SimpleNamespace
+
+    from orbitmq.actors.allocator import Allocator
+
+    left = mapped_file.allocate(layout, 0, SIZE).stat().st_ino
+    announced: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        "orbitmq.actors.allocator.lib", SimpleNamespace(control_set_allocated=lambda _, *end: announced.append(end))
+    )
+    actor = Allocator.__new__(Allocator)
+    settings = SimpleNamespace(layout=layout, files=SimpleNamespace(log_file_size=SIZE), name="test")
+    actor.tree = SimpleNamespace(settings=settings, control=None, positions=lambda: SimpleNamespace(allocated=0))  # type: ignore[assignment]
+    holder = os.open(layout.log_file(0), os.O_RDONLY)  # so that its number is not given again
+    actor._complaint = ""
+    actor.need()
+    os.close(holder)
+    assert announced == [(SIZE, 0)] and layout.log_file(0).stat().st_ino != left
+
+
 @pytest.mark.parametrize("name", ["0" * 19, "0" * 21, "0" * 19 + "x", "notes.txt", "\u0660" * 20])
 def test_foreign_names_are_refused(layout: StoreLayout, name: str) -> None:
     mapped_file.allocate(layout, 0, SIZE)

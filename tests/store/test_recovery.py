@@ -8,6 +8,7 @@ in test_recovery_queues.py and test_recovery_index.py, and everything that can b
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import tempfile
@@ -22,7 +23,8 @@ from queue_builder import UNITS, index_queues, write_index
 from recovery_rig import SETTINGS, run, set_reput, snapshot
 
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import abort, config, mapped_file, positions
+from orbitmq.native._core import lib
+from orbitmq.store import abort, config, log_rewrite, mapped_file, positions, unsynced
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
@@ -358,3 +360,92 @@ def test_interrupted_at_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 deaths += 1
         assert outcome(log, run(log.layout)) == expected, f"after death {number}"
     assert deaths > 20
+
+
+def test_what_was_not_flushed_is_written_again(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last sync may have failed, and the kernel takes the pages for written then: a sync alone would find nothing to do.
+    Method: the bytes that lie above the recorded position are written, before the sync that vouches for them; nothing of it
+    is by a store that was stopped, or is only read."""
+    log.fill(2 * FILE_SIZE + 9000)
+    middle = log.written[20].offset
+    abort.create(log.layout)
+    Positions(log.layout).record(middle, 1)
+    set_reput(log, middle)
+    before = log.read(0, log.end)
+    times = [log.layout.log_file(start).stat().st_mtime_ns for start in mapped_file.list_starts(log.layout, FILE_SIZE)]
+    run(log.layout, read_only=True)
+    assert [log.layout.log_file(n * FILE_SIZE).stat().st_mtime_ns for n in range(3)] == times
+    written: list[tuple[int, int]] = []
+    real = lib.log_rewrite
+
+    class Core:
+        """The core, and what it is asked to write again."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(lib, name)
+
+        def log_rewrite(self, descriptor: int, begin: int, end: int) -> int:
+            start = int(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+            written.append((start + begin, start + end))
+            return int(real(descriptor, begin, end))
+
+    monkeypatch.setattr(log_rewrite, "lib", Core())
+    report = run(log.layout)
+    assert report.ending is Ending.KILLED and report.end == log.end and log.read(0, log.end) == before
+    assert written == [(middle, FILE_SIZE), (FILE_SIZE, 2 * FILE_SIZE), (2 * FILE_SIZE, log.end)]
+    written.clear()
+    Positions(log.layout).record_stop(log.end, 1)
+    abort.remove(log.layout)
+    assert run(log.layout).ending is Ending.STOPPED and written == []
+
+
+@pytest.mark.parametrize("errors", [1, 2])
+def test_a_sync_that_fails_in_recovery(log: LogBuilder, monkeypatch: pytest.MonkeyPatch, errors: int) -> None:
+    """The first error may be an old one, of which the kernel tells whoever comes anew; what was written since is synced
+    again. The second one ends the start, and the next start writes all of it once more."""
+    log.fill(5000)
+    abort.create(log.layout)
+    Positions(log.layout).record(log.written[3].offset, 1)
+    set_reput(log, log.written[3].offset)
+    left, real = errors, os.fdatasync
+
+    def sync(descriptor: int) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", sync)
+        if errors == 2:
+            with pytest.raises(OSError, match="Input/output"):
+                run(log.layout)
+            assert (recorded := positions.load(log.layout)) is not None and recorded.flushed == log.written[3].offset
+    assert run(log.layout).end == log.end
+    assert (recorded := positions.load(log.layout)) is not None and recorded.flushed == log.end
+
+
+def test_zeros_that_did_not_reach_the_disk(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recovery cuts, and the sync of the zeros fails: memory shows zeros, the disk may have whole records. Method: the next
+    recovery finds nothing to cut, and writes the zeros again all the same."""
+    log.fill(5000)
+    stale_records(log)
+    real = os.fdatasync
+
+    def sync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().parent == log.layout.commitlog:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", sync)
+        with pytest.raises(OSError, match="Input/output"):
+            run(log.layout)
+    tail = unsynced.load(log.layout).tail
+    assert tail > log.end + 4096
+    written: list[tuple[int, int]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(log_rewrite.sparse, "zero_again", lambda _, begin, end: written.append((begin, end)))
+        assert run(log.layout).cuts == ()
+    assert written == [(log.end, tail)] and unsynced.load(log.layout).tail == 0

@@ -26,9 +26,10 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import Fault, encode
 from orbitmq.store.recovery_report import RecoveryReport
-from orbitmq.store.recovery_table import ENDINGS, Ending, Mark
+from orbitmq.store.recovery_table import ENDINGS, Ending, Mark, ending
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.unsynced import Unsynced, load
 
 FILES = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=13, index_entries=30)
 TOPIC, QUEUES = "T", 2
@@ -78,6 +79,7 @@ class Found:
     index: Index
     queues: Queues
     tail: Tail
+    unsynced: bool = False  # a sync of queues and index was begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Base:
     blank: int  # where the first file's marker is
     bad: Written  # the record that is spoilt
     short: int  # where short queues end: behind a record
+    unsynced: bytes  # the file with the word of the queues raised
 
     def written_before(self, offset: int) -> list[Written]:
         return [one for one in self.sent if one.offset < offset]
@@ -143,7 +146,11 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Base:
         marks[mark] = layout.positions.read_bytes()
         monkeypatch.undo()
     blank = first[-1].offset + first[-1].size
-    return Base(files, marks, log.written, log.end, flushed, blank, second[5], first[15].offset + first[15].size)
+    word = Unsynced(layout)
+    word.raise_queues()
+    word.close()
+    short = first[15].offset + first[15].size
+    return Base(files, marks, log.written, log.end, flushed, blank, second[5], short, layout.unsynced.read_bytes())
 
 
 # ---- what is found, laid over the store
@@ -160,6 +167,10 @@ def lay(base: Base, found: Found) -> Bytes:
         files["orbitmq/positions"] = mark
     if not found.commit:
         del files["orbitmq/reput"]
+    if found.unsynced:
+        files["orbitmq/unsynced"] = base.unsynced
+    else:
+        files.pop("orbitmq/unsynced", None)
     lay_point(base, files, found.point)
     if found.index is Index.TORN:
         newest = of_folder(files, "index")[-1]
@@ -233,7 +244,7 @@ class Expected:
 
 
 def expect(base: Base, found: Found) -> Expected:
-    how = ENDINGS[found.abort, found.mark, found.commit]
+    how = ending((found.abort, found.mark, found.commit), has_log=True, unsynced=found.unsynced)
     floor = {Mark.NONE: 0, Mark.CLEAN: base.end}.get(found.mark, base.flushed)
     good = {Tail.NO_BLANK: base.blank, Tail.BAD_CRC: base.bad.offset}.get(found.tail, base.end)
     queued = {Queues.SHORT: base.short, Queues.MISSING: 0}.get(found.queues, base.end)
@@ -244,6 +255,7 @@ def expect(base: Base, found: Found) -> Expected:
         Ending.STOPPED: min(base.end, queued),
         Ending.KILLED: min(base.flushed, queued),
         Ending.POWER_CUT: min(base.flushed, vouched, queued),
+        Ending.UNSYNCED: min(floor, vouched, queued),
         Ending.OTHER_STOPPED: min((files - 3) * FILE_SIZE, queued),
         Ending.OTHER_DIED: min(vouched, queued),
     }[how]
@@ -290,6 +302,7 @@ def look(base: Base, found: Found, root: Path) -> None:
     recorded = positions.load(settings.layout)
     assert recorded is not None and (recorded.flushed, recorded.clean) == (expected.end, False)
     assert abort.exists(settings.layout)
+    assert not load(settings.layout).queues, "what was in doubt is made anew"
 
 
 def check_cuts(base: Base, found: Found, expected: Expected, report: RecoveryReport, root: Path) -> None:
@@ -346,12 +359,27 @@ def check_index(base: Base, found: Found, expected: Expected, indexed: int, layo
 
 @pytest.mark.timeout(300)
 def test_every_combination(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here hangs on what a sync does, and there would be a hundred thousand."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     axes = ((False, True), Mark, (False, True), Point, Index, Queues, Tail)
     combinations = [Found(*parts) for parts in itertools.product(*axes)]
     assert len(combinations) == 4800
+    look_at_all(base, combinations, tmp_path, monkeypatch)
+
+
+def test_every_combination_after_a_sync_of_the_queues_that_did_not_succeed(
+    base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the queues would be believed, they are not then."""
+    believed = [signs for signs in ENDINGS if ending(signs, has_log=True, unsynced=True) is Ending.UNSYNCED]
+    assert len(believed) == 5
+    axes = (Point, Index, Queues, (Tail.WHOLE, Tail.BAD_CRC))
+    combinations = [Found(*signs, *parts, unsynced=True) for signs in believed for parts in itertools.product(*axes)]
+    look_at_all(base, combinations, tmp_path, monkeypatch)
+
+
+def look_at_all(base: Base, combinations: list[Found], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here hangs on what a sync does, and there would be a hundred thousand."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     wrong = []
     for found in combinations:
         root = tmp_path / "store"

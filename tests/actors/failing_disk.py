@@ -1,0 +1,149 @@
+"""What happens on a block device that fails: `failing_disk.py DEED FOLDER RUNTIME_FOLDER`, run by test_failing_disk.py in a
+mount namespace of its own.
+
+The device is a loop device over a file on a tmpfs. While that has no room, the device refuses every block that was never
+written before, as a disk with bad sectors does: files are reserved, writing to memory works, and the sync fails. The kernel
+then takes the pages for written. Taking the file system off and on again shows what the device really has.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from small_disk import fill, read
+from trees import actors, dead, kill, small_broker, until
+
+import orbitmq
+from orbitmq import errors
+
+BODY = bytes(range(250)) * 4
+MESSAGES = 5000  # 6 MB of log: around what has changed the kernel writes up to 2 MiB, which are there before the device fails
+LOG_FILE = 16 << 20
+
+
+class Device:
+    """A small file system on a device that can be made to fail."""
+
+    def __init__(self, folder: Path) -> None:
+        self.back, self.disk = folder / "back", folder / "disk"
+        self.image, self.filler = self.back / "image", self.back / "filler"
+        for made in (self.back, self.disk):
+            made.mkdir()
+        run("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(self.back))
+        with self.image.open("wb") as file:
+            file.truncate(256 << 20)
+        run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard", str(self.image))
+        self.mount()
+        self.store = self.disk / "store"
+
+    def mount(self) -> None:
+        run("mount", "-o", "loop", str(self.image), str(self.disk))
+
+    def fail(self) -> None:
+        run("sync", "-f", str(self.disk))  # what was written so far has its place on the device
+        fill(self.filler)
+
+    def heal(self) -> None:
+        self.filler.unlink()
+
+    def forget(self) -> None:
+        """Memory goes, and what the device has stays."""
+        run("umount", str(self.disk))
+        self.mount()
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def kill_tree(broker: orbitmq.Broker) -> None:
+    pids = [actor.pid for actor in actors(broker).values()]
+    os.kill(broker.pid, signal.SIGKILL)
+    until(lambda: all(map(dead, pids)), "the death of all actors")
+
+
+def send(producer: orbitmq.Producer, count: int) -> None:
+    producer.send_batch("orders", [BODY] * count)
+
+
+def refused(producer: orbitmq.Producer) -> errors.StoreFailed | None:
+    try:
+        producer.send("orders", BODY)
+    except errors.StoreFailed as error:
+        return error
+    return None
+
+
+def read_all(device: Device, count: int) -> None:
+    with (
+        small_broker(device.store, log_file_size=LOG_FILE) as broker,
+        broker.consumer(None, topics=["orders"], start="earliest") as consumer,
+    ):
+        read(consumer, count)
+
+
+def the_log(device: Device) -> None:
+    """A sync of the log fails. Nothing more is taken; after a kill, the next start puts on the device what memory still has."""
+    with small_broker(device.store, log_file_size=LOG_FILE, flush_interval_ms=60_000) as broker, suppress(errors.OrbitError):
+        broker.create_topic("orders", 2)
+        with broker.producer() as producer:
+            producer.send("orders", BODY, durability="flushed")
+            device.fail()
+            send(producer, MESSAGES)
+            try:
+                producer.send("orders", BODY, durability="flushed")
+                raise AssertionError("on a disk that failed")
+            except errors.StoreFailed as error:
+                assert error.values["errno"] in (errno.ENOSPC, errno.EIO) and error.values["physical_offset"] > 0, error.values
+                assert "appended" in error.message and "before sending it again" in error.hint, error
+            error = refused(producer)
+            assert error is not None and "a sync of the log to the disk has failed" in error.message, error
+            assert "sending it again is safe" in error.hint and "restart" in error.hint, error
+            assert broker.status().positions.flushed_error in (errno.ENOSPC, errno.EIO)
+            # A successor of the flush service knows no more than its predecessor did.
+            kill(broker, "flush")
+            until(lambda: actors(broker)["flush"].state == "running", "the next flush service")
+            assert refused(producer)
+        kill_tree(broker)
+    device.heal()
+    with small_broker(device.store, log_file_size=LOG_FILE) as broker, suppress(errors.OrbitError):
+        assert broker.status().positions.flushed_error == 0
+        kill_tree(broker)
+    device.forget()
+    read_all(device, MESSAGES + 2)
+
+
+def going_on(device: Device) -> None:
+    """An operator who prefers to go on gets `appended` receipts, and no `flushed` one."""
+    with small_broker(device.store, log_file_size=LOG_FILE, after_failed_sync="go-on") as broker, suppress(errors.OrbitError):
+        broker.create_topic("orders", 2)
+        with broker.producer() as producer:
+            device.fail()
+            send(producer, MESSAGES)
+            until(lambda: broker.status().positions.flushed_error, "the sync to fail")
+            send(producer, MESSAGES)
+            try:
+                producer.send("orders", BODY, durability="flushed")
+                raise AssertionError("on a disk that failed")
+            except errors.StoreFailed as error:
+                assert "sending it again is safe" in error.hint, error
+        kill_tree(broker)
+    device.heal()
+    with small_broker(device.store, log_file_size=LOG_FILE) as broker, suppress(errors.OrbitError):
+        kill_tree(broker)
+    device.forget()
+    read_all(device, 2 * MESSAGES)
+
+
+DEEDS = {deed.__name__: deed for deed in (the_log, going_on)}
+
+if __name__ == "__main__":
+    os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]
+    DEEDS[sys.argv[1]](Device(Path(sys.argv[2])))
