@@ -10,11 +10,13 @@ import time
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
+from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.queue_sync import QueueSync, SyncFailed
-from orbitmq.actors.retention import Retention
+from orbitmq.actors.retention import HOUR_MS, Retention
 from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError, StoreFailed
+from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.checkpoint import SIZE
 from orbitmq.store.file_system import disk_error
@@ -32,7 +34,15 @@ class Flush(CoreActor):
         self._positions = None if tree.settings.read_only else Positions(tree.settings.layout)
         self._sync = QueueSync(tree)
         self._ended = threading.Event()
-        self._retention = Retention(tree, stopping=self._ended.is_set, synced=lambda: self._sync.position)
+        self._clock = ExpiryClock(tree.settings.layout)
+        self._believed_ms = int(lib.control_clock_believed(tree.control))
+        self._retention = Retention(
+            tree,
+            clock=self._clock.look,
+            held=lambda: self._clock.ahead_ms > 0,
+            stopping=self._ended.is_set,
+            synced=lambda: self._sync.position,
+        )
         self._complaint = ""
         self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
         if not tree.settings.read_only:
@@ -99,6 +109,7 @@ class Flush(CoreActor):
 
     def _expire(self) -> None:
         try:
+            self._look_at_clock()
             self._retention.run()
         except (OSError, OrbitError) as error:
             if str(error) != self._complaint:  # said once, not every few seconds
@@ -106,3 +117,24 @@ class Flush(CoreActor):
                 say(self.tree.settings.name, f"cannot remove what has expired: {error}")
         else:
             self._complaint = ""
+
+    def _look_at_clock(self) -> None:
+        """Before retention does. Says so when the clock cannot be believed, and when it can be again. Raises: OSError."""
+        control, before = self.tree.control, int(lib.control_clock_ahead(self.tree.control))
+        believed = int(lib.control_clock_believed(control))
+        if believed != self._believed_ms:
+            self._believed_ms = believed
+            self._clock.believe()
+        self._clock.look()
+        self._clock.keep()
+        ahead = self._clock.ahead_ms
+        lib.control_set_clock_ahead(control, ahead)
+        crash_point("flush_clock_seen")
+        if ahead and not before:
+            say(
+                self.tree.settings.name,
+                f"the clock is {ahead / HOUR_MS:,.1f} hours ahead of the time that has passed: nothing is removed by age until "
+                "it comes back, or 'orbitmq clock --believe' says that it is right",
+            )
+        elif before and not ahead:
+            say(self.tree.settings.name, "the clock is believed again: messages expire by age")

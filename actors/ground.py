@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
@@ -102,7 +103,7 @@ class Ground:
         crash_point("ground_recovered")
         registry.load(report)
         registry.seed(report)
-        Retention(tree).hide()
+        Retention(tree, clock=ExpiryClock(settings.layout).look).hide()
         crash_point("ground_seeded")
 
     def refuse_deletion(self) -> None:

@@ -8,6 +8,7 @@ import signal
 from dataclasses import asdict
 from typing import Any
 
+from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
@@ -17,6 +18,7 @@ from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
+from orbitmq.native._core import lib
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.config import GROUPS, TOPICS
@@ -174,6 +176,12 @@ class Operations:
             raise NoPermission(f"cannot change the settings of {settings.layout.root}: its broker opened it read-only")
         values, forget = question.get("values", {}), question.get("forget", [])
         return change_settings(settings.layout, values, forget, allow_deletion=question.get("allow_deletion", False) is True)
+
+    def believe_clock(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """The clock is right, however far it has jumped: messages expire by it again."""
+        _only_rulers(peer, f"have the clock of the broker {self._tree.settings.name!r} believed")
+        lib.control_believe_clock(self._tree.control, wall_clock_ms())
+        return None
 
     def stop(self, peer: Peer, question: dict[str, Any]) -> Any:
         _only_rulers(peer, f"stop the broker {self._tree.settings.name!r}")

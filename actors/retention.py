@@ -16,11 +16,11 @@ answer follows from the clock, the settings and the store timestamps.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from orbitmq.actors.events import say
+from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
@@ -35,24 +35,21 @@ HOUR_MS = 3_600_000
 FOR_EVER: int = lib.RETENTION_FOR_EVER
 
 
-def wall_clock_ms() -> int:
-    """What store timestamps are made of."""
-    return time.time_ns() // 1_000_000
-
-
 class Retention:
-    """Args: clock: milliseconds since the epoch. stopping: ends a look early; the next one goes on. synced: the physical offset
-    below which all queues are on disk."""
+    """Args: clock: milliseconds since the epoch. held: true while the clock is not to be believed; then nothing is removed by
+    age. stopping: ends a look early; the next one goes on. synced: the physical offset below which all queues are on disk."""
 
     def __init__(
         self,
         tree: Tree,
         clock: Callable[[], int] = wall_clock_ms,
+        held: Callable[[], bool] = lambda: False,
         stopping: Callable[[], bool] = lambda: False,
         synced: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         self._tree = tree
         self._clock = clock
+        self._held = held
         self._stopping = stopping
         self._synced = synced
         self._kept = Kept(tree.settings.retention_hours, tree.settings.retention_bytes)
@@ -132,7 +129,7 @@ class Retention:
         """Where the log may begin: before the first file with a message that its topic still wants."""
         hours = [_hours(topic, by) for topic in topics]
         shortest = min((each for each in hours if each), default=0)
-        if not shortest:
+        if not shortest or self._held():
             return begin
         now_ms = self._clock()
         end = begin

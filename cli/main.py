@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import config, console, export, reading, repair, sending, status, topic, tree, verify
+from orbitmq.cli import clock, config, console, export, reading, repair, sending, status, topic, tree, verify
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
 
@@ -39,6 +39,7 @@ app = typer.Typer(
 app.command("up")(tree.up)
 app.command("down")(tree.down)
 app.command("status")(status.status)
+app.command("clock")(clock.clock)
 app.add_typer(topic.app, name="topic")
 app.add_typer(config.app, name="config")
 app.command("send")(sending.send)

@@ -71,8 +71,15 @@ def _head(now: Status) -> RenderableType:
         f"[dim]health[/] [{style_of_health}]{escape(str(health))}[/]\n"
         f"broker [bold]{escape(now.name)}[/]  [{style}]● {now.state}[/]  pid {now.pid}  version {now.version}\n"
         f"[dim]store[/]  {escape(now.store)}   [dim]{flush}[/]\n"
-        f"[dim]log[/]    {oldest}   [dim]{kept}[/]"
+        f"[dim]log[/]    {oldest}   [dim]{kept}[/]{_clock(now)}"
     )
+
+
+def _clock(now: Status) -> str:
+    if not now.clock_ahead_ms:
+        return ""
+    ahead = f"the clock is {duration(now.clock_ahead_ms)} ahead of the time that has passed, nothing expires by age"
+    return f"\n[bold red]{ahead}[/] (orbitmq clock)"
 
 
 def _table(*columns: tuple[str, str]) -> Table:

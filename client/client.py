@@ -130,6 +130,12 @@ class Client:
             self._connection.ask("stop", generation=attachment.generation)
         attachment.wait_ended(self._connection.timeout)
 
+    def believe_clock(self) -> None:
+        """Says that the machine's clock is right although it has jumped ahead: messages expire by it again, within seconds (see
+        Status.clock_ahead_ms). Only for whom the broker belongs to, and root. Raises: NoPermission."""
+        with means(f"have the broker {self.name!r} believe its clock"):
+            self._connection.ask("believe_clock")
+
     def producer(
         self,
         *,

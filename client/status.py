@@ -138,7 +138,8 @@ class Status:
     """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
     each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the log, 0: there
     is none. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be synced, "refuse" or "go-on".
-    retention_hours, retention_bytes: settings, 0 for no limit."""
+    clock_ahead_ms: how far the clock has jumped ahead of the time that passed, so that nothing is removed by age; 0: it has
+    not. retention_hours, retention_bytes: settings, 0 for no limit."""
 
     name: str
     state: str
@@ -149,6 +150,7 @@ class Status:
     flush: str
     flush_interval_ms: int
     after_failed_sync: str
+    clock_ahead_ms: int
     retention_hours: int
     retention_bytes: int
     message_max: int
@@ -180,6 +182,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         flush="batch" if settings.flush_every_batch else "timed",
         flush_interval_ms=int(settings.flush_interval_ms),
         after_failed_sync="go-on" if settings.go_on_unsynced else "refuse",
+        clock_ahead_ms=int(lib.control_clock_ahead(attachment.control)),
         retention_hours=int(settings.retention_hours),
         retention_bytes=int(settings.retention_bytes),
         message_max=int(settings.message_max),

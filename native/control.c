@@ -216,6 +216,27 @@ uint32_t control_queues_error(const struct control *control)
     return atomic_load_explicit(&control->queues_error, memory_order_relaxed);
 }
 
+/* relaxed, here and below: only the numbers are used, and the flush service looks every few seconds */
+void control_set_clock_ahead(struct control *control, uint64_t ms)
+{
+    atomic_store_explicit(&control->clock_ahead_ms, ms, memory_order_relaxed);
+}
+
+uint64_t control_clock_ahead(const struct control *control)
+{
+    return atomic_load_explicit(&control->clock_ahead_ms, memory_order_relaxed);
+}
+
+void control_believe_clock(struct control *control, uint64_t now_ms)
+{
+    atomic_store_explicit(&control->clock_believed_ms, now_ms, memory_order_relaxed);
+}
+
+uint64_t control_clock_believed(const struct control *control)
+{
+    return atomic_load_explicit(&control->clock_believed_ms, memory_order_relaxed);
+}
+
 uint64_t group_epoch(const struct control *control, uint32_t group)
 {
     assert(group < GROUPS_MAX);

@@ -111,6 +111,8 @@ struct control {
     struct position allocated; /* the allocator's: end of the last CommitLog file that is ready; error: why no more */
     struct position warmed;    /* the allocator's: below here the log's pages are in memory */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t queues_error; /* the flush service's: errno of a failed sync of queues or index, or 0 */
+    _Atomic uint64_t clock_ahead_ms; /* likewise: how far the clock is ahead of the time that passed, so that nothing expires; else 0 */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t clock_believed_ms; /* the coordinator's: what the clock showed when an operator last said that it is right */
     struct position min_offset; /* the flush service's: start of the oldest CommitLog file */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t flush_wanted; /* the writer's: end of the newest record somebody waits for */
     _Atomic uint64_t flush_askers; /* the writer's: raised by one for each session that comes to wait for the disk, once between two syncs */
@@ -202,6 +204,13 @@ void session_get_entry(const struct control *control, uint32_t slot, struct sess
 /* Queues and index are synced no more in this life of the tree; the next start makes them anew. The flush service only. */
 void control_set_queues_error(struct control *control, uint32_t error);
 uint32_t control_queues_error(const struct control *control);
+
+/* Nothing is removed by age while the clock is ahead of the time that passed: the flush service says how far, the coordinator that an
+ * operator takes it for right, with what it showed then. */
+void control_set_clock_ahead(struct control *control, uint64_t ms);
+uint64_t control_clock_ahead(const struct control *control);
+void control_believe_clock(struct control *control, uint64_t now_ms);
+uint64_t control_clock_believed(const struct control *control);
 
 uint64_t group_epoch(const struct control *control, uint32_t group);
 /* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the

@@ -123,6 +123,10 @@ class StoreLayout:
         return self.own / "rising"
 
     @property
+    def clock(self) -> Path:
+        return self.own / "clock"
+
+    @property
     def unsynced(self) -> Path:
         return self.own / "unsynced"
 

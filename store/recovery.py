@@ -31,8 +31,8 @@ from orbitmq.store import (
     abort,
     atomic_file,
     commits,
-    config,
     index_headers,
+    kept_config,
     log_rewrite,
     mapped_file,
     positions,
@@ -49,7 +49,7 @@ from orbitmq.store.log_cut import cut_after, find_tail
 from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.positions import Positions, Recorded
 from orbitmq.store.record import Fault, Record, parse
-from orbitmq.store.recovery_report import Cut, Damage, Lowered, QueueState, RecoveryReport
+from orbitmq.store.recovery_report import Cut, Damage, QueueState, RecoveryReport
 from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, Plan, ending
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
@@ -426,9 +426,8 @@ class _Recovery:
         queues = self._queue_states(scan)
         # A store that is opened for reading only has groups that read it, and keeps their offsets.
         settled = commits.settle(self.layout)
-        lowered = self._lower_offsets(
-            {(state.topic, state.queue): state.next_offset for state in queues}, 0 if how is Ending.EMPTY else None
-        )
+        ends = {(state.topic, state.queue): state.next_offset for state in queues}
+        lowered = kept_config.lower_offsets(self.layout, ends, 0 if how is Ending.EMPTY else None, read_only=self.read_only)
         return RecoveryReport(
             ending=how,
             begin=self.begin,
@@ -441,7 +440,7 @@ class _Recovery:
             scanned_from=scan.start,
             records=scan.records,
             queues=queues,
-            missing_topics=self._missing_topics(queues),
+            missing_topics=kept_config.missing_topics(self.layout, queues),
             cuts=tuple(self.cuts),
             lowered=lowered,
             notes=(*self.notes, *settled.notes),
@@ -458,29 +457,6 @@ class _Recovery:
             following = max(held.max_offset, scan.next_offsets.get(key, 0))
             states.append(QueueState(*key, held.min_offset, held.max_offset, following, held.physical_end))
         return tuple(states)
-
-    def _missing_topics(self, queues: tuple[QueueState, ...]) -> tuple[tuple[str, int], ...]:
-        known, _ = config.load_topics(self.layout)
-        missing: dict[str, int] = {}
-        for state in queues:
-            if state.topic not in known:
-                missing[state.topic] = max(missing.get(state.topic, 0), state.queue + 1)
-        return tuple(sorted(missing.items()))
-
-    def _lower_offsets(self, ends: dict[QueueKey, int], unknown: int | None) -> tuple[Lowered, ...]:
-        """Group offsets that point past the end of their queue: the messages that they counted are gone, and others
-        will take their numbers. unknown: the end of queues that are not in `ends`; None: leave those alone."""
-        offsets = config.load_offsets(self.layout)
-        lowered = []
-        for (topic, group), queues in offsets.items():
-            for queue, offset in queues.items():
-                end = ends.get((topic, queue), unknown)
-                if end is not None and offset > end:
-                    lowered.append(Lowered(topic, group, queue, offset, end))
-                    queues[queue] = end
-        if lowered and not self.read_only:
-            config.store_offsets(self.layout, offsets)
-        return tuple(lowered)
 
     def _open_empty(self) -> RecoveryReport:
         """No log file. Queues and index without a log are kept aside: their offsets mean nothing to the log that begins

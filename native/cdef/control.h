@@ -66,5 +66,9 @@ void session_init(void *memory, const struct session_shape *shape, uint64_t gene
 
 void control_set_queues_error(struct control *control, uint32_t error);
 uint32_t control_queues_error(const struct control *control);
+void control_set_clock_ahead(struct control *control, uint64_t ms);
+uint64_t control_clock_ahead(const struct control *control);
+void control_believe_clock(struct control *control, uint64_t now_ms);
+uint64_t control_clock_believed(const struct control *control);
 uint64_t group_epoch(const struct control *control, uint32_t group);
 uint64_t group_raise_epoch(struct control *control, uint32_t group);

@@ -67,7 +67,7 @@ class Hours(ComposedBroker):
         lib.control_positions(self.control, seen)
         return seen
 
-    def look(self, hour: float, **arguments: Any) -> Retention:
+    def look(self, hour: float = 0, **arguments: Any) -> Retention:
         """Retention looks once, at this hour."""
         files = SimpleNamespace(log_file_size=FILE, queue_file_units=50)
         settings = SimpleNamespace(
@@ -78,7 +78,7 @@ class Hours(ComposedBroker):
             retention_bytes=self.retention_bytes,
         )
         tree: Any = SimpleNamespace(settings=settings, control=self.control, topics=self.topics, positions=self.positions)
-        made = Retention(tree, clock=lambda: int(hour * HOUR_MS), **arguments)
+        made = Retention(tree, **{"clock": lambda: int(hour * HOUR_MS), **arguments})
         made.run()
         return made
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.actors.retention import HOUR_MS, wall_clock_ms
+from orbitmq.actors.expiry_clock import wall_clock_ms
+from orbitmq.actors.retention import HOUR_MS
 from orbitmq.errors import OffsetOutOfRange, SettingError, UsageError
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig

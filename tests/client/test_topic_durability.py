@@ -112,8 +112,10 @@ def test_a_change_counts_for_the_next_send(tmp_path: Path) -> None:
 
 
 def test_a_failed_sync_refuses_what_the_topic_sends_to_the_disk(tmp_path: Path) -> None:
-    """Method: the log's file is away for a sync. One-way sends show in the count of what was refused."""
+    """Where the operator wants to go on after it. Method: the log's file is away for a sync. One-way sends show in the count of
+    what was refused."""
     with broker_of(tmp_path, disk=True) as broker, Producer(broker) as producer:
+        lib.control_settings(broker.control).go_on_unsynced = 1
         path = broker.layout.log_file(0)
         hidden = path.with_suffix(".away")
         path.rename(hidden)

@@ -25,7 +25,7 @@ FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler"},
     "reput": {"consume_queue", "index_file", "index_log", "reput"},
-    "disk": {"allocator", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
+    "disk": {"allocator", "expiry_clock", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
     "consumers": {"consumer", "membership", "notifier", "waiter"},
     "coordinator": {
         "commit_files", "config", "coordinator", "descriptor_store", "group_memory", "group_registry", "sessions",

@@ -74,7 +74,8 @@ class Life:
         # The duties run when the test says so, not in a thread.
         Flush._duties = lambda self: None  # type: ignore[method-assign]
         ground_module.Segments = Memory  # type: ignore[misc]
-        lock: Any = SimpleNamespace(descriptor=-1)
+        self._lock = os.open(settings.layout.root, os.O_RDONLY | os.O_CLOEXEC)  # nobody else is there to be locked out
+        lock: Any = SimpleNamespace(descriptor=self._lock)
         presence: Any = SimpleNamespace(listener=None)
         self.ground = Ground(settings, lock, presence, GENERATION)
         self.ground.build(report)
@@ -175,3 +176,4 @@ class Life:
             actor.close()
         self._open.clear()
         os.close(self.tree.wake_memfd)
+        os.close(self._lock)
