@@ -21,6 +21,7 @@ from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.door import Door
 from orbitmq.actors.events import say
+from orbitmq.actors.group_clock import GroupClock
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
@@ -62,6 +63,7 @@ class Coordinator(Actor):
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions
+        self._group_clock = GroupClock(tree.settings.name, self.groups, self.sessions)
         self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets)
         self.topics.load()
         self.offsets.load(self.topics)
@@ -88,8 +90,9 @@ class Coordinator(Actor):
     def run(self, limit_ms: int) -> None:
         lib.tree_beat(self._core)
         shut_s = self._door.look()
-        waits = [self._look_again_s, limit_ms / 1000, *([] if shut_s is None else [shut_s])]
+        waits = [self._look_again_s, limit_ms / 1000, self._group_clock.wait_s(), *([] if shut_s is None else [shut_s])]
         self._serve(min(waits))
+        self._group_clock.tick()
         self._look_again_s = self._settle()
         self._persist()
         lib.actor_page_add(self._page, lib.COUNT_STEPS, 1)

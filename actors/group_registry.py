@@ -1,5 +1,8 @@
 """The groups of a running tree: epochs in shared memory, offset words and membership in files (orbitmq/commits/).
 
+A queue that goes from one member to another is announced first, in an epoch in which it is still the old one's, so that it can
+commit; groups.py says how, group_clock.py when.
+
 A rebalance goes: raise the epoch; fence; read every member's offset words that carry the epoch before; hand out
 queues; write it all down; wake the members. A commit stores its word, fences and rereads the epoch, so that either
 it is read here or its member learns that it did not count.
@@ -11,7 +14,8 @@ or stopped, memory and words together say where each group is (store/commits.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from orbitmq.actors.caller import Caller, Share
@@ -34,15 +38,19 @@ GROUPS_MAX: int = lib.GROUPS_MAX
 
 
 class GroupRegistry:
-    def __init__(self, tree: Tree, topics: TopicRegistry, offsets: Offsets) -> None:
+    def __init__(
+        self, tree: Tree, topics: TopicRegistry, offsets: Offsets, clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self._tree = tree
         self._topics = topics
         self._offsets = offsets
+        self._clock_ns = clock_ns
         self._memory = GroupMemory(tree.settings.layout)
         self._vouched: tuple[int, ...] = ()
         self._forgetful = False  # what is in memory is not written down
         self._files = CommitFiles(tree.settings.layout)
         self._groups: dict[str, Group] = {}
+        self._moving: set[str] = set()  # groups with queues that leave
         share = Share("consumer groups", GROUPS_MAX, tree.settings.user_share_percent)
         self._configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
         self.sessions: Sessions | None = None
@@ -64,6 +72,7 @@ class GroupRegistry:
                 self._offsets.set(name, (topic, queue), offset)
             if "group" in entry:
                 self._groups[name] = Group.unpacked(name, entry["group"])
+                self._moving.add(name)
 
     def resume(self) -> None:
         """With the sessions restored: takes the newest offsets, and finishes what a predecessor had begun."""
@@ -78,8 +87,11 @@ class GroupRegistry:
 
     # ---- what members ask for
 
-    def join(self, session: Session, name: Any, topics: list[str], start: str) -> dict[str, Any]:
+    def join(
+        self, session: Session, name: Any, topics: list[str], start: str, *, poll_ms: int = 0, revoke_ms: int = 0
+    ) -> dict[str, Any]:
         """Makes the session a member, or changes its topics; answers with its assignment. Its file of commits is there then.
+        poll_ms, revoke_ms: see groups.Member.
 
         Raises: GroupNameError, UnknownTopic, SettingError, Full; NoPermission: the group is another user's; StoreFull: the
         disk has no room for its commits.
@@ -109,17 +121,20 @@ class GroupRegistry:
         if group is None:
             group = self._groups[name] = Group(name, self._free_index())
             self._describe(caller, name)
-        pid = session.process.pid
-        group.members[session.key] = Member(session.key, session.slot, session.epoch, pid, wanted, start, capacity)
+        group.members[session.key] = Member(
+            session.key, session.slot, session.epoch, session.process.pid, wanted, start, capacity, poll_ms, revoke_ms
+        )
         self._rebalance(group)
         return self.assignment(session, name)
 
     def _make_room(self, session: Session, name: str, topics: tuple[str, ...]) -> None:
         """Before anything changes: what it commits, and what is noted of it, gets room."""
         made = self._files.make(session, name)
-        # As it stands, and for each queue of the topics who has it and where the group goes on; a number takes up to 9 bytes.
+        # As it stands, and for each queue who has it, since when, until when, and where the group goes on; a number takes up to
+        # 9 bytes.
         need = len(packed(self._content())) + 9 * sum(len(self._offsets.of_group(group)) for group in self._names()) + 512
-        need += sum(2 * self._topics.get(topic).queues * (len(topic) + 24) + len(topic) + 8 for topic in topics) + 2 * len(name)
+        need += sum(len(topic) + 24 for group in self._groups.values() for topic, _ in group.since)
+        need += sum(4 * self._topics.get(topic).queues * (len(topic) + 24) + len(topic) + 8 for topic in topics) + 2 * len(name)
         try:
             self._memory.reserve(need)
         except OSError as error:
@@ -144,19 +159,46 @@ class GroupRegistry:
             say(self._tree.settings.name, f"cannot write down the group {name!r}: {error}")
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
-        """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...]}; word i belongs to
-        the i-th.
+        """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...], "since": [epoch, ...],
+        "leaving": [index, ...]}; word i belongs to the i-th queue, which the member has had since that epoch; those that leave
+        are to be released.
 
         Raises: Fenced: the session is no member of the group.
         """
+        group = self._joined(session, name)
+        mine = group.assigned.get(session.key, [])
+        queues = []
+        for topic, queue in mine:
+            slot = self._topics.get(topic).first_slot + queue
+            queues.append([topic, queue, slot, self._offsets.get(name, (topic, queue))])
+        since = [group.since[queue] for queue in mine]
+        leaving = [index for index, queue in enumerate(mine) if queue in group.leaving]
+        return {"group": group.index, "epoch": group.epoch, "queues": queues, "since": since, "leaving": leaving}
+
+    def release(self, session: Session, name: Any, queues: Collection[tuple[QueueKey, int]]) -> None:
+        """Lets queues of the member's go, each with its number from `since`. They are handed out at the next `settle`.
+
+        Raises: Fenced: the session is no member of the group.
+        """
+        self._joined(session, name).release(session.key, queues)
+        self._moving.add(name)
+
+    def settle(self) -> None:
+        """Hands over what was released, and what was to be and has run out of time."""
+        for group in [self._groups[name] for name in sorted(self._moving)]:
+            if group.due(self._now_ms()):
+                self._rebalance(group)
+
+    @property
+    def moving(self) -> bool:
+        """True while queues are on their way from one member to another."""
+        return bool(self._moving)
+
+    def _joined(self, session: Session, name: Any) -> Group:
         group = self._groups.get(name)
         if group is None or session.key not in group.members:
             raise Fenced(f"cannot go on in the group {name!r}: this session is no member of it", group=name)
-        queues = []
-        for topic, queue in group.assigned.get(session.key, []):
-            slot = self._topics.get(topic).first_slot + queue
-            queues.append([topic, queue, slot, self._offsets.get(name, (topic, queue))])
-        return {"group": group.index, "epoch": group.epoch, "queues": queues}
+        return group
 
     def leave(self, session: Session, name: Any = None) -> None:
         """Takes the session out of the group, or of whichever it is in. Its last commits count."""
@@ -220,7 +262,8 @@ class GroupRegistry:
             crash_point("group_registry_collected")
             del group.members[without]
         group.epoch = fresh
-        group.assign({topic.name: topic.queues for topic in self._topics_of(group)})
+        group.assign({topic.name: topic.queues for topic in self._topics_of(group)}, self._now_ms())
+        (self._moving.add if group.leaving else self._moving.discard)(group.name)
         self._fix_starts(group)
         crash_point("group_registry_assigned")
         self._store()
@@ -252,6 +295,9 @@ class GroupRegistry:
         assert self.sessions is not None
         return self.sessions.mapped(member.slot, member.epoch)
 
+    def _now_ms(self) -> int:
+        return self._clock_ns() // 1_000_000
+
     def _shared_epoch(self, group: Group) -> int:
         return int(lib.group_epoch(self._tree.control, group.index))
 
@@ -265,6 +311,7 @@ class GroupRegistry:
         for group in list(self._groups.values()):
             if not group.members:
                 del self._groups[group.name]
+                self._moving.discard(group.name)
                 return group.index
         raise Full(
             f"cannot begin another group, {GROUPS_MAX} have members now",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,11 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer session in a group. id is "<slot>.<epoch>" of the session; capacity bounds its queues."""
+    """A consumer session in a group. id is "<slot>.<epoch>" of the session; capacity bounds its queues.
+
+    poll_ms: how long it may make no call before it is taken to hang; 0: for ever.
+    revoke_ms: how long it may keep a queue that is to go to another member, to commit; 0: not at all.
+    """
 
     id: str
     slot: int
@@ -26,52 +30,100 @@ class Member:
     topics: tuple[str, ...]
     start: str
     capacity: int
+    poll_ms: int = 0
+    revoke_ms: int = 0
+
+
+# What is written down of a member, before its topics.
+_MEMBER = ("id", "slot", "epoch", "pid", "start", "capacity", "poll_ms", "revoke_ms")
 
 
 @dataclass(slots=True)
 class Group:
-    """A group in one of its epochs. assigned[member id][i] is the queue of the member's interest and offset word i."""
+    """A group in one of its epochs. assigned[member id][i] is the queue of the member's interest and offset word i.
+
+    A queue goes from one living member to another in two steps, each with an epoch of its own: first it is `leaving`, and stays
+    with the member that has it, until that one has let it go or its time is over; then the other gets it.
+
+    since: the epoch in which the queue's member got it. Who sees the same number again has had it all the time.
+    leaving: when the time of a queue that goes is over, milliseconds of CLOCK_MONOTONIC.
+    released: queues that were let go since the last assignment. Not written down: a successor waits for their time to end.
+    """
 
     name: str
     index: int
     epoch: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     assigned: dict[str, list[QueueKey]] = field(default_factory=dict)
+    since: dict[QueueKey, int] = field(default_factory=dict)
+    leaving: dict[QueueKey, int] = field(default_factory=dict)
+    released: set[QueueKey] = field(default_factory=set)
 
     def owners(self) -> dict[QueueKey, str]:
         return {queue: member for member, queues in self.assigned.items() for queue in queues}
 
-    def assign(self, queues: Mapping[str, int]) -> None:
+    def release(self, member_id: str, queues: Collection[tuple[QueueKey, int]]) -> None:
+        """The member lets queues go that it has had since these epochs; others than those it has are ignored."""
+        mine = self.assigned.get(member_id, [])
+        self.released |= {queue for queue, since in queues if queue in mine and self.since.get(queue) == since}
+
+    def due(self, now_ms: int) -> bool:
+        """True when queues can be handed over."""
+        return bool(self.released) or any(until <= now_ms for until in self.leaving.values())
+
+    def assign(self, queues: Mapping[str, int], now_ms: int = 0) -> None:
         """Hands out the queues of all topics anew. queues: how many each topic has; a topic that is missing has
         none."""
-        before = self.owners()
+        before = {queue: owner for queue, owner in self.owners().items() if queue not in self.released}
+        owners = {queue: member for member, taken in self._wanted(queues, before).items() for queue in taken}
+        leaving = {}
+        for queue, owner in before.items():
+            holder = self.members.get(owner)
+            if holder is None or queue[0] not in holder.topics or owners.get(queue, owner) == owner:
+                continue
+            until = self.leaving.get(queue, now_ms + holder.revoke_ms)
+            if now_ms < until:
+                owners[queue], leaving[queue] = owner, until
         fresh: dict[str, list[QueueKey]] = {member: [] for member in self.members}
+        for queue in sorted(owners):
+            # Words beyond the session's end do not exist; join refuses sessions that could come to this.
+            if len(fresh[owners[queue]]) < self.members[owners[queue]].capacity:
+                fresh[owners[queue]].append(queue)
+        kept = {queue: self.since[queue] for queue in self.since if before.get(queue) == owners.get(queue)}
+        self.assigned = fresh
+        self.since = {queue: kept.get(queue, self.epoch) for queue in self.owners()}
+        self.leaving = {queue: until for queue, until in leaving.items() if queue in self.since}
+        self.released = set()
+
+    def _wanted(self, queues: Mapping[str, int], before: Mapping[QueueKey, str]) -> dict[str, list[QueueKey]]:
+        """Who should have which queue, when the moves are over."""
+        wanted: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for topic in sorted({topic for member in self.members.values() for topic in member.topics}):
             takers = [member.id for member in self.members.values() if topic in member.topics]
             held = {queue: owner for (name, queue), owner in before.items() if name == topic}
-            load = {member: len(taken) for member, taken in fresh.items()}
+            load = {member: len(taken) for member, taken in wanted.items()}
             for member, taken in assign(queues.get(topic, 0), takers, held, load).items():
-                fresh[member] += [(topic, queue) for queue in taken]
-        for member_id, queues_taken in fresh.items():
-            # Words beyond the session's end do not exist; join refuses sessions that could come to this.
-            fresh[member_id] = queues_taken[: self.members[member_id].capacity]
-        self.assigned = fresh
+                wanted[member] += [(topic, queue) for queue in taken]
+        return wanted
 
     def packed(self) -> dict[str, Any]:
-        members = [
-            [member.id, member.slot, member.epoch, member.pid, list(member.topics), member.start, member.capacity]
-            for member in self.members.values()
-        ]
+        members = [[*(getattr(member, name) for name in _MEMBER), list(member.topics)] for member in self.members.values()]
         assigned = {member: [list(queue) for queue in queues] for member, queues in self.assigned.items()}
-        return {"index": self.index, "epoch": self.epoch, "members": members, "assigned": assigned}
+        since = [[*queue, epoch] for queue, epoch in self.since.items()]
+        leaving = [[*queue, until] for queue, until in self.leaving.items()]
+        content: dict[str, Any] = {"index": self.index, "epoch": self.epoch, "members": members, "assigned": assigned}
+        return content | {"since": since, "leaving": leaving}
 
     @classmethod
     def unpacked(cls, name: str, content: dict[str, Any]) -> Group:
         group = cls(name, content["index"], content["epoch"])
-        for member_id, slot, epoch, pid, topics, start, capacity in content["members"]:
-            group.members[member_id] = Member(member_id, slot, epoch, pid, tuple(topics), start, capacity)
+        for *fields, topics in content["members"]:
+            member = Member(topics=tuple(topics), **dict(zip(_MEMBER, fields, strict=True)))
+            group.members[member.id] = member
         for member_id, queues in content["assigned"].items():
             group.assigned[member_id] = [(topic, queue) for topic, queue in queues]
+        group.since = {(topic, queue): epoch for topic, queue, epoch in content["since"]}
+        group.leaving = {(topic, queue): until for topic, queue, until in content["leaving"]}
         return group
 
 

@@ -142,11 +142,18 @@ class Operations:
     def join_group(self, peer: Peer, question: dict[str, Any]) -> Answer:
         """The assignment, and the file in which the member commits as a descriptor."""
         session = self._session(peer, question)
-        answer = self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"))
+        times = {name: question.get(name, 0) for name in ("poll_ms", "revoke_ms")}
+        answer = self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"), **times)
         return answer, (self._groups.words_descriptor(session),)
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
         return self._groups.assignment(self._session(peer, question), question["group"])
+
+    def release_queues(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """released: [[topic, queue, epoch since which the member has it], ...]"""
+        queues = [((topic, queue), since) for topic, queue, since in question["released"]]
+        self._groups.release(self._session(peer, question), question["group"], queues)
+        return None
 
     def leave_group(self, peer: Peer, question: dict[str, Any]) -> Any:
         self._groups.leave(self._session(peer, question), question["group"])
@@ -243,7 +250,7 @@ def _session_map(session: Session) -> dict[str, Any]:
 
 
 # What fields of this name must be, in whatever question. Names of topics and groups have errors of their own.
-_NUMBERS = ("pid", "started", "slot", "epoch", "perm")
+_NUMBERS = ("pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms")
 
 
 def _check_fields(operation: str, question: dict[str, Any]) -> None:
@@ -263,8 +270,16 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
         wrong.append("values")
     if not isinstance(forget, list) or not all(isinstance(name, str) for name in forget):
         wrong.append("forget")
+    released = question.get("released", [])
+    if not isinstance(released, list) or not all(_names_queue(each) for each in released):
+        wrong.append("released")
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
+
+
+def _names_queue(value: object) -> bool:
+    """A topic, a queue and an epoch."""
+    return isinstance(value, list) and len(value) == 3 and all(map(isinstance, value, (str, int, int)))
 
 
 _OPERATIONS = {name: value for name, value in vars(Operations).items() if not name.startswith("_") and name != "perform"}

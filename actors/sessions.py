@@ -66,6 +66,10 @@ class Session:
         ended."""
         return f"{self.key}.{self.process.started}.{'' if self.user is None else self.user}"
 
+    def called_ns(self) -> int:
+        """CLOCK_MONOTONIC of the client's last call, as it says."""
+        return int(lib.session_called_ns(self.pointer))
+
     def ring(self) -> None:
         lib.session_ring(self.pointer)
 

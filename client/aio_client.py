@@ -11,6 +11,7 @@ from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
+from orbitmq.client.listener import QueuesCallback
 from orbitmq.client.message import Message
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
@@ -103,12 +104,30 @@ class AsyncClient:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        on_assigned: QueuesCallback | None = None,
+        on_revoked: QueuesCallback | None = None,
+        on_lost: QueuesCallback | None = None,
+        max_poll_interval: float | None = 300.0,
+        revoke_timeout: float = 5.0,
         wait: float | None = None,
     ) -> AsyncConsumer:
-        """A consumer of the topics; see Client.consumer."""
+        """A consumer of the topics; see Client.consumer. Callbacks are called in the event loop, with the AsyncConsumer, and
+        may be coroutine functions."""
         made = await aside(
             lambda: self._client.consumer(
-                group, topics, tags=tags, start=start, batch=batch, verify=verify, removed=removed, wait=wait
+                group,
+                topics,
+                tags=tags,
+                start=start,
+                batch=batch,
+                verify=verify,
+                removed=removed,
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                max_poll_interval=max_poll_interval,
+                revoke_timeout=revoke_timeout,
+                wait=wait,
             ),
             f"make a consumer of the broker {self.name!r}",
         )

@@ -7,14 +7,17 @@ the consumer, and ends its wait; the next call first waits until the thread has 
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.aside import Worker, aside_or_here
 from orbitmq.client.consumer import Consumer
-from orbitmq.errors import Closed
+from orbitmq.client.listener import QueuesEvent
+from orbitmq.errors import Closed, UsageError
 from orbitmq.native._fast import Message
 from orbitmq.shm.topic_table import QueueKey
 
@@ -31,7 +34,9 @@ class AsyncConsumer:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        consumer.attaches_at_once = False  # its calls without a wait are made in the event loop
+        self._informing = False  # a callback runs
+        self._taking = False  # a task waits for messages
+        consumer._awaited = True
         try:
             self._worker = Worker("orbitmq-consumer", "make a consumer")
         except BaseException:
@@ -85,11 +90,16 @@ class AsyncConsumer:
 
     async def wait(self, timeout: float | None = None) -> bool:
         """See Consumer.wait."""
-        deadline = _deadline(timeout)
-        while not await self._wait(deadline):
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-        return True
+        self._check_callback()
+        self._taking = True
+        try:
+            deadline = _deadline(timeout)
+            while not await self._wait(deadline):
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+            return True
+        finally:
+            self._taking = False
 
     async def position(self) -> dict[QueueKey, int]:
         return await self._aside(self._consumer.position)
@@ -106,13 +116,38 @@ class AsyncConsumer:
     async def seek_to_time(self, ms: float) -> None:
         await self._aside(lambda: self._consumer.seek_to_time(ms))
 
-    async def commit(self) -> None:
+    @property
+    def paused(self) -> list[QueueKey]:
+        return self._consumer.paused
+
+    async def pause(self, queues: Iterable[QueueKey] | None = None) -> None:
+        """See Consumer.pause."""
+        await self._aside(lambda: self._consumer.pause(queues))
+
+    async def unpause(self, queues: Iterable[QueueKey] | None = None) -> None:
+        """See Consumer.unpause."""
+        await self._aside(lambda: self._consumer.unpause(queues))
+
+    async def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
         """See Consumer.commit. One that was cancelled may have counted or not."""
-        await self._aside(self._consumer.commit)
+        await self._aside(lambda: self._consumer.commit(offsets))
+
+    async def settle(self, deadline: float | None = None) -> None:
+        """See Consumer.settle. Callbacks are called in the event loop; what they return is awaited if it can be."""
+        self._check_callback()
+        await self._aside(lambda: self._consumer.settle(deadline))
+        await self._inform()
 
     async def close(self) -> None:
         """See Consumer.close. A task that waits for messages ends with Closed. When this is cancelled, the consumer is closed
         all the same."""
+        try:
+            if not (self._taking or self._informing or self._consumer.closed) and await self._aside(self._consumer._part):
+                await self._inform()
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
         try:
             await aside_or_here(self._consumer.close, "close this consumer")
         finally:
@@ -124,22 +159,52 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        # See Consumer.__exit__.
+        await (self.close() if error is None else self._end())
 
-    async def _taken(
-        self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]
-    ) -> _Result:
+    async def _inform(self) -> None:
+        """Calls the program's callbacks, as Consumer._inform does."""
+        while (event := self._consumer._next_event()) is not None:
+            self._informing = True
+            try:
+                if callback := self._consumer._listener.callback(event):
+                    result = callback(self, event.queues)
+                    if inspect.isawaitable(result):
+                        await result
+            except asyncio.CancelledError:
+                raise  # its queues go when their time is over
+            except BaseException:
+                self._informing = False
+                await self._done(event)
+                raise
+            finally:
+                self._informing = False
+            await self._done(event)
+
+    async def _done(self, event: QueuesEvent) -> None:
+        await self._aside(lambda: self._consumer._done(event))
+
+    def _check_callback(self) -> None:
+        if self._informing:
+            raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then")
+
+    async def _taken(self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]) -> _Result:
         """What `take`, which only looks, gives as soon as it gives something good, or when the time is over."""
+        self._check_callback()
         deadline = _deadline(timeout)
-        while True:
-            if self._worker.left is not None:
-                await self._own()
-            if not self._consumer.prompt:
-                await self._aside(lambda: self._consumer.settle(deadline))
-            found = take()
-            if good(found) or (deadline is not None and time.monotonic() >= deadline):
-                return found
-            await self._wait(deadline)
+        self._taking = True
+        try:
+            while True:
+                if self._worker.left is not None:
+                    await self._own()
+                if not self._consumer.prompt:
+                    await self.settle(deadline)
+                found = take()
+                if good(found) or (deadline is not None and time.monotonic() >= deadline):
+                    return found
+                await self._wait(deadline)
+        finally:
+            self._taking = False
 
     async def _wait(self, deadline: float | None) -> bool:
         """Waits for news, but not for long; False when there was none."""

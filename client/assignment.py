@@ -2,42 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from orbitmq.client.session import SessionHandle
+from orbitmq.client.subscription import look_up
 from orbitmq.errors import UnknownQueue
 from orbitmq.native._fast import Reader, Waiter
 from orbitmq.shm.topic_table import QueueKey
 
 
+@dataclass(slots=True)
+class Place:
+    """One queue.
+
+    since: epoch of the group in which we got it; the same number again means that nobody else had it meanwhile.
+    mark: where the group goes on in it, as far as we know.
+    leaving: it is to go to another member, which waits for us. told: our program was. released: the coordinator was.
+    """
+
+    key: QueueKey
+    slot: int
+    since: int = 0
+    mark: int = 0
+    paused: bool = False
+    leaving: bool = False
+    told: bool = False
+    released: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Not read now."""
+        return self.paused or self.leaving
+
+
 class Assignment:
-    """Queue i of `keys` is cursor i of the reader, interest i and offset word i of the session."""
+    """Queue i of `places` is cursor i of the reader and offset word i of the session."""
 
     def __init__(self, reader: Reader, waiter: Waiter) -> None:
         self.reader = reader
         self.waiter = waiter
-        self.keys: list[QueueKey] = []
-        self.slots: list[int] = []  # their queue slots
+        self.places: list[Place] = []
         self.index: dict[QueueKey, int] = {}
-        self.marks: list[int] = []  # in a group: where the group goes on, as far as this consumer knows
 
-    def add(self, key: QueueKey, slot: int, position: int) -> int:
-        index = self.reader.add(slot, position)
-        self.index[key] = index
-        self.keys.append(key)
-        self.slots.append(slot)
-        self.marks.append(position)
+    @property
+    def keys(self) -> list[QueueKey]:
+        return [place.key for place in self.places]
+
+    def add(self, place: Place, position: int) -> int:
+        index = self.reader.add(place.slot, position)
+        self.index[place.key] = index
+        self.places.append(place)
+        if place.idle:
+            self.reader.pause(index, True)
         return index
 
-    def replace(self, queues: Iterable[tuple[QueueKey, int, int]]) -> None:
-        """Other queues from now on: key, queue slot and position of each."""
+    def follow(self, handle: SessionHandle, topics: Iterable[str], first: Callable[[QueueKey, int, int], int]) -> bool:
+        """Adds the queues of the topics that are not here yet, as far as the session has room. False: there are none.
+
+        first: where to begin, from the queue and its minimum and maximum.
+        """
+        fresh = []
+        for name in topics:
+            topic = look_up(handle.topics_address, name)
+            keys = ((name, queue) for queue in range(topic.queues))
+            fresh += [Place(key, topic.first_slot + key[1]) for key in keys if key not in self.index]
+        for place in fresh[: handle.queue_capacity - len(self.places)]:
+            index = self.add(place, 0)
+            self.reader.seek(index, first(place.key, *self.reader.bounds(index)))
+        return bool(fresh)
+
+    def replace(self, places: Iterable[tuple[Place, int]]) -> None:
+        """Other queues from now on, each with its position."""
         self.reader.clear()
-        self.keys, self.slots, self.index, self.marks = [], [], {}, []
-        for key, slot, position in queues:
-            self.add(key, slot, position)
+        self.places, self.index = [], {}
+        for place, position in places:
+            self.add(place, position)
 
     def announce(self) -> None:
-        """Has the consumer woken for these queues."""
-        self.waiter.interests(self.slots)
+        """Has the consumer woken for the queues that it reads."""
+        self.waiter.interests([place.slot for place in self.places if not place.idle])
+
+    def pause(self, queues: Iterable[QueueKey], paused: bool) -> None:
+        """Raises: UnknownQueue: one of them is not assigned; nothing has changed then."""
+        doing = "pause" if paused else "unpause"
+        for index in [self.place(topic, queue, doing) for topic, queue in queues]:
+            place = self.places[index]
+            place.paused = paused
+            self.reader.pause(index, place.idle)
+        self.announce()
 
     def positions(self) -> dict[QueueKey, int]:
         """By queue the offset of the next message to deliver."""
@@ -50,6 +103,7 @@ class Assignment:
             raise UnknownQueue(f"could not {doing} queue {queue} of {topic!r}: it is not assigned", topic=topic, queue=queue)
         return index
 
-    def uncommitted(self) -> bool:
-        """True when messages were delivered since the last commit."""
-        return self.reader.positions() != self.marks
+    def uncommitted(self) -> list[QueueKey]:
+        """Queues of which messages were delivered since the last commit."""
+        positions = self.reader.positions()
+        return [place.key for place, position in zip(self.places, positions, strict=True) if position != place.mark]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from orbitmq.client.consumer import Consumer
+    from orbitmq.client.listener import QueuesCallback
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.store.setting_sources import SettingState
@@ -184,6 +185,11 @@ class Client:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        on_assigned: QueuesCallback | None = None,
+        on_revoked: QueuesCallback | None = None,
+        on_lost: QueuesCallback | None = None,
+        max_poll_interval: float | None = 300.0,
+        revoke_timeout: float = 5.0,
         wait: float | None = None,
     ) -> Consumer:
         """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
@@ -197,6 +203,13 @@ class Client:
                 is some 10 % faster, and a damaged body comes as if it were good.
             removed: what becomes of messages that retention takes before they are read: "skip" goes on behind them, counts
                 them and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
+            on_assigned, on_revoked, on_lost: called with (consumer, queues) when queues have come, before they go to another
+                member or with `close`, and when they have gone already (None: on_revoked is). Called inside calls of the
+                consumer's, in their thread. `on_revoked` may commit; all of them may seek, pause and ask for positions.
+            max_poll_interval: seconds without a call after which the group takes this member to hang, and goes on without it;
+                waiting in a call is calling. At least 1; None: never.
+            revoke_timeout: seconds that a queue stays here when it is to go to another member, for its messages to be
+                committed; it goes earlier when they are, or when on_revoked has returned.
             wait: seconds that a broker which is not there is waited for, from when the first call found none; None: the
                 client's. Reading goes on where it was, in a group at the committed offsets; a call's `timeout` counts on.
 
@@ -215,6 +228,11 @@ class Client:
                 batch=batch,
                 verify=verify,
                 removed=removed,
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                max_poll_interval=max_poll_interval,
+                revoke_timeout=revoke_timeout,
                 wait=self._connection.wait if wait is None else checked_wait(wait),
             )
             return self._keep(made)

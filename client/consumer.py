@@ -12,24 +12,25 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from orbitmq.client.assignment import Assignment
-from orbitmq.client.membership import Membership
-from orbitmq.client.offset_range import check_offset, log_removals
+from orbitmq.client.listener import Listener, QueuesCallback, QueuesEvent
+from orbitmq.client.membership import Membership, join_settings
+from orbitmq.client.offset_range import log_removals
 from orbitmq.client.patience import Patience
+from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener, SessionHandle
-from orbitmq.client.subscription import check_settings, look_up, room_for, tag_list, topic_names
+from orbitmq.client.subscription import check_settings, room_for, tag_list, topic_names
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._fast import Message, Reader, Waiter
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.means import NEEDY, means, refuse
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store.index_file import TIME_END
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,7 @@ _Batch = TypeVar("_Batch", bound=Sized)
 _consumers: weakref.WeakSet[Consumer] = weakref.WeakSet()
 
 
-class Consumer:
+class Consumer(Positions):
     """Made by `Client.consumer()`, which documents the settings.
 
     Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
@@ -61,12 +62,16 @@ class Consumer:
         batch: int = 1000,
         verify: bool = True,
         removed: Literal["skip", "raise"] = "skip",
+        on_assigned: QueuesCallback | None = None,
+        on_revoked: QueuesCallback | None = None,
+        on_lost: QueuesCallback | None = None,
+        max_poll_interval: float | None = 300.0,
+        revoke_timeout: float = 5.0,
         wait: float = 0.0,
     ) -> None:
         check_settings(start, batch, removed)
         self._opener = opener
         self._patience = Patience(opener, wait)
-        self.attaches_at_once = True  # whether a call that may not wait opens a session; not in an event loop
         self._group = group
         self._topics = topic_names(topics)
         self._doing = f"read {', '.join(map(repr, self._topics))}"  # what could not be done, when it could not
@@ -83,7 +88,11 @@ class Consumer:
         self._reader: Reader
         self._waiter: Waiter
         self._assignment: Assignment
-        self._member = None if group is None else Membership(opener, group, list(self._topics), start)
+        self._listener = Listener(on_assigned, on_revoked, on_lost)
+        self._informing = 0  # the thread that runs a callback
+        self._awaited = False  # asyncio's: it calls the callbacks itself (_next_event), and opens no session in its event loop
+        settings = join_settings(group, list(self._topics), start, max_poll_interval, revoke_timeout, self._listener)
+        self._member = None if settings is None else Membership(opener, str(group), settings, self._listener)
         self._kept: dict[QueueKey, int] = {}  # positions to go on at without a group, when a session is lost
         self._ended = False  # BrokerStopped was raised for this session
         self._refresh_at = 0.0
@@ -173,8 +182,9 @@ class Consumer:
 
     @property
     def prompt(self) -> bool:
-        """True when the next call will not have to ask the coordinator for a session or an assignment first."""
-        return not self._stale and not self._waiter.check()
+        """True when the next call will not have to ask the coordinator for a session or an assignment first, or to tell the
+        program of queues."""
+        return not self._stale and not self._waiter.check() and not (self._member is not None and self._member.pending)
 
     def settle(self, deadline: float | None = None) -> None:
         """Asks the coordinator for what the next call would have to ask for; waits for a broker until the deadline, of the
@@ -183,95 +193,63 @@ class Consumer:
             if self._stale:
                 self._reattach(deadline)
 
-    # ---- positions
+    # ---- the group
 
-    @property
-    def assignment(self) -> list[QueueKey]:
-        """The queues that are read now: (topic, queue)."""
-        return list(self._assignment.keys)
-
-    @property
-    def skipped(self) -> int:
-        """Messages that retention removed before this consumer came to read them."""
-        return self._skipped + self._reader.skipped
-
-    @property
-    def rebalances(self) -> int:
-        """How often this consumer has taken a new assignment."""
-        return 0 if self._member is None else self._member.rebalances
-
-    def position(self) -> dict[QueueKey, int]:
-        """By queue the offset of the next message that there is."""
-        with self._used():
-            positions = self._assignment.positions().items()
-            return {key: max(position, self._reader.bounds(index)[0]) for index, (key, position) in enumerate(positions)}
-
-    def committed(self) -> dict[QueueKey, int]:
-        """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
-        missing."""
-        if self._member is None:
-            return {}
-        with self._used():
-            return self._member.committed()
-
-    def lag(self) -> dict[QueueKey, int]:
-        """By queue the messages that can be read and were not."""
-        with self._used():
-            lags = {}
-            for index, (key, position) in enumerate(self._assignment.positions().items()):
-                minimum, maximum = self._reader.bounds(index)
-                lags[key] = max(0, maximum - max(position, minimum))
-            return lags
-
-    def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Goes on at this offset of the queue; its end (the offset of the next message to come) is allowed.
-
-        Raises: UnknownQueue: not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
-        """
-        with self._used():
-            index = self._assignment.place(topic, queue, "seek in")
-            check_offset(topic, queue, offset, self._reader.bounds(index))
-            self._reader.seek(index, offset)
-
-    def seek_to_time(self, ms: float) -> None:
-        """Goes on, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the first
-        or last one when all are later or earlier.
-
-        Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
-        """
-        with self._used():
-            store_ms = min(max(0, int(ms)), TIME_END)
-            found = [self._reader.search_time(index, store_ms) for index in range(self._reader.count)]
-            for index, offset in enumerate(found):
-                self._reader.seek(index, offset)
-
-    def commit(self) -> None:
+    def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
         """Keeps the positions for the group: everything delivered so far counts as done. A commit that returns outlives
         whatever process dies; a power cut may cost those of the last seconds.
+
+        offsets: {(topic, queue): offset} to keep instead: the next message to process of each; other queues stay as they are.
 
         Raises: Fenced: messages were delivered that can no longer be committed: their queue has gone to another member, the
             broker was started again, or this process is a forked child. They come again, here or there; the rest was
             committed. BrokerStopped: the broker stopped, and has perhaps not heard of it. BrokerNotRunning: and none has come
-            after it.
-            UsageError: no group.
+            after it. UnknownQueue, OffsetOutOfRange: of `offsets`; nothing was committed. UsageError: no group.
         """
         if self._member is None:
             raise UsageError("could not commit: this consumer has no group", hint="name one: client.consumer('group', ...)")
-        with self._used(rebalance=False):
+        with self._used(rebalance=False, within=True):
             while True:
                 try:
-                    if self._member.commit():
+                    if self._member.commit(offsets):
                         return
                     raise self._gone(f"commit for the group {self._group!r}")
                 except GONE as error:
+                    if self._informing:
+                        raise  # the call that the callback stands in attaches anew
                     self._outlive(error)
                 self._reattach()  # the next commit says that what was delivered before comes again
+
+    def _next_event(self) -> QueuesEvent | None:
+        """For asyncio, which calls the callbacks itself; `_done` follows."""
+        return None if self._member is None else self._member.next_event()
+
+    def _done(self, event: QueuesEvent) -> None:
+        with self._used(rebalance=False):
+            if self._member is not None:
+                self._member.done(event)
+
+    def _part(self) -> bool:
+        """Before `close`: makes all queues go. False: there is nothing to tell the program."""
+        if self._member is None or self._listener.on_revoked is None or self._closing or self._stale:
+            return False
+        with suppress(OrbitError), self._used(within=True):
+            self._member.part()
+        return self._member.pending
 
     # ---- the end
 
     def close(self) -> None:
-        """Gives the session back, and the queues to the group; commits nothing. May be called from any thread: a wait of
-        another one ends in Closed. Messages stay valid. Closing again does nothing."""
+        """Gives the session back, and the queues to the group; commits nothing, but calls `on_revoked` first. May be called
+        from any thread: a wait of another one ends in Closed. Messages stay valid. Closing again does nothing."""
+        try:
+            if not self._lock.locked() and not self._awaited and self._part():
+                with self._used(rebalance=False):
+                    self._inform()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         self._closing = True
         if self._handle is not None and not self._stale:
             self._waiter.interrupt()
@@ -286,13 +264,14 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.close()
+        # What was delivered before an error is perhaps not done, so that nobody is asked to commit it.
+        (self.close if error is None else self._end)()
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
             with suppress(OrbitError, OSError):
                 self._finalized = True
-                self.close()
+                self._end()
 
     # ---- behind them
 
@@ -305,6 +284,8 @@ class Consumer:
                 self._leave()
             raise Closed("could not use this consumer: it is closed")
         if not held:
+            if self._informing == threading.get_ident():
+                raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then")
             raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread")
         try:
             while not self._settled(rebalance, lazy) and not lazy:
@@ -320,14 +301,17 @@ class Consumer:
                 return False
             self._reattach()
         try:
-            if rebalance and (state := self._waiter.check()):
+            if (state := self._waiter.check()) and rebalance:
                 if state == lib.WAITER_GONE:
                     raise self._gone(self._doing)
                 crash_point("consumer_outdated")
                 assert self._member is not None
                 self._member.rebalance()
-            if self._group is None and time.monotonic() >= self._refresh_at:
-                self._refresh()
+            if self._member is None:
+                if time.monotonic() >= self._refresh_at:
+                    self._refresh()
+            elif rebalance and self._member.pending and not self._awaited:
+                self._inform()
         except GONE as error:
             self._outlive(error)
         return not self._stale
@@ -346,9 +330,12 @@ class Consumer:
                 self._lock.release()
 
     @contextmanager
-    def _used(self, rebalance: bool = True, lazy: bool = False) -> Iterator[None]:
-        """_enter and _leave, for calls that are not made once a message."""
+    def _used(self, rebalance: bool = True, lazy: bool = False, within: bool = False) -> Iterator[None]:
+        """_enter and _leave, for calls that are not made once a message. within: callbacks may make them too."""
         with means(self._doing):
+            if within and self._informing == threading.get_ident():
+                yield
+                return
             self._enter(rebalance, lazy)
             try:
                 yield
@@ -390,6 +377,8 @@ class Consumer:
             raise self._gone("wait for messages")
         if result == lib.WAITER_REBALANCE and self._member is not None:
             self._member.rebalance()
+            if self._member.pending and not self._awaited:
+                self._inform()
         elif result == lib.WAITER_RECHECK and self._group is None:
             self._refresh()
         return True
@@ -410,9 +399,21 @@ class Consumer:
 
     def _reattach(self, deadline: float | None = None) -> bool:
         """A session with the tree that runs now, or with the next one. False: the deadline came first."""
-        if deadline is not None and not self.attaches_at_once and deadline <= time.monotonic():
+        if deadline is not None and self._awaited and deadline <= time.monotonic():
             return False
         return self._patience.outlast(self._attach, deadline, self._look)
+
+    def _inform(self) -> None:
+        """Calls the program's callbacks. One that raises ends the call that it interrupts; its queues go all the same."""
+        assert self._member is not None
+        while (event := self._member.next_event()) is not None:
+            try:
+                if callback := self._listener.callback(event):
+                    self._informing = threading.get_ident()
+                    callback(self, event.queues)
+            finally:
+                self._informing = 0
+                self._member.done(event)
 
     def _gone(self, doing: str) -> BrokerStopped:
         """The end of the tree, told once: the next call attaches to its successor."""
@@ -459,7 +460,7 @@ class Consumer:
         if self._member is None:
             self._kept = self._assignment.positions()
         else:
-            self._member.lose(told=self._ended)
+            self._member.lose(told=self._ended, silent=handle.pid != os.getpid())
         self._ended = False
         self._skipped += self._reader.skipped
         self._reader.close()
@@ -471,24 +472,19 @@ class Consumer:
         """Without a group: reads the queues that the topics have and we do not."""
         assert self._handle is not None
         self._refresh_at = time.monotonic() + REFRESH_S
-        assignment = self._assignment
-        fresh = []
-        for name in self._topics:
-            topic = look_up(self._handle.topics_address, name)
-            places = ((name, queue) for queue in range(topic.queues))
-            fresh += [(key, topic.first_slot + key[1]) for key in places if key not in assignment.index]
-        for key, slot in fresh[: self._handle.queue_capacity - len(assignment.keys)]:
-            index = assignment.add(key, slot, 0)
-            minimum, maximum = self._reader.bounds(index)
-            # A queue that came later holds nothing that was there when we began.
-            first = maximum if self._start == "latest" and begin and not self._kept else minimum
-            self._reader.seek(index, min(self._kept.get(key, first), maximum))
-        if begin or fresh:
-            assignment.announce()
+        # A queue that came later holds nothing that was there when we began.
+        at_end = self._start == "latest" and begin and not self._kept
+
+        def first(key: QueueKey, minimum: int, maximum: int) -> int:
+            return min(self._kept.get(key, maximum if at_end else minimum), maximum)
+
+        if self._assignment.follow(self._handle, self._topics, first) or begin:
+            self._assignment.announce()
 
     def _forked(self) -> None:
         """In a forked child: the lock may be held by a thread that is not here, and the session is the parent's."""
         self._lock = threading.Lock()
+        self._informing = 0
         self._stale = True
 
 

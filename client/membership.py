@@ -1,103 +1,287 @@
-"""A consumer's place in its group: joining, taking the queues that it is given, and committing.
+"""A consumer's place in its group: joining, taking the queues that it is given, letting go of those that others are to have,
+and committing.
 
 What it would commit belongs to the session that delivered it. When that session is gone (the broker's tree died, or this is
 a forked child), or a queue went to another member, what was delivered since the last commit is lost to it: the next commit
-says so."""
+says so.
+
+A queue that is to go stands in the assignment as leaving. It is not read any more, and its commits still count. A program
+that has asked to be told is told, and when it has returned the queue is released. Otherwise the queue is released as soon as
+all that was delivered from it is committed. Whoever takes longer than the `revoke_timeout` loses it."""
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from orbitmq.client.assignment import Assignment
+from orbitmq.client.assignment import Assignment, Place
+from orbitmq.client.listener import Listener, QueuesEvent
+from orbitmq.client.offset_range import check_commit
 from orbitmq.client.session import ConsumerOpener, SessionHandle
-from orbitmq.errors import Fenced
+from orbitmq.errors import Fenced, OrbitError, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import QueueKey
+
+POLL_S_MIN = 1.0  # a member that waits says ten times a second that it is there
+SECONDS_MAX = 1e9
+NO_OFFSET: int = lib.WAITER_NO_OFFSET
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSettings:
+    """What a member says when it joins: its topics, where to begin in a queue that the group does not know, how long it may
+    make no call (0: for ever), and how long it may keep a queue that is to go."""
+
+    topics: list[str]
+    start: str
+    poll_ms: int
+    revoke_ms: int
+
+    def fields(self) -> dict[str, Any]:
+        return {"topics": self.topics, "start": self.start, "poll_ms": self.poll_ms, "revoke_ms": self.revoke_ms}
+
+
+def join_settings(
+    group: str | None, topics: list[str], start: str, max_poll_interval: float | None, revoke_timeout: float, listener: Listener
+) -> JoinSettings | None:
+    """None without a group. Raises: SettingError."""
+    _check_seconds("max_poll_interval", POLL_S_MIN if max_poll_interval is None else max_poll_interval, POLL_S_MIN)
+    _check_seconds("revoke_timeout", revoke_timeout, 0.0)
+    if group is None:
+        if listener.hears:
+            what = "on_assigned, on_revoked or on_lost"
+            raise SettingError(f"could not take {what}: a consumer without a group keeps its queues", setting="group")
+        return None
+    return JoinSettings(topics, start, int((max_poll_interval or 0) * 1000), int(revoke_timeout * 1000))
+
+
+def _check_seconds(name: str, value: float, least: float) -> None:
+    if not least <= value <= SECONDS_MAX:
+        what = f"it lies outside {least:g} to {SECONDS_MAX:g} seconds"
+        raise SettingError(f"could not set {name} to {value!r}: {what}", setting=name, value=value)
 
 
 class Membership:
-    def __init__(self, opener: ConsumerOpener, group: str, topics: list[str], start: str) -> None:
+    """pending: the program is to be told something, see `next_event`."""
+
+    def __init__(self, opener: ConsumerOpener, group: str, settings: JoinSettings, listener: Listener) -> None:
         self.group = group
         self.rebalances = 0
+        self.pending = False
         self._opener = opener
-        self._topics = topics
-        self._start = start
+        self._settings = settings
+        self._listener = listener
         self._handle: SessionHandle
         self._assignment: Assignment
         self._joined = False
-        self._lost = False  # messages were delivered that can no longer be committed
-        self._untold = False  # and no error has said so
+        self._lost: dict[QueueKey, bool] = {}  # delivered and not to be committed any more; True: an error has said so
+        self._new: list[QueueKey] = []  # that the program was not told of
+        self._gone: list[QueueKey] = []
+        self._parting = False
+
+    # ---- the assignment
 
     def enter(self, handle: SessionHandle, assignment: Assignment) -> None:
         """Joins with a fresh session. Raises: what the coordinator answers."""
         self._handle = handle
         self._assignment = assignment
+        assignment.waiter.check()  # a call, so that nobody takes us to hang
         self._take(self._join())
 
-    def lose(self, told: bool = False) -> None:
-        """Before queues go. told: an error has said already that messages come again."""
-        if self._assignment.uncommitted():
-            self._lost = True
-            self._untold = self._untold or not told
+    def lose(self, *, told: bool, silent: bool) -> None:
+        """The session is gone, and all queues with it. told: an error has said already that messages come again. silent: the
+        program need not hear that the queues are gone."""
+        self._note_lost(self._assignment.uncommitted(), told)
+        if not silent:
+            self._gone += [place.key for place in self._assignment.places if place.key not in self._new and not place.told]
+        self._new = []
+        self._look()
 
     def rebalance(self) -> None:
         """The group's epoch has moved: takes what is ours now."""
         try:
             # Without a file to commit in, for which there were no means, we are a member by half.
-            answer = self._opener.ask("assignment", **self._names()) if self._joined else self._join()
+            answer = self._ask("assignment") if self._joined else self._join()
         except Fenced:
             answer = self._join()  # the group forgot us
         self._take(answer)
         self.rebalances += 1
 
-    def commit(self) -> bool:
-        """Keeps the positions for the group. False: the tree has died or stopped, and has perhaps not taken them.
+    def _take(self, answer: dict[str, Any]) -> None:
+        """Goes on where we are in the queues that we have had all the time, and where the group is in the others."""
+        assignment = self._assignment
+        uncommitted, positions = set(assignment.uncommitted()), assignment.positions()
+        before = {place.key: place for place in assignment.places}
+        untold, unknown, self._new = set(self._new), frozenset(self._new), []
+        fresh: list[tuple[Place, int]] = []
+        for index, (topic, queue, slot, offset) in enumerate(answer["queues"]):
+            key, since = (topic, queue), answer["since"][index]
+            place = before.get(key)
+            if place is not None and place.since == since:
+                del before[key]
+                position = positions[key]
+            else:
+                position = offset or 0
+                place = Place(key, slot, since, mark=position)
+                untold.add(key)
+            place.leaving = self._parting or index in answer["leaving"]
+            if place.told and not place.leaving:
+                place.told = place.released = False
+                untold.add(key)  # it was to go, and stays after all
+            if key in untold:
+                self._new.append(key)
+            fresh.append((place, position))
+        self._note_lost(uncommitted.intersection(before), told=False)
+        self._gone += [key for key, place in before.items() if not place.told and key not in unknown]
+        assignment.replace(fresh)
+        crash_point("membership_assigned")
+        assignment.waiter.join(answer["group"], answer["epoch"])
+        assignment.announce()
+        self._let_go()
+        self._look()
 
-        Raises: Fenced: what was delivered cannot be committed, or not all of it; the rest was.
+    # ---- what the program is told
+
+    def next_event(self) -> QueuesEvent | None:
+        """The next thing to tell; `done` follows when that has happened."""
+        event = None
+        if self._gone:
+            event, self._gone = QueuesEvent("lost", self._gone), []
+        elif self._new:
+            event, self._new = QueuesEvent("assigned", self._new), []
+        elif self._listener.on_revoked is not None and (going := self._going()):
+            for place in going:
+                place.told = True
+            event = QueuesEvent("revoked", [place.key for place in going])
+        self._look()
+        return event
+
+    def done(self, event: QueuesEvent) -> None:
+        if event.kind == "revoked":
+            self._release([place for place in self._assignment.places if place.leaving and place.told])
+
+    def part(self) -> None:
+        """The consumer is about to be closed: all queues go."""
+        self._parting = True
+        for place in self._assignment.places:
+            place.leaving = True
+        self._look()
+
+    def _going(self) -> list[Place]:
+        return [place for place in self._assignment.places if place.leaving and not place.told]
+
+    def _look(self) -> None:
+        if not self._listener.hears:
+            self._new, self._gone = [], []
+        going = self._listener.on_revoked is not None and self._going()
+        self.pending = bool(self._gone or self._new or going)
+
+    def _let_go(self) -> None:
+        """Releases what leaves and is committed, unless the program is to be told first."""
+        if self._listener.on_revoked is None and (going := self._going()):
+            uncommitted = self._assignment.uncommitted()
+            self._release([place for place in going if place.key not in uncommitted])
+
+    def _release(self, places: Collection[Place]) -> None:
+        released = [place for place in places if not place.released]
+        if not released:
+            return
+        crash_point("membership_releasing")
+        # What cannot be released now goes when its time is over.
+        with suppress(OrbitError):
+            self._ask("release_queues", released=[[*place.key, place.since] for place in released])
+            for place in released:
+                place.told = place.released = True
+            crash_point("membership_released")
+
+    # ---- commits
+
+    def commit(self, offsets: Mapping[QueueKey, int] | None) -> bool:
+        """Keeps the positions, or these, for the group. False: the tree has died or stopped, and has perhaps not taken them.
+
+        Raises: Fenced: what was delivered cannot be committed, or not all of it; the rest was. UnknownQueue, OffsetOutOfRange:
+            nothing was.
         """
+        since = None if offsets is None else self._had_since(offsets)
         assignment, waiter = self._assignment, self._assignment.waiter
         while True:
             # A tree that has died need not be asked: what is put into a file that is not closed, the next start takes.
             if waiter.check() == lib.WAITER_GONE:
                 return False
-            if waiter.commit(positions := assignment.reader.positions()):
+            if waiter.commit(words := self._words(offsets, since)):
                 break
             crash_point("membership_commit_refused")
             if waiter.current() and waiter.closed():
                 return False
             self.rebalance()
-        moved, assignment.marks = positions != assignment.marks, positions
-        lost, untold = self._lost, self._untold
-        self._lost = self._untold = False
-        # Whoever was told, and has read on since, expects them to come again.
-        if lost and (untold or not moved):
-            raise Fenced(
-                f"could not commit for the group {self.group!r}: messages came from queues that are not its any more",
-                hint="go on polling; messages that were not committed come again",
-                group=self.group,
-            )
+        moved = False
+        for place, word in zip(assignment.places, words, strict=True):
+            if word != NO_OFFSET:
+                moved |= place.mark != word
+                place.mark = word
+        self._let_go()
+        self._complain(offsets, since, moved)
         return True
 
-    def committed(self) -> dict[tuple[str, int], int]:
+    def committed(self) -> dict[QueueKey, int]:
         """By queue of the assignment the offset that the group goes on at."""
         kept = {(topic, queue): offset for topic, queue, offset in self._opener.ask("committed", group=self.group)}
         return {key: kept[key] for key in self._assignment.keys if key in kept}
 
-    def _take(self, answer: dict[str, Any]) -> None:
-        self.lose()
-        assignment = self._assignment
-        assignment.replace(((topic, queue), slot, offset or 0) for topic, queue, slot, offset in answer["queues"])
-        crash_point("membership_assigned")
-        assignment.waiter.join(answer["group"], answer["epoch"])
-        assignment.announce()
+    def _had_since(self, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, int]:
+        """For each queue to be committed, since when we have it; -1 when messages of it were lost, which are the ones meant."""
+        since = {}
+        for (topic, queue), offset in offsets.items():
+            if (topic, queue) in self._lost:
+                since[topic, queue] = -1
+                continue
+            index = self._assignment.place(topic, queue, "commit an offset of")
+            check_commit(topic, queue, offset, self._assignment.reader.bounds(index)[1])
+            since[topic, queue] = self._assignment.places[index].since
+        return since
+
+    def _words(self, offsets: Mapping[QueueKey, int] | None, since: Mapping[QueueKey, int] | None) -> list[int]:
+        """One for each queue of the assignment, of those that we have had all the time."""
+        if offsets is None or since is None:
+            return self._assignment.reader.positions()
+        places = self._assignment.places
+        return [offsets[place.key] if since.get(place.key) == place.since else NO_OFFSET for place in places]
+
+    def _complain(self, offsets: Mapping[QueueKey, int] | None, since: Mapping[QueueKey, int] | None, moved: bool) -> None:
+        """Raises: Fenced, once for what was lost."""
+        if offsets is None or since is None:
+            lost, self._lost = self._lost, {}
+            # Whoever was told, and has read on since, expects them to come again.
+            gone = [] if moved and all(lost.values()) else sorted(lost)
+        else:
+            held = {place.key: place.since for place in self._assignment.places}
+            gone = sorted(key for key in offsets if held.get(key) != since[key])
+            for key in gone:
+                self._lost.pop(key, None)
+        if gone:
+            names = ", ".join(f"{topic!r} {queue}" for topic, queue in gone[:3]) + (", ..." if len(gone) > 3 else "")
+            raise Fenced(
+                f"could not commit for the group {self.group!r}: messages came from queues that are not its any more ({names})",
+                hint="go on polling; messages that were not committed come again, and all others were committed",
+                group=self.group,
+                queues=gone,
+            )
+
+    def _note_lost(self, queues: Collection[QueueKey], told: bool) -> None:
+        for key in queues:
+            self._lost[key] = told and self._lost.get(key, True)
+
+    # ---- questions
 
     def _join(self) -> dict[str, Any]:
         """Becomes a member, with a file to commit in (native/commit_words.h)."""
         self._joined = False
-        wish = {"topics": self._topics, "start": self._start}
-        answer, descriptor = self._opener.ask_for_file("join_group", **self._names(), **wish)
+        answer, descriptor = self._opener.ask_for_file("join_group", **self._names(), **self._settings.fields())
         try:
             # Populated: the first commit should cost no more than the others.
             self._assignment.waiter.words(mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
@@ -106,6 +290,9 @@ class Membership:
         self._joined = True
         assert isinstance(answer, dict)
         return answer
+
+    def _ask(self, operation: str, **fields: Any) -> Any:
+        return self._opener.ask(operation, **self._names(), **fields)
 
     def _names(self) -> dict[str, Any]:
         handle = self._handle

@@ -25,6 +25,20 @@ def check_offset(topic: str, queue: int, offset: int, bounds: tuple[int, int]) -
         )
 
 
+def check_commit(topic: str, queue: int, offset: int, maximum: int) -> None:
+    """Raises: OffsetOutOfRange: the queue has not come so far."""
+    if not 0 <= offset <= maximum:
+        raise OffsetOutOfRange(
+            f"could not commit offset {offset} of {topic!r}, queue {queue}: the queue ends at {maximum}",
+            hint="commit the offset of the next message to process, which is the last one's offset + 1",
+            topic=topic,
+            queue=queue,
+            offset=offset,
+            minimum=0,
+            maximum=maximum,
+        )
+
+
 def log_removals(group: str | None, queues: Sequence[QueueKey], removals: list[tuple[int, int, int]]) -> None:
     """removals: (index of the queue, messages, offset behind the last of them), as Reader.removals gives them."""
     who = "this consumer" if group is None else f"group {group!r}"

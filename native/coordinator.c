@@ -1,5 +1,11 @@
 #include "coordinator.h"
 
+uint64_t session_called_ns(const struct session *session)
+{
+    /* relaxed: a time, compared with ours; nothing is read behind it */
+    return atomic_load_explicit(&session->called_ns, memory_order_relaxed);
+}
+
 void session_ring(struct session *session) { bell_ring_client(&session->bell); }
 
 void session_call_handler(struct control *control, struct wake *wake, uint32_t slot)

@@ -4,6 +4,9 @@
 
 #include "control.h"
 
+/* CLOCK_MONOTONIC of the client's last call, by its own word; 0: it has made none. */
+uint64_t session_called_ns(const struct session *session);
+
 /* Wakes the client's threads that sleep on the session's bell. */
 void session_ring(struct session *session);
 

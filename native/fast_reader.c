@@ -126,6 +126,20 @@ static PyObject *reader_object_seek(PyObject *object, PyObject *const *arguments
     Py_RETURN_NONE;
 }
 
+static PyObject *reader_object_pause(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+{
+    struct reader_object *self = fast_reader_self(object);
+    uint32_t index;
+    if (!fast_arity("pause", count, 2) || !take_cursor(self, arguments[0], &index))
+        return NULL;
+    const int paused = PyObject_IsTrue(arguments[1]);
+    if (paused < 0)
+        return NULL;
+    fast_reader_put_back(self);
+    reader_pause(self->reader, index, paused);
+    Py_RETURN_NONE;
+}
+
 static PyObject *reader_object_positions(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -373,6 +387,7 @@ GUARDED(add_offline, reader_object_add_offline)
 GUARDED(clear, reader_object_clear)
 GUARDED(bounds, reader_object_bounds)
 GUARDED_FAST(seek, reader_object_seek)
+GUARDED_FAST(pause, reader_object_pause)
 GUARDED(positions, reader_object_positions)
 GUARDED(removals, reader_object_removals)
 GUARDED_FAST(search_time, reader_object_search_time)
@@ -398,6 +413,7 @@ static PyMethodDef reader_methods[] = {
     NONE(clear),
     ONE(bounds),
     FAST(seek),
+    FAST(pause),
     NONE(positions),
     NONE(removals),
     FAST(search_time),

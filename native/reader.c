@@ -82,8 +82,9 @@ bool reader_ready(struct reader *reader)
     look_for_news(reader);
     for (; reader->left > 0; reader->left--, rotate(reader)) {
         uint64_t min, max;
+        const struct reader_cursor *cursor = &reader->cursors[reader->next];
         reader_bounds(reader, reader->next, &min, &max);
-        if (max > reader->cursors[reader->next].position)
+        if (max > cursor->position && !cursor->paused)
             return true;
     }
     return false;
@@ -239,6 +240,8 @@ static bool expired(struct reader *reader, struct reader_cursor *cursor)
 static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most, uint32_t *scan)
 {
     struct reader_cursor *cursor = &reader->cursors[index];
+    if (cursor->paused)
+        return TAKEN_ALL;
     uint64_t min, max;
     reader_bounds(reader, index, &min, &max);
     if (cursor->position < min)

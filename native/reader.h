@@ -50,6 +50,7 @@ struct reader_cursor {
     uint64_t removed_end;           /* offset behind the last of them */
     uint32_t name;                  /* index in reader->names */
     uint32_t queue_id;
+    bool paused;                    /* left alone until reader_pause says otherwise */
 };
 
 struct reader_name {
@@ -138,6 +139,9 @@ static inline void reader_bounds(const struct reader *reader, uint32_t index, ui
 }
 
 void reader_seek(struct reader *reader, uint32_t cursor, uint64_t position);
+
+/* A paused queue is neither read nor waited for. Messages of it that were gathered already are the caller's to put back. */
+void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);

@@ -76,6 +76,13 @@ void reader_seek(struct reader *reader, uint32_t index, uint64_t position)
     reader->left = reader->cursor_count;
 }
 
+void reader_pause(struct reader *reader, uint32_t index, bool paused)
+{
+    assert(index < reader->cursor_count);
+    reader->cursors[index].paused = paused;
+    reader->left = reader->cursor_count;
+}
+
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count)
 {
     for (uint32_t i = 0; i < reader->tag_count; i++)

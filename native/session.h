@@ -53,6 +53,9 @@ struct session {
      * the notifier's: the version it has acted on */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
     _Atomic uint32_t interest_count;
+    /* the client's: CLOCK_MONOTONIC of its last call, or of its last look while it waits; how the coordinator tells a member that
+     * hangs (actors/group_clock.py) */
+    _Atomic uint64_t called_ns;
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
     /* the client's: threads that sleep on the bell for room in the ring; nobody else's sleep is cut short for it */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;

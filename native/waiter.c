@@ -73,9 +73,20 @@ bool waiter_gone(const struct waiter *waiter)
 
 bool waiter_dead(const struct waiter *waiter) { return tree_state(waiter) == TREE_STOPPED || supervisor_ended(waiter); }
 
+/* Says to the coordinator that this member goes on. */
+static void called(struct waiter *waiter, uint64_t now)
+{
+    if (now == waiter->called_ns)
+        return;
+    waiter->called_ns = now;
+    /* relaxed: a time for session_called_ns, which reads nothing behind it */
+    atomic_store_explicit(&waiter->session->called_ns, now, memory_order_relaxed);
+}
+
 enum waiter_result waiter_check(struct waiter *waiter)
 {
     const uint64_t now = clock_coarse_ns();
+    called(waiter, now);
     if (now - waiter->lived_ns >= WAITER_LIFE_NS) {
         if (waiter_dead(waiter))
             return WAITER_GONE;
@@ -108,6 +119,7 @@ enum waiter_result waiter_wait(struct waiter *waiter, struct reader *reader, uin
     struct bell *bell = &waiter->session->bell;
     for (;;) {
         const uint64_t now = clock_ns(), passed = now - began;
+        called(waiter, now);
         const bool due = now - waiter->rechecked_ns >= WAITER_RECHECK_NS;
         if (due) {
             reader_recheck(reader);

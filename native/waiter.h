@@ -37,6 +37,7 @@ struct waiter {
     struct commit_words *words;    /* mapped read-write, ours alone; NULL before the first join, and where it could not be mapped */
     struct pace pace;
     uint64_t rechecked_ns;         /* CLOCK_MONOTONIC of the last look at every queue */
+    uint64_t called_ns;            /* what stands in the session's word of the last call */
     uint64_t lived_ns;             /* CLOCK_MONOTONIC_COARSE of the last look at the supervisor */
     _Atomic uint32_t interrupted;
 };
@@ -60,7 +61,7 @@ bool waiter_gone(const struct waiter *waiter);
 bool waiter_dead(const struct waiter *waiter);
 
 /* Before every call and every message of an iteration: WAITER_NEWS to go on, WAITER_REBALANCE, or WAITER_GONE. Costs two loads and a
- * coarse clock; the supervisor is looked at once in WAITER_LIFE_NS, so that a consumer with a long backlog learns as soon as one that
+ * coarse clock, which it leaves in the session as the time of the last call; the supervisor is looked at once in WAITER_LIFE_NS, so that a consumer with a long backlog learns as soon as one that
  * waits that nobody stands behind it any more. */
 enum waiter_result waiter_check(struct waiter *waiter);
 

@@ -20,7 +20,7 @@
     ├── TimedOut (also TimeoutError)     the wait the caller bounded is over; the send may still end well
     ├── Closed                           closed by us: this producer, consumer or client
     ├── Interrupted                      interrupt() ended this wait; nothing was taken
-    ├── Fenced                           the group has given the queue to somebody else; the commit did not count
+    ├── Fenced                           queues went to somebody else; what was delivered of them could not be committed
     ├── BrokerError                      the other side
     │   ├── BrokerNotRunning             nothing answers under this name
     │   ├── BrokerStopped                it stopped, or died, while we were connected
@@ -160,7 +160,8 @@ class Interrupted(OrbitError):
 
 
 class Fenced(OrbitError):
-    """The group has moved on: the queue may belong to another member now, and the commit did not count."""
+    """Messages came from queues that are not this consumer's any more, or from another session; they come again. `queues`, of
+    a commit, are those that it could not keep; all others were committed."""
 
 
 class BrokerError(OrbitError):

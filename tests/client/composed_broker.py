@@ -33,6 +33,7 @@ class ComposedBroker(ComposedStore):
         self.closed: list[int] = []
         self.members: dict[str, dict[int, tuple[str, ...]]] = {}
         self.assigned: dict[str, dict[int, list[tuple[str, int]]]] = {}
+        self.since: dict[str, dict[tuple[str, int], int]] = {}
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
 
     def open_session(
@@ -87,7 +88,8 @@ class ComposedBroker(ComposedStore):
         for topic, queue in self.assigned[group][slot]:
             place = look_up(address(self.topics), topic).first_slot + queue
             queues.append([topic, queue, place, self.offsets.setdefault(group, {}).get((topic, queue), 0)])
-        return {"group": 0, "epoch": int(lib.group_epoch(self.control, 0)), "queues": queues}
+        since = [self.since[group][topic, queue] for topic, queue, _, _ in queues]
+        return {"group": 0, "epoch": int(lib.group_epoch(self.control, 0)), "queues": queues, "since": since, "leaving": []}
 
     def collect(self, group: str) -> None:
         epoch = lib.group_epoch(self.control, 0) & 0xFFFF
@@ -108,7 +110,13 @@ class ComposedBroker(ComposedStore):
         members = sorted(self.members[group])
         topics = sorted({topic for slot in members for topic in self.members[group][slot]})
         keys = [(topic, queue) for topic in topics for queue in range(look_up(address(self.topics), topic).queues)]
+        had = {key: slot for slot, held in self.assigned.get(group, {}).items() for key in held}
         self.assigned[group] = {slot: keys[turn :: len(members)] for turn, slot in enumerate(members)}
+        since = self.since.setdefault(group, {})
+        for slot, held in self.assigned[group].items():
+            for key in held:
+                if had.get(key) != slot:
+                    since[key] = before + 1
         for slot in members:
             lib.session_ring(self.sessions[slot][0])
 

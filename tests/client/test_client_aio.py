@@ -45,7 +45,7 @@ def test_the_same_names() -> None:
     """Nothing is missing but what threads need: to end each other's waits, and what a client stands on."""
     assert names(orbitmq.Client) - names(orbitmq.aio.AsyncClient) == {"connection"}
     assert names(orbitmq.Producer) <= names(orbitmq.aio.AsyncProducer)
-    of_threads = {"interrupt", "resume", "prompt", "settle"}
+    of_threads = {"interrupt", "resume", "prompt"}
     assert names(orbitmq.Consumer) - names(orbitmq.aio.AsyncConsumer) == of_threads
 
 

@@ -205,18 +205,39 @@ def test_members_share_and_take_over(broker: ComposedBroker) -> None:
         broker.members["g"][1]
 
 
-def test_a_fenced_commit_does_not_count(broker: ComposedBroker) -> None:
+def test_a_commit_for_queues_that_went_is_fenced(broker: ComposedBroker) -> None:
+    """Those that stayed are committed all the same; the others come again, to whoever has them now."""
     fill(broker, "t", 2, 5)
     consumer = Consumer(broker, "g", ["t"])
     assert len(drain(consumer)) == 10
-    broker.rebalance("g")
-    with pytest.raises(Fenced):
+    other = broker.open_session(queue_capacity=8).slot
+    os.close(broker.ask_for_file("join_group", slot=other, group="g", topics=["t"])[1])
+    with pytest.raises(Fenced, match="'t' 1") as caught:
         consumer.commit()
+    assert caught.value.queues == [("t", 1)]
     broker.collect("g")
-    assert set(broker.offsets["g"].values()) <= {0}
-    assert len(drain(consumer)) == 10  # they come again
+    assert broker.offsets["g"] == {("t", 0): 5}
+    consumer.commit()  # told once
+    del broker.members["g"][other]
+    broker.rebalance("g")
+    assert drain(consumer) == [b"1.%d" % number for number in range(5)]
     consumer.commit()
     assert set(consumer.committed().values()) == {5}
+
+
+def test_a_queue_that_stays_goes_on_where_it_was(broker: ComposedBroker) -> None:
+    """Nothing comes twice, committed or not, and the commit counts; what was fetched and not delivered comes."""
+    fill(broker, "t", 2, 10)
+    consumer = Consumer(broker, "g", ["t"])
+    got = [consumer.poll(), *consumer.poll_batch(9)]
+    for _ in range(3):
+        broker.rebalance("g")
+        got += [message for message in (consumer.poll(), *consumer.poll_batch(2)) if message]
+    bodies = [bytes(message) for message in got if message] + drain(consumer)
+    assert sorted(bodies) == sorted(b"%d.%d" % (q, n) for q in range(2) for n in range(10))
+    broker.rebalance("g")
+    consumer.commit()
+    assert set(consumer.committed().values()) == {10}
 
 
 def test_a_forgotten_member_joins_again(broker: ComposedBroker) -> None:

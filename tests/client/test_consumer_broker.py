@@ -118,7 +118,9 @@ def member(name: str, pipe: Connection) -> None:
     """A process of the group: says what it reads, commits each batch."""
     with orbitmq.connect(name) as client:
         consumer = client.consumer("g", topics=["t"])
-        pipe.send(len(consumer.assignment))
+        while len(consumer.assignment) < 2:
+            consumer.wait(1.0)
+        pipe.send(2)
         while True:
             bodies = consumer.poll_bodies(10)
             pipe.send(bodies)
@@ -134,6 +136,7 @@ def test_a_dead_members_queues_are_taken_over(broker: orbitmq.Broker) -> None:
     here, there = context.Pipe()
     process = context.Process(target=member, args=(broker.name, there))
     process.start()
+    until(lambda: mine.settle() or len(mine.assignment) == 2, "the other member's share")
     assert here.poll(WATCHDOG_S) and here.recv() == 2
     bodies = [b"%d" % number for number in range(400)]
     producer.send_batch("t", bodies[:200])
