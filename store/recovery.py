@@ -66,16 +66,15 @@ def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *,
     Raises:
         CorruptRecord: a log file is missing; has .offset.
         StoreSettings: files of another size, or foreign ones.
-        StoreFailed: something cannot be read.
-        OSError: something cannot be written.
+        StoreFailed, OSError: something cannot be read, or written.
     """
-    return _Recovery(layout, settings, progress, read_only).run()
+    # The notes before anything is written: what takes the place of a damaged file stands there soon.
+    return _Recovery(layout, settings, progress, read_only, notes=fallbacks(layout)).run()
 
 
 @dataclass(frozen=True, slots=True)
 class NextStart:
-    """Where the next start will begin to index again, a physical offset, and the index files that it will keep; None: all that
-    reput's commit knows."""
+    """Where the next start will begin to index again, a physical offset, and the index files that it will keep (None: all)."""
 
     reput: int
     index: tuple[Path, ...] | None
@@ -135,8 +134,6 @@ class _Recovery:
         return self.starts[-1] + self.file_size if self.starts else 0
 
     def run(self) -> RecoveryReport:
-        # Before anything is written: what takes the place of a damaged file stands there soon.
-        self.notes = fallbacks(self.layout)
         try:
             return self._run()
         finally:
