@@ -36,9 +36,14 @@ def health_of(status: Status) -> Health:
         # The last file takes what still fits into it.
         (refusing if seen.allocated - seen.wrote < status.message_max else degraded).append(why)
     if seen.flushed_error:
-        degraded.append(f"a sync of the log failed: {os.strerror(seen.flushed_error)}")
+        refuses = status.after_failed_sync == "refuse"
+        (refusing if refuses else degraded).append(f"a sync of the log failed: {os.strerror(seen.flushed_error)}")
     if seen.reput_error:
         degraded.append(f"consumers get nothing new: {os.strerror(seen.reput_error)}")
+    if seen.queues_error:
+        degraded.append(f"a sync of queues or index failed: {os.strerror(seen.queues_error)}")
+    if status.clock_ahead_ms:
+        degraded.append("the clock has jumped ahead, nothing expires by age")
     if status.state != "running":
         degraded.append(f"the broker is {status.state}")
     degraded += [f"{actor.name} has failed" for actor in status.actors if actor.state == "failed"]

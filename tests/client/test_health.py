@@ -11,13 +11,21 @@ import pytest
 from orbitmq.client.health import Health
 from orbitmq.client.status import ActorStatus, Positions, Status
 
-POSITIONS = Positions(100, 100, 100, 0, 1 << 20, 0, 0, 0, 0, 0)
+POSITIONS = Positions(**{**dict.fromkeys(Positions.__dataclass_fields__, 0), "wrote": 100, "allocated": 1 << 20})
 
 
-def status(state: str = "running", read_only: bool = False, actor: str = "running", **positions: int) -> Status:
+def status(
+    state: str = "running",
+    read_only: bool = False,
+    actor: str = "running",
+    after: str = "refuse",
+    clock: int = 0,
+    **positions: int,
+) -> Status:
     actors = (ActorStatus("writer", actor, 1, 1, 0, 0, {}, {}),)
     fields: dict[str, Any] = {name: None for name in Status.__dataclass_fields__}
     fields |= {"state": state, "read_only": read_only, "message_max": 4096, "actors": actors}
+    fields |= {"after_failed_sync": after, "clock_ahead_ms": clock}
     return Status(**{**fields, "positions": replace(POSITIONS, **positions)})
 
 
@@ -27,7 +35,10 @@ def status(state: str = "running", read_only: bool = False, actor: str = "runnin
         (status(), "ok", ""),
         (status(state="stopping"), "degraded", "stopping"),
         (status(actor="failed"), "degraded", "writer"),
-        (status(flushed_error=errno.EIO), "degraded", "sync"),
+        (status(flushed_error=errno.EIO), "refusing", "sync"),
+        (status(flushed_error=errno.EIO, after="go-on"), "degraded", "sync"),
+        (status(queues_error=errno.EIO), "degraded", "queues"),
+        (status(clock=3_600_000), "degraded", "clock"),
         (status(reput_error=errno.ENOSPC), "degraded", "No space left"),
         (status(allocated_error=errno.ENOSPC), "degraded", "next log file"),
         (status(allocated_error=errno.ENOSPC, wrote=(1 << 20) - 4000), "refusing", "next log file"),
