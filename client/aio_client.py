@@ -62,6 +62,10 @@ class AsyncClient:
             f"change the settings of the broker {self.name!r}",
         )
 
+    async def believe_clock(self) -> None:
+        """Says that the machine's clock is right; see Client.believe_clock."""
+        await aside(self._client.believe_clock, f"have the broker {self.name!r} believe its clock")
+
     async def message(self, message_id: str) -> Message:
         """The message with this id; see Client.message."""
         return await aside(lambda: self._client.message(message_id), f"look for message {message_id}")

@@ -42,6 +42,8 @@ def _places(layout: StoreLayout) -> Iterator[tuple[Path, str]]:
     yield layout.positions, "the file of positions"
     yield layout.rising, "the file of the order of times"
     yield layout.reput, "the file of reput's position"
+    yield layout.clock, "the note of the clock"
+    yield layout.unsynced, "the note of syncs"
     for half in (0, 1):
         yield layout.commits / f"groups-{half}", "a file of the groups' memory"
     for name, what in _CONFIG.items():

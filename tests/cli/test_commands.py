@@ -70,7 +70,7 @@ def failed(done: subprocess.CompletedProcess[str], *parts: str, code: int = 1) -
 def test_a_broker_is_found_by_its_store(broker: Path, run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     """Goal: every command that asks a broker finds it by the folder of its store, from another runtime folder too."""
     elsewhere = {"ORBITMQ_RUNTIME_DIR": str(tmp_path / "run")}
-    failed(run("status", **elsewhere), "none runs under this name")
+    failed(run("status", **elsewhere), "none runs under this name", code=3)
     where = ("--store", str(broker))
     assert run("topic", "create", "by-store", "--queues", "1", *where, **elsewhere).returncode == 0
     sent = run("send", "by-store", "hello", "--key", "k", *where, **elsewhere)
@@ -80,7 +80,7 @@ def test_a_broker_is_found_by_its_store(broker: Path, run: Run, environment: dic
     assert "hello" in run("find", "by-store", "k", *where, **elsewhere).stdout
     assert json.loads(run("status", "--json", *where, **elsewhere).stdout)["name"] == "test"
     failed(run("status", *where, "--name", "test"), "one of the two finds it")
-    failed(run("status", "--store", str(tmp_path)), "none runs on it")
+    failed(run("status", "--store", str(tmp_path)), "none runs on it", code=3)
 
 
 def test_a_broker_whose_runtime_folder_is_gone(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
