@@ -19,6 +19,7 @@ import mmap
 import os
 import time
 import weakref
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -45,18 +46,26 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class Note(NamedTuple):
-    """A question that nobody waits for the answer of, to the tree of that generation."""
+    """A question that nobody waits for the answer of, to the tree of that attachment."""
 
-    generation: int
+    attachment: Attachment
     operation: str
     fields: dict[str, Any]
+
+    @property
+    def generation(self) -> int:
+        return self.attachment.generation
 
 
 class Line(NamedTuple):
     """A control socket and the tree at its other end."""
 
-    generation: int
+    attachment: Attachment
     socket: ControlSocket
+
+    @property
+    def generation(self) -> int:
+        return self.attachment.generation
 
 
 class Connection:
@@ -103,14 +112,14 @@ class Connection:
         _close(descriptors)
         return value
 
-    def note(self, generation: int, operation: str, **fields: Any) -> None:
+    def note(self, note: Note) -> None:
         """The same without waiting for anything, and without an answer. For finalizers."""
-        self._notes.append(Note(generation, operation, fields))
+        self._notes.append(note)
         self._tidy()
 
-    def tell_apart(self, attachment: Attachment, note: Note) -> None:
+    def tell_apart(self, note: Note) -> None:
         """The same on a line of its own, for whoever was still using something when another thread closed this connection."""
-        path = self._whereabouts.socket_path(attachment.description)
+        path = self._whereabouts.socket_path(note.attachment.description)
         with suppress(OSError, OrbitError), closing(ControlSocket(path, self.timeout)) as line:
             if line.greet(self.timeout)["generation"] == note.generation:
                 line.ask(note.operation, self.timeout, **note.fields)
@@ -230,7 +239,7 @@ class Connection:
         line = self._line
         if line is None or line.generation != attachment.generation or not line.socket.whole:
             self._drop_line()
-            line = self._line = Line(attachment.generation, self._connected(attachment, timeout))
+            line = self._line = Line(attachment, self._connected(attachment, timeout))
         self._post_notes(line)
         return line.socket
 
@@ -269,7 +278,10 @@ class Connection:
                     self._post_notes(self._line)
                     self._drop_line()
                     self._attachment = None
-                    self._notes.clear()
+                    while self._notes:
+                        # There is no line any more, and a finalizer may not wait for one.
+                        with suppress(RuntimeError):  # this process ends, and its sessions with it
+                            start_new_thread(self.tell_apart, (self._notes.popleft(),))
                 elif not self._post_notes(self._line):
                     return
             finally:
@@ -281,7 +293,7 @@ class Connection:
             return False
         for operation, value in line.socket.taken_late():
             if operation == "open_session":  # whoever wanted it has given up
-                self._notes.append(_closing_of(line.generation, value))
+                self._notes.append(_closing_of(line.attachment, value))
         while self._notes:
             note = self._notes.popleft()
             if note.generation == line.generation:
@@ -334,8 +346,7 @@ class Connection:
             memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         except BaseException:
             # A process has so many sessions at most: one that nobody has may not stay open.
-            note = _closing_of(attachment.generation, shape)
-            self.note(note.generation, note.operation, **note.fields)
+            self.note(_closing_of(attachment, shape))
             raise
         finally:
             _close(descriptors)
@@ -396,15 +407,15 @@ def _in_vain(error: OrbitError, wait: float) -> OrbitError:
     return type(error)(text, hint=error.hint, **{**error.values, "wait": wait})
 
 
-def _closing_of(generation: int, shape: dict[str, Any]) -> Note:
-    return Note(generation, "close_session", {"slot": shape["slot"], "epoch": shape["epoch"]})
+def _closing_of(attachment: Attachment, shape: dict[str, Any]) -> Note:
+    return Note(attachment, "close_session", {"slot": shape["slot"], "epoch": shape["epoch"]})
 
 
 def _session_handle(connection: Connection, attachment: Attachment, shape: dict[str, Any], memory: mmap.mmap) -> SessionHandle:
     held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
     pid = os.getpid()
     closed = False
-    note = _closing_of(attachment.generation, shape)
+    note = _closing_of(attachment, shape)
 
     def ask() -> None:
         try:
@@ -413,12 +424,12 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
         except BrokerError:
             pass
         except Closed:
-            connection.tell_apart(attachment, note)
+            connection.tell_apart(note)
         except TimedOut:
             leave()
 
     def leave() -> None:
-        connection.note(note.generation, note.operation, **note.fields)
+        connection.note(note)
 
     def end(tell: Callable[[], None]) -> None:
         nonlocal closed
