@@ -49,7 +49,7 @@ def test_first_block(tmp_path: Path, environment: dict[str, str]) -> None:
 def test_every_setting_has_its_line() -> None:
     """Goal: no knob is a secret, and none is made up. Method: the table of docs/operations.md against the settings."""
     text = (README.parent / "docs" / "operations.md").read_text()
-    table = text[text.index("| setting | default |") : text.index("## What `orbitmq status`")]
+    table = text[text.index("| setting | default |") : text.index("## Exit codes")]
     named = {name for line in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)}
     assert named == {each.name for kind in (TreeSettings, StoreSettings) for each in fields(kind)} - {"layout", "files",
     "sources"}

@@ -131,7 +131,8 @@ def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> Non
         spoil(layout.log_file(0), 200)
         done = orbit("repair", "--store", str(layout.root), "--skip", "--yes", umask=umask)
         assert done.returncode == 0, done
-        assert {stat.S_IMODE(path.lstat().st_mode) for path in layout.root.rglob("*")} == modes
+        assert stat.S_IMODE(layout.lock.lstat().st_mode) == 0o600, "nobody else opens the lock"
+        assert {stat.S_IMODE(path.lstat().st_mode) for path in layout.root.rglob("*") if path != layout.lock} == modes
 
 
 def test_somebody_elses_store(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

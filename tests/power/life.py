@@ -149,8 +149,8 @@ class Life:
         retention = self.flush._retention
         within = retention._within_bytes
 
-        def tell(end: int, last: int) -> int:
-            begin = within(end, last)
+        def tell(end: int, *rest: Any) -> int:
+            begin = within(end, *rest)
             will_begin(begin)
             return begin
 
