@@ -88,7 +88,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
 
     # Retention takes the oldest files of the log, and what of queues and index is about them alone; both see the same rest.
     before = {folder: files_in(store / folder) for folder in FOLDERS}
-    with broker_on(store, SMALL, retention_bytes=6 * SMALL.log_file_size) as broker:
+    with broker_on(store, SMALL, retention_bytes=6 * SMALL.log_file_size, allow_deletion=True) as broker:
         # Fields that RocketMQ does not know.
         broker.create_topic("orders", queues=4, retention_hours=10_000, durability="flushed")
         until(lambda: 0 < broker.status().positions.min_offset == oldest(store), "files to go")

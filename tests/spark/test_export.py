@@ -123,7 +123,7 @@ def test_what_is_there_is_listed(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["path"] for line in lines] == [file.path for file in report.files]
     assert sum(part["rows"] for line in lines for part in line["offsets"]) == 200
-    assert command(monkeypatch, "--show", str(tmp_path / "none")) == 1
+    assert command(monkeypatch, "--show", str(tmp_path / "none")) == 2
     assert "no export has written there" in capsys.readouterr().err
     assert command(monkeypatch, str(stored.root), str(out)) == 0  # needs no Spark
     assert "nothing new" in capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_the_command_tells_a_mistake_in_one_line(
     assert command(monkeypatch, str(tmp_path), str(tmp_path / "out")) == 1
     assert capsys.readouterr().err.startswith("error: cannot read the store")
     assert not (tmp_path / "out").exists()
-    assert command(monkeypatch, str(stored.root), str(tmp_path / "out"), "--by", "value") == 1
+    assert command(monkeypatch, str(stored.root), str(tmp_path / "out"), "--by", "value") == 2
     assert "no folders can be made of it" in capsys.readouterr().err
     assert command(monkeypatch, str(stored.root)) == 2
 
@@ -149,7 +149,7 @@ def test_without_java_one_line_says_what_to_install(stored: StoredTopics, tmp_pa
         environment["JAVA_HOME"] = home
     arguments = [sys.executable, "-m", "orbitmq.cli.main", "export", str(stored.root), str(tmp_path / "out")]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: cannot start Spark") and "openjdk-17-jre-headless" in done.stderr
     assert done.stderr.count("\n") == 2
 
