@@ -1,5 +1,4 @@
 #include "log_rewrite.h"
-#include "crash_point.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,7 +36,6 @@ static int rewrite(int from, int to, uint64_t begin, uint64_t end)
     for (uint64_t at = begin - begin % PAGE_BYTES; at < end && !error;) {
         const uint64_t size = end - at < PIECE ? end - at : PIECE;
         error = rewrite_piece(from, to, bytes, at, size);
-        CRASH_POINT("log_rewrite_piece");
         at += size;
     }
     free(bytes);

@@ -51,7 +51,6 @@ BEFORE = {
     "index_file_entry_zeroed": ("index_file_slot_put",),
     "index_file_slot_reset": ("index_file_slot_put",),
     "log_cut_copied": ("writer_copied", "supervisor_reaped"),
-    "log_rewrite_piece": ("flush_began", "supervisor_reaped"),
     "log_rewrite_written": ("flush_began", "supervisor_reaped"),
     "log_cut_zeroed": ("writer_copied", "supervisor_reaped"),
     "supervisor_reaped": ("writer_committed",),
