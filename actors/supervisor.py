@@ -29,6 +29,7 @@ from typing import Any
 
 from orbitmq.actors import ground
 from orbitmq.actors.actor import Stopping, live
+from orbitmq.actors.catch_up import LOOK_S, CatchUp
 from orbitmq.actors.children import Child, child_process
 from orbitmq.actors.descriptor_store import DescriptorStore
 from orbitmq.actors.events import say
@@ -46,6 +47,7 @@ from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery_report import RecoveryReport
 from orbitmq.store.recovery_table import Ending
 from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
 from orbitmq.store.setting_text import mistyped
@@ -96,7 +98,7 @@ class Supervisor:
             prepared.build(report)
             if not self._allow_deletion:
                 prepared.refuse_deletion()
-            self._start_all(prepared.tree)
+            self._start_all(prepared.tree, report)
             self._watch()
             clean = self._stop_all(prepared.tree) and prepared.close_cleanly()
             if self._broken is None and not clean:
@@ -111,7 +113,7 @@ class Supervisor:
 
     # ---- starting
 
-    def _start_all(self, tree: Tree) -> None:
+    def _start_all(self, tree: Tree, report: RecoveryReport) -> None:
         self._selector.register(self._signal_pipe, selectors.EVENT_READ, self._on_signal)
         self._selector.register(self._news.reader, selectors.EVENT_READ, self._on_news)
         if self._owner >= 0:
@@ -135,9 +137,14 @@ class Supervisor:
                     hint="raise start_grace_s",
                 )
             self._poll(BEAT_S)
+        catch_up = CatchUp(tree, report, self.settings.start_grace_s, self._progress)
+        while not self._stopping() and catch_up.lasts():
+            self._poll(LOOK_S)
         if self._broken is not None:
             raise self._broken
         if not self._stopping():
+            if catch_up.given_up:
+                self._log(f"reput made no progress for {self.settings.start_grace_s:g} s; queues end before the log does")
             crash_point("supervisor_started")
             assert self._ground is not None
             self._ground.remember(self._told)
