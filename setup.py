@@ -5,6 +5,8 @@ make warnings errors, ORBITMQ_CFLAGS for further flags (sanitizers, crash points
 """
 
 import os
+from functools import cached_property
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -18,24 +20,56 @@ FLAGS += os.environ.get("ORBITMQ_CFLAGS", "").split()
 # cffi writes C that shadows and leaves parameters unused; only our own files are held to those warnings.
 CFFI_FLAGS = ["-Wno-unused-parameter", "-Wno-shadow"]
 
+# Of both extensions; knows no Python. Only the second has the rest.
+CORE = sorted(str(path) for path in Path("native").glob("*.c") if not path.name.startswith("fast_"))
+FAST = sorted(str(path) for path in Path("native").glob("fast_*.c"))
+
 
 class BuildExt(build_ext):
-    """build_ext that gives every extension the flags above."""
+    """build_ext that gives every extension the flags above, compiles the core once for both, and as many files at a time as
+    there are processors."""
+
+    def build_extensions(self) -> None:
+        compile_in_turn = self.compiler.compile
+        processors = len(os.sched_getaffinity(0))
+
+        def compile_at_once(sources: list[str], **options: object) -> list[str]:
+            with ThreadPool(processors) as pool:
+                made = pool.map(lambda source: compile_in_turn([source], **options), sources, chunksize=1)
+            return [each for objects in made for each in objects]
+
+        self.compiler.compile = compile_at_once
+        super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
         ext.extra_compile_args = FLAGS + (CFFI_FLAGS if ext.name.endswith("._core") else [])
         ext.extra_link_args = ["-pthread", *os.environ.get("ORBITMQ_CFLAGS", "").split()]
-        ext.depends = [str(path) for path in Path("native").glob("**/*.h")]
+        # What is older than one of these is built again.
+        ext.depends = [*CORE, *map(str, Path("native").glob("**/*.h"))]
+        if self.force or self._is_old(ext):
+            ext.extra_objects = self.core
         super().build_extension(ext)
 
+    @cached_property
+    def core(self) -> list[str]:
+        """The objects of the core."""
+        return self.compiler.compile(
+            CORE, output_dir=str(Path(self.build_temp, "core")), include_dirs=["native"], debug=self.debug, extra_postargs=FLAGS
+        )
 
-core = sorted(str(path) for path in Path("native").glob("*.c"))
+    def _is_old(self, ext: Extension) -> bool:
+        made = Path(self.get_ext_fullpath(ext.name))
+        return not made.exists() or any(
+            Path(each).stat().st_mtime > made.stat().st_mtime for each in (*ext.sources, *ext.depends)
+        )
+
+
 setup(
     cffi_modules=["native/build_core.py:ffibuilder"],
     ext_modules=[
         Extension(
             "orbitmq.native._fast",
-            sources=core,
+            sources=FAST,
             include_dirs=["native"],
             define_macros=[("Py_LIMITED_API", "0x030b0000")],
             py_limited_api=True,

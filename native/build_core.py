@@ -1,4 +1,4 @@
-"""Describes the cffi module `orbitmq.native._core`: every C file of this folder that knows no Python, and its cdef.
+"""Describes the cffi module `orbitmq.native._core`: its glue and its cdef. setup.py adds the C files that know no Python.
 
 The cdef is split by noun into native/cdef/*.h; build order is alphabetical, so a type that several nouns share stands in
 00_types.h.
@@ -16,6 +16,5 @@ ffibuilder.cdef("\n".join(path.read_text() for path in sorted(ROOT.glob("cdef/*.
 ffibuilder.set_source(
     "orbitmq.native._core",
     (ROOT / "core_glue.c.inc").read_text(),
-    sources=[str(path) for path in sorted(ROOT.glob("*.c")) if not path.name.startswith("fast_")],
     include_dirs=[str(ROOT)],
 )
