@@ -10,6 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.slowest import Slowest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Slowest())
+
 
 @pytest.fixture(scope="session", autouse=True)
 def runtime_folder() -> Iterator[None]:
