@@ -7,10 +7,15 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from orbitmq.shm.segment import MOUNT, shared_memory_free
 from tests.slowest import Slowest
+
+# Of shared memory, below which tests leave it to the brokers.
+ROOM = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +29,17 @@ def runtime_folder() -> Iterator[None]:
         patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
         patch.delenv("ORBITMQ_RUNTIME_DIR", raising=False)
         yield
+
+
+@pytest.fixture
+def in_memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder without a disk, for a test that makes stores by the thousand and does not ask what a sync does; on a disk where
+    shared memory has little room."""
+    if shared_memory_free() < ROOM:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="orbitmq-test-", dir=MOUNT) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from pipeline import Session, Verdict, message
 
@@ -47,6 +48,13 @@ class Memory(Segments):
         return self._held[-1]
 
 
+class IdleFlush(Flush):
+    """Its duties run when the test says so, not in a thread."""
+
+    def _duties(self) -> None:
+        pass
+
+
 @contextmanager
 def finder(folder: Path, files: StoreSettings) -> Iterator[Callable[[int], list[int]]]:
     """Looks up a hash in all files of an index, each opened once: places, newest first."""
@@ -71,14 +79,12 @@ class Life:
 
     def __init__(self, settings: TreeSettings, report: RecoveryReport, topics: tuple[str, ...]) -> None:
         self.settings = settings
-        # The duties run when the test says so, not in a thread.
-        Flush._duties = lambda self: None  # type: ignore[method-assign]
-        ground_module.Segments = Memory  # type: ignore[misc]
         self._lock = os.open(settings.layout.root, os.O_RDONLY | os.O_CLOEXEC)  # nobody else is there to be locked out
         lock: Any = SimpleNamespace(descriptor=self._lock)
         presence: Any = SimpleNamespace(listener=None)
         self.ground = Ground(settings, lock, presence, GENERATION)
-        self.ground.build(report)
+        with patch.object(ground_module, "Segments", Memory):
+            self.ground.build(report)
         self.tree = self.ground.tree
         registry = TopicRegistry(settings.layout, self.tree.topics)
         registry.load()
@@ -91,7 +97,7 @@ class Life:
     def take_writes(self) -> None:
         """Begins to take messages; what recovery left to be indexed is indexed before, as the writer waits for it."""
         self.index()
-        self.flush = Flush(self.tree)
+        self.flush = IdleFlush(self.tree)
         self.allocator = Allocator(self.tree)
         self.writer = Writer(self.tree)
         self.writer.run(10_000)

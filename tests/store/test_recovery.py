@@ -307,14 +307,14 @@ def test_too_much_to_keep(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> N
     assert not log.read(log.end, FILE_SIZE - log.end).strip(b"\0")
 
 
-def test_interrupted_at_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_at_every_change(in_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dies at its n-th change, for every n; the next run ends as an uninterrupted one does."""
 
     class Died(BaseException):
         pass
 
     def compose(name: str) -> LogBuilder:
-        layout = StoreLayout.at(tmp_path / name)
+        layout = StoreLayout.at(in_memory / name)
         layout.open(SETTINGS)
         log = LogBuilder(layout)
         log.fill(FILE_SIZE + 3000, queues=2)

@@ -14,6 +14,7 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from life import Life, finder, open_store
@@ -26,7 +27,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import Fault, encode
 from orbitmq.store.recovery_report import RecoveryReport
-from orbitmq.store.recovery_table import ENDINGS, Ending, Mark, ending
+from orbitmq.store.recovery_table import ENDINGS, Ending, Mark, Signs, ending
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.unsynced import Unsynced, load
@@ -117,10 +118,10 @@ def key(number: int) -> str:
     return f"k{number}"
 
 
-@pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Base:
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     """Three log files, a second of store time between two messages; then a broker indexed them and stopped."""
-    settings = settings_of(tmp_path / "base")
+    settings = settings_of(tmp_path_factory.mktemp("table") / "base")
     layout = settings.layout
     layout.open(FILES)
     log = LogBuilder(layout, step_ms=1000)
@@ -139,12 +140,11 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Base:
     files = read(layout.root)
     for mark, boot in ((Mark.SAME_BOOT, positions.boot_id()), (Mark.OTHER_BOOT, b"some other boot.")):
         layout.positions.unlink()
-        monkeypatch.setattr(positions, "boot_id", lambda boot=boot: boot)
-        running = Positions(layout)
-        running.record(flushed, first[10].store_ms)
-        running.close()
+        with patch.object(positions, "boot_id", lambda boot=boot: boot):
+            running = Positions(layout)
+            running.record(flushed, first[10].store_ms)
+            running.close()
         marks[mark] = layout.positions.read_bytes()
-        monkeypatch.undo()
     blank = first[-1].offset + first[-1].size
     word = Unsynced(layout)
     word.raise_queues()
@@ -357,32 +357,45 @@ def check_index(base: Base, found: Found, expected: Expected, indexed: int, layo
                 assert one.offset in places, f"key {number} at {one.offset}"
 
 
-@pytest.mark.timeout(300)
-def test_every_combination(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    axes = ((False, True), Mark, (False, True), Point, Index, Queues, Tail)
-    combinations = [Found(*parts) for parts in itertools.product(*axes)]
-    assert len(combinations) == 4800
-    look_at_all(base, combinations, tmp_path, monkeypatch)
+SIGNS = list(itertools.product((False, True), Mark, (False, True)))
+REST = (Point, Index, Queues, Tail)
+BELIEVED = [signs for signs in SIGNS if ending(signs, has_log=True, unsynced=True) is Ending.UNSYNCED]
 
 
+def name(signs: Signs) -> str:
+    return f"{'' if signs[0] else 'no '}abort, {signs[1].name}, {'' if signs[2] else 'no '}commit"
+
+
+def test_no_combination_is_forgotten() -> None:
+    """The tests below go through the signs of how the last life ended one by one."""
+    assert set(SIGNS) == set(ENDINGS)
+    assert len(SIGNS) * len(list(itertools.product(*REST))) == 4800
+    assert len(BELIEVED) == 5
+
+
+@pytest.mark.parametrize("signs", SIGNS, ids=name)
+def test_every_combination(base: Base, in_memory: Path, monkeypatch: pytest.MonkeyPatch, signs: Signs) -> None:
+    combinations = [Found(*signs, *parts) for parts in itertools.product(*REST)]
+    look_at_all(base, combinations, in_memory, monkeypatch)
+
+
+@pytest.mark.parametrize("signs", BELIEVED, ids=name)
 def test_every_combination_after_a_sync_of_the_queues_that_did_not_succeed(
-    base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Base, in_memory: Path, monkeypatch: pytest.MonkeyPatch, signs: Signs
 ) -> None:
     """Wherever the queues would be believed, they are not then."""
-    believed = [signs for signs in ENDINGS if ending(signs, has_log=True, unsynced=True) is Ending.UNSYNCED]
-    assert len(believed) == 5
     axes = (Point, Index, Queues, (Tail.WHOLE, Tail.BAD_CRC))
-    combinations = [Found(*signs, *parts, unsynced=True) for signs in believed for parts in itertools.product(*axes)]
-    look_at_all(base, combinations, tmp_path, monkeypatch)
+    combinations = [Found(*signs, *parts, unsynced=True) for parts in itertools.product(*axes)]
+    look_at_all(base, combinations, in_memory, monkeypatch)
 
 
-def look_at_all(base: Base, combinations: list[Found], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def look_at_all(base: Base, combinations: list[Found], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here hangs on what a sync does, and there would be a hundred thousand."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     wrong = []
     for found in combinations:
-        root = tmp_path / "store"
+        root = folder / "store"
         try:
             look(base, found, root)
         except Exception as error:
