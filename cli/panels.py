@@ -64,7 +64,9 @@ def _head(now: Status) -> RenderableType:
         else f"flushed every {now.flush_interval_ms} ms, or on demand"
     )
     kept = f"kept {retention(now.retention_hours)}" + (f", {byte_count(now.retention_bytes)}" if now.retention_bytes else "")
-    oldest = f"oldest message {clock_time(now.oldest_ms)}, at {now.positions.min_offset:,}" if now.oldest_ms else "empty"
+    oldest = "empty" if now.positions.min_offset == now.positions.wrote else "oldest message cannot be read"
+    if now.oldest_ms:
+        oldest = f"oldest message {clock_time(now.oldest_ms)}, at {now.positions.min_offset:,}"
     health = now.health
     style_of_health = {"ok": "green", "degraded": "yellow"}.get(health.state, "bold red")
     return Text.from_markup(

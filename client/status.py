@@ -137,7 +137,8 @@ class SessionStatus:
 class Status:
     """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
     each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the log, 0: there
-    is none. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be synced, "refuse" or "go-on".
+    is none, or it cannot be read. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be
+    synced, "refuse" or "go-on".
     clock_ahead_ms: how far the clock has jumped ahead of the time that passed, so that nothing is removed by age; 0: it has
     not. retention_hours, retention_bytes: settings, 0 for no limit."""
 
@@ -235,12 +236,15 @@ def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
 
 
 def _oldest_ms(attachment: Attachment) -> int:
-    """Looks again when retention has just taken the file."""
+    """Looks again when retention has just taken the file. A disk that cannot be read does not hide what else is known."""
     layout, size = StoreLayout.at(attachment.store), int(attachment.settings().log_file_size)
     begin = -1
     while begin != (now := read_positions(attachment)).min_offset:
         begin = now.min_offset
-        found = stored_ms(layout, size, begin) if begin < now.wrote else None
+        try:
+            found = stored_ms(layout, size, begin) if begin < now.wrote else None
+        except OSError:
+            return 0
         if found is not None:
             return found
     return 0

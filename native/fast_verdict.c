@@ -80,7 +80,8 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
     case VERDICT_STORE_FULL:
         return PyObject_CallMethod((PyObject *)producer, "_store_full", "OI", topic, verdict->detail);
     case VERDICT_STORE_FAILED:
-        return fast_raise("StoreFailed", "look after the disk, then restart the broker",
+        return fast_raise("StoreFailed",
+                          "the message is not stored, and sending it again is safe; look after the disk, then restart the broker",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
                           "could not store the message to %R: the log takes no more (%s)", topic, strerror((int)verdict->detail));
     case VERDICT_SYNC_FAILED:

@@ -2,6 +2,7 @@
 #include "crash_point.h"
 #include "log_map.h"
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,10 +26,14 @@ void small_write_enter(struct small_write *write, const char *folder, uint64_t s
     write->file = file;
 }
 
+bool small_write_takes(const struct small_write *write, uint64_t at)
+{
+    return write->count == 0 || (write->count < SMALL_WRITE_PARTS && at == write->at + write->size);
+}
+
 void small_write_add(struct small_write *write, uint64_t at, const void *bytes, uint64_t size)
 {
-    if (write->count == SMALL_WRITE_PARTS || (write->count && at != write->at + write->size))
-        small_write_end(write);
+    assert(small_write_takes(write, at));
     if (write->count == 0) {
         write->at = at;
         write->size = 0;
@@ -37,19 +42,48 @@ void small_write_add(struct small_write *write, uint64_t at, const void *bytes, 
     write->size += size;
 }
 
-void small_write_end(struct small_write *write)
+/* Writes parts until one fails; returns the errno. `*parts`, `*bytes`: how many are whole, and where the next one goes. */
+static int write_parts(const struct small_write *write, uint32_t *parts, uint64_t *bytes)
 {
-    if (write->count == 0)
-        return;
-    const ssize_t done = write->descriptor < 0
-                             ? -1
-                             : pwritev(write->descriptor, write->parts, (int)write->count, (off_t)write->at);
-    /* Whatever the reason, the mapping takes it; an error of the disk itself is the next sync's to find. */
-    if (done != (ssize_t)write->size) {
-        uint8_t *to = write->file + write->at;
-        for (uint32_t i = 0; i < write->count; to += write->parts[i].iov_len, i++)
-            memcpy(to, write->parts[i].iov_base, write->parts[i].iov_len);
+    struct iovec left[SMALL_WRITE_PARTS];
+    memcpy(left, write->parts, write->count * sizeof *left);
+    uint64_t at = write->at; /* behind what is written, also of a part */
+    while (*parts < write->count) {
+        struct iovec *next = &left[*parts];
+        const ssize_t done = pwritev(write->descriptor, next, (int)(write->count - *parts), (off_t)at);
+        if (done < 0 && errno != EINTR)
+            return errno;
+        if (done == 0)
+            return EIO;
+        uint64_t put = done > 0 ? (uint64_t)done : 0;
+        at += put;
+        for (; *parts < write->count && put >= next->iov_len; next++) {
+            put -= next->iov_len;
+            *bytes += write->parts[(*parts)++].iov_len;
+        }
+        if (put) {
+            next->iov_base = (uint8_t *)next->iov_base + put;
+            next->iov_len -= put;
+        }
     }
+    return 0;
+}
+
+/* No handle, or no memory just now: the mapping needs none. */
+static bool says_nothing_of_the_disk(int error) { return error == EBADF || log_map_passing(error); }
+
+int small_write_end(struct small_write *write, uint64_t *failed)
+{
+    uint32_t whole = 0;
+    uint64_t to = write->at;
+    int error = write->count == 0 ? 0 : write->descriptor < 0 ? EBADF : write_parts(write, &whole, &to);
+    if (says_nothing_of_the_disk(error)) {
+        for (; whole < write->count; to += write->parts[whole++].iov_len)
+            memcpy(write->file + to, write->parts[whole].iov_base, write->parts[whole].iov_len);
+        error = 0;
+    }
+    *failed = to;
     write->count = 0;
     CRASH_POINT("small_write_done");
+    return error;
 }

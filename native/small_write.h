@@ -14,7 +14,8 @@
 #define SMALL_WRITE_BYTES (16u << 10) /* a batch of this much is no longer small */
 #define SMALL_WRITE_PARTS 64u
 
-/* Parts that belong into one log file one behind the other, not yet written. */
+/* Parts that belong into one log file one behind the other, not yet written. What the disk or the file system refuses is not tried
+ * through the mapping: a store there would be a SIGBUS, or dirty a page that nothing can write. */
 struct small_write {
     int descriptor;      /* -1: none, and everything goes through the mapping */
     uint8_t *file;       /* where the same file is mapped, writable */
@@ -30,10 +31,14 @@ void small_write_open(struct small_write *write);
 void small_write_enter(struct small_write *write, const char *folder, uint64_t start, uint8_t *file);
 void small_write_close(struct small_write *write);
 
+/* Whether a part for `at` can be added to those that wait; else small_write_end comes first. */
+bool small_write_takes(const struct small_write *write, uint64_t at);
+
 /* A part for `at`; its bytes stay as they are until small_write_end. */
 void small_write_add(struct small_write *write, uint64_t at, const void *bytes, uint64_t size);
 
-/* All parts are in the page cache when it returns. */
-void small_write_end(struct small_write *write);
+/* 0: all parts are in the page cache. An errno: the parts before `*failed`, from the file's start, are; of the next one some bytes may
+ * be, and of the others none. */
+int small_write_end(struct small_write *write, uint64_t *failed);
 
 #endif

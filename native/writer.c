@@ -30,6 +30,7 @@ struct writer *writer_open(struct tree *tree)
     writer->session_slot = SESSIONS_MAX;
     writer->pace = pace_start();
     small_write_open(&writer->small);
+    writer->failed_at = UINT64_MAX;
     log_map_open(&writer->map, settings->store, settings->log_file_size, true);
     const struct commit_slot last = commit_read(&tree->control->commit);
     writer->wrote = last.wrote;
@@ -85,6 +86,13 @@ static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
     *word |= bit;
 }
 
+static void reject(struct batch *batch, struct lane_record *record, enum verdict verdict, uint32_t detail)
+{
+    record->code = verdict;
+    record->detail = detail;
+    batch->rejected++;
+}
+
 /* Copies one image to the end of the log and fills its holes, or the other way round where it is to be a small write; notes the
  * result. False: the batch must end here and wait. */
 static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
@@ -104,9 +112,7 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
         verdict = verdict ? verdict : VERDICT_STORE_FULL;
     }
     if (verdict != VERDICT_NONE) {
-        record->code = verdict;
-        record->detail = detail;
-        batch->rejected++;
+        reject(batch, record, verdict, detail);
         return true;
     }
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
@@ -114,6 +120,12 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t at = writer->wrote - writer->file_start;
     const bool small = batch->small && awaits_disk(writer, record);
+    /* In the log's order, so that nothing lies behind a record that the disk refuses. */
+    if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
+        verdict = refusal(writer, record, &detail);
+        reject(batch, record, verdict, detail);
+        return true;
+    }
     uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
     if (!small) {
         memcpy(to, record + 1, record->image_size);
@@ -149,6 +161,33 @@ static void apply_lane(struct writer *writer, struct batch *batch, uint32_t lane
         batch->messages++;
         ring_pass(in, &header);
     }
+}
+
+/* A small write has failed: the records of this batch from there on, which nobody reads yet, are taken back, and their senders refused.
+ * Nothing is appended any more, so what part of one may lie there is the next recovery's to cut. */
+static void take_back(struct writer *writer, struct batch *batch, const uint64_t from[])
+{
+    const struct tree *tree = writer->tree;
+    for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++) {
+        struct ring_consumer look;
+        ring_consumer_attach(&look, &tree->lanes[lane]->ring, tree->lanes[lane]->capacity, from[lane]);
+        struct ring_record header;
+        uint8_t *payload;
+        while (look.position < writer->lanes[lane].position && ring_peek(&look, &header, &payload) == RING_RECORD &&
+               look.position < writer->lanes[lane].position) {
+            struct lane_record *record = (struct lane_record *)payload;
+            if (record->code == VERDICT_APPENDED && record->physical_offset >= writer->failed_at) {
+                struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
+                /* relaxed: as in apply() */
+                atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
+                batch->bytes -= record->image_size;
+                reject(batch, record, VERDICT_STORE_FAILED,
+                       atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
+            }
+            ring_pass(&look, &header);
+        }
+    }
+    writer->wrote = writer->failed_at;
 }
 
 /* ---- one batch ----------------------------------------------------------------------------------------------------- */
@@ -238,7 +277,10 @@ uint32_t writer_step(struct writer *writer)
         from[lane] = writer->lanes[lane].position;
         apply_lane(writer, &batch, lane);
     }
-    small_write_end(&writer->small);
+    writer_end_small(writer);
+    if (writer->failed_at != UINT64_MAX)
+        take_back(writer, &batch, from);
+    writer->failed_at = UINT64_MAX;
     writer->first_lane = (writer->first_lane + 1) % lanes;
     writer->waits = batch.waits;
     if (batch.messages == 0)

@@ -47,6 +47,18 @@ void writer_look_ahead(struct writer *writer)
     writer->populated += size;
 }
 
+bool writer_end_small(struct writer *writer)
+{
+    uint64_t failed = 0;
+    const int error = small_write_end(&writer->small, &failed);
+    if (!error)
+        return true;
+    writer->failed_at = writer->file_start + failed;
+    /* release: as where a file cannot be mapped; refusal() acquires it */
+    atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
+    return false;
+}
+
 bool writer_enter_file(struct writer *writer, uint64_t start)
 {
     /* acquire: the file exists before it is announced [A1] */
@@ -61,7 +73,8 @@ bool writer_enter_file(struct writer *writer, uint64_t start)
             atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
         return false;
     }
-    small_write_end(&writer->small);
+    if (!writer_end_small(writer))
+        return false;
     small_write_enter(&writer->small, writer->map.folder, start, file);
     writer->file = file;
     writer->file_start = start;

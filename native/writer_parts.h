@@ -25,6 +25,7 @@ struct writer {
     uint64_t store_ms;      /* newest timestamp given out */
     uint32_t first_lane;    /* where the next batch begins, so that no lane starves */
     struct small_write small;
+    uint64_t failed_at;     /* where a small write of this batch failed; UINT64_MAX: none did */
     struct pace pace;
     int short_of;           /* why the next file could not be mapped just now, a passing errno; 0: it could */
     bool waits;             /* the last batch ended for want of the next CommitLog file */
@@ -62,6 +63,9 @@ bool writer_heed_reput(struct writer *writer);
 /* Between batches: files that are behind us let go, the next pages asked for. Where the allocator is behind, we make them
  * ready ourselves, a step at a time: a fault for each page would cost more. */
 void writer_look_ahead(struct writer *writer);
+
+/* Puts records that wait for a small write where they belong. False: the disk did not take them, and takes nothing any more. */
+bool writer_end_small(struct writer *writer);
 
 /* Maps the file that begins at `start`, if it is ready. */
 bool writer_enter_file(struct writer *writer, uint64_t start);

@@ -4,13 +4,18 @@ mount namespace of its own.
 The device is a loop device over a file on a tmpfs. While that has no room, the device refuses every block that was never
 written before, as a disk with bad sectors does: files are reserved, writing to memory works, and the sync fails. The kernel
 then takes the pages for written. Taking the file system off and on again shows what the device really has.
+
+The file system can also be shut down, as it does by itself when it cannot write its own blocks any more: then every system call
+that writes is refused, and a store through a mapping, to a page that was written back, is a SIGBUS.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -25,6 +30,7 @@ from orbitmq import errors
 BODY = bytes(range(250)) * 4
 MESSAGES = 5000  # 6 MB of log: around what has changed the kernel writes up to 2 MiB, which are there before the device fails
 LOG_FILE = 16 << 20
+EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # linux/fs/ext4/ext4.h
 
 
 class Device:
@@ -51,6 +57,11 @@ class Device:
 
     def heal(self) -> None:
         self.filler.unlink()
+
+    def shut_down(self) -> None:
+        descriptor = os.open(self.disk, os.O_RDONLY)
+        fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("=I", NO_LOG_FLUSH))
+        os.close(descriptor)
 
     def forget(self) -> None:
         """Memory goes, and what the device has stays."""
@@ -142,7 +153,39 @@ def going_on(device: Device) -> None:
     read_all(device, 2 * MESSAGES)
 
 
-DEEDS = {deed.__name__: deed for deed in (the_log, going_on)}
+def a_write(device: Device, *, after_failed_sync: str = "refuse") -> None:
+    """The file system takes no more writes. A send that waits for the disk is refused and not stored; nobody dies of it, also
+    where syncs may fail."""
+    how = {"log_file_size": LOG_FILE, "flush_interval_ms": 60_000, "after_failed_sync": after_failed_sync}
+    with small_broker(device.store, **how) as broker, suppress(errors.OrbitError):
+        broker.create_topic("orders", 2)
+        with broker.producer() as producer:
+            producer.send("orders", BODY, durability="flushed")
+            pids = {name: actor.pid for name, actor in actors(broker).items()}
+            device.shut_down()
+            for durability in ("flushed", "appended", "flushed"):
+                try:
+                    producer.send("orders", BODY, durability=durability)
+                    raise AssertionError("to a file system that was shut down")
+                except errors.StoreFailed as error:
+                    assert error.values["errno"] == errno.EIO and "the log takes no more" in error.message, error
+                    assert "not stored, and sending it again is safe" in error.hint, error
+            assert {name: actor.pid for name, actor in actors(broker).items()} == pids
+            status = broker.status()
+            assert status.positions.wrote_error == errno.EIO and status.health.state == "refusing", status.health
+            command = [sys.executable, "-m", "orbitmq.cli.main", "status", "--name", status.name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert "refusing: a write of the log failed" in done.stdout and "Traceback" not in done.stderr, done
+        kill_tree(broker)
+    device.forget()
+    read_all(device, 1)
+
+
+def a_write_going_on(device: Device) -> None:
+    a_write(device, after_failed_sync="go-on")
+
+
+DEEDS = {deed.__name__: deed for deed in (the_log, going_on, a_write, a_write_going_on)}
 
 if __name__ == "__main__":
     os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]

@@ -19,6 +19,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, check
 
 APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, STORE_FULL = range(1, 8)
+STORE_FAILED = 8
 RESERVED = 10
 SYNC_FAILED = 11
 SQ_SEND = 1

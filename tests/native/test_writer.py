@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import random
+import resource
 import signal
 import struct
 from pathlib import Path
@@ -320,3 +321,41 @@ def test_the_mapping_serves_where_the_system_call_fails(tmp_path: Path) -> None:
         session.send(p.message(b"lands"), p.message(b"as well"), flags=p.SEND_FLUSH)
         run(handler, writer)
         assert [bytes(record.body) for record in tree.records()] == [b"opens the file", b"lands", b"as well"]
+
+
+@pytest.mark.parametrize("torn", [0, 1, 100])
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_a_small_write_that_fails_is_refused(tmp_path: Path, whole: int, torn: int) -> None:
+    """Goal: what the disk does not take is neither in the log nor in a receipt, and is not tried through the mapping, where
+    it would be a SIGBUS; what is whole before it stays. Method: the kernel writes up to RLIMIT_FSIZE and refuses the rest; the
+    limit lies `torn` bytes behind so many of the three records that wait for the disk. One batch has them, one record before
+    that does not wait, and one after."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"opens"), flags=p.SEND_FLUSH)
+        run(handler, writer)
+        size = tree.wrote  # of each record: the bodies are equally long
+        bodies = [b"plain", b"one..", b"two..", b"three", b"late."]
+        for body in bodies:
+            session.send(p.message(body), flags=p.SEND_FLUSH if body[-1:] in b".e" and body != b"late." else 0)
+        lib.handler_step(handler)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((2 + whole) * size + torn, limits[1]))
+        try:
+            assert lib.writer_step(writer) == len(bodies)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        kept = 2 + whole
+        assert [bytes(record.body) for record in tree.records()] == [b"opens", *bodies][:kept]
+        assert not tree.log()[tree.wrote + torn :].strip(b"\0")
+        verdicts = session.verdicts()
+        assert [verdict.code for verdict in verdicts] == [p.APPENDED] * kept + [p.STORE_FAILED] * (6 - kept)
+        assert [verdict.queue_offset for verdict in verdicts[:kept]] == list(range(kept))
+        assert {verdict.detail for verdict in verdicts[kept:]} == {errno.EFBIG}
+        # A successor knows it too, and what was begun is gone. (It goes on looking for reput, which is not there.)
+        session.send(p.message(b"again"))
+        successor = lib.writer_open(tree.tree(2))
+        assert lib.writer_take_over(successor, 1) == lib.RUN_TIME
+        run(handler, successor)
+        assert session.verdicts()[-1].code == p.STORE_FAILED
+        assert not tree.log()[tree.wrote :].strip(b"\0")
