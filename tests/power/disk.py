@@ -11,15 +11,23 @@ that may be left, drawn at random:
 
 That is harsher than most file systems are, which keep an order among some of these. States are taken at every sync, just before
 it counts, and at the end of every step of the test.
+
+A sync of a file may fail (Failure). As with Linux its pages then count as written: memory goes on showing the newest state,
+the disk has any of them, and a later sync, which succeeds, makes certain only what was written since. A page that is written
+again is as new, also with the same bytes, which only the shim sees: so a store through a mapping that changes nothing does not
+count here.
+Names are not written again by anybody, and their syncs do not fail (docs/recovery.md, "Syncs that failed").
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,17 +35,38 @@ PAGE, SECTOR = 4096, 512
 STATES_MAX = 6  # that are kept of a page, beside the one that is certain
 
 _T = TypeVar("_T")
-_Hook = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+_SyncHook = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+_WriteHook = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t)
+
+
+@dataclass(slots=True)
+class Failure:
+    """Which syncs fail: of the files whose path under the root matches `pattern`, `count` after the first `skip`."""
+
+    pattern: str
+    skip: int
+    count: int
+
+    def strikes(self, path: str) -> bool:
+        if not self.count or not fnmatch(path, self.pattern):
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        self.count -= 1
+        return True
 
 
 @dataclass(slots=True)
 class File:
-    """states[page], sizes: the first is certain, the last is what processes see."""
+    """states[page], sizes: the first is certain, the last is what processes see. taken_for_written: pages that a failed sync
+    has left clean."""
 
     descriptor: int  # open, so that its inode's number is given to nobody else
     content: bytes = b""
     sizes: list[int] = field(default_factory=lambda: [0])
     states: list[list[bytes]] = field(default_factory=list)
+    taken_for_written: set[int] = field(default_factory=set)
 
     def look(self) -> None:
         content = os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0)
@@ -54,12 +83,24 @@ class File:
                 if len(states) > STATES_MAX:
                     del states[1]
                 states.append(now)
+                self.taken_for_written.discard(page)
         self.content = content
 
     def sync(self, begin: int = 0, end: int = 1 << 62) -> None:
         self.sizes = self.sizes[-1:]
-        for page in range(begin // PAGE, min(len(self.states), -(-end // PAGE))):
-            self.states[page] = self.states[page][-1:]
+        for page in self._pages(begin, end):
+            if page not in self.taken_for_written:
+                self.states[page] = self.states[page][-1:]
+
+    def fail(self, begin: int = 0, end: int = 1 << 62) -> None:
+        """A sync fails: who knows what it has written, and nobody writes it again."""
+        self.taken_for_written.update(page for page in self._pages(begin, end) if len(self.states[page]) > 1)
+
+    def written(self, begin: int, end: int) -> None:
+        self.taken_for_written.difference_update(range(begin // PAGE, -(-end // PAGE)))
+
+    def _pages(self, begin: int, end: int) -> range:
+        return range(begin // PAGE, min(len(self.states), -(-end // PAGE)))
 
     def left(self, rng: random.Random, loss: float) -> bytes:
         """What a power cut leaves."""
@@ -102,12 +143,13 @@ class Disk:
     """The disk under `root`. Everything there counts as synced at first.
 
     before_sync: called when something is about to be synced, and has not been yet. lies: of a path, True when its syncs do
-    nothing: a defect, for tests of the test.
+    nothing: a defect, for tests of the test. failure: the syncs that fail.
     """
 
     def __init__(self, root: Path, lies: Callable[[Path], bool] = lambda path: False) -> None:
         self.root = root
         self.before_sync: Callable[[], None] = lambda: None
+        self.failure = Failure("", 0, 0)
         self._lies = lies
         self._nodes: dict[int, File | Folder] = {}
         self._root = root.stat().st_ino
@@ -124,19 +166,33 @@ class Disk:
         """Takes down what has changed."""
         self._look_at(self.root)
 
-    def synced(self, descriptor: int, address: int | None, size: int) -> None:
-        """A file or folder was synced, or a range of memory that is mapped from a file."""
+    def synced(self, descriptor: int, address: int | None, size: int) -> int:
+        """A file or folder is synced, or a range of memory that is mapped from a file. Returns the errno that it fails with,
+        or 0."""
         self.look()
         self.before_sync()
         if address is None:
-            node, path = self._nodes.get(os.fstat(descriptor).st_ino), Path(f"/proc/self/fd/{descriptor}").readlink()
-            if node is not None and not self._lies(path):
-                node.sync()
-            return
-        inode, offset, path = _mapped(address)
-        file = self._nodes.get(inode)
-        if isinstance(file, File) and not self._lies(path):
-            file.sync(offset, offset + size)
+            inode, begin, end = os.fstat(descriptor).st_ino, 0, 1 << 62
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        else:
+            inode, begin, path = _mapped(address)
+            end = begin + size
+        node = self._nodes.get(inode)
+        if isinstance(node, Folder) and not self._lies(path):
+            node.sync()
+        elif isinstance(node, File):
+            if self.failure.strikes(os.path.relpath(path, self.root)):
+                node.fail(begin, end)
+                return errno.EIO
+            if not self._lies(path):
+                node.sync(begin, end)
+        return 0
+
+    def written(self, descriptor: int, begin: int, size: int) -> None:
+        """So much of a file was written by system call, perhaps with the bytes that it had."""
+        node = self._nodes.get(os.fstat(descriptor).st_ino)
+        if isinstance(node, File) and node.taken_for_written:
+            node.written(begin, begin + size)
 
     def cut(self, rng: random.Random, target: Path) -> None:
         """Writes what a power cut now might leave into the folder `target`, which is made."""
@@ -195,15 +251,15 @@ def _mappings() -> Iterator[tuple[int, int, int, int, Path]]:
 
 
 class Shim:
-    """The preloaded shim.c: hands every sync to the disk in use, and holds the clock."""
+    """The preloaded shim.c: hands every sync, and what is written at a place, to the disk in use, and holds the clock."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
-        self._hook = _Hook(self._synced)
-        self._library.shim_set_hook(self._hook)
+        self._hooks = _SyncHook(self._synced), _WriteHook(self._written)
+        self._library.shim_set_hooks(*self._hooks)
         self.disk: Disk | None = None
         self._error: BaseException | None = None
-        self.syncs = 0
+        self.syncs = self.failed = 0
 
     def set_clock(self, ms: int) -> None:
         self._library.shim_set_clock(ctypes.c_int64(ms * 1_000_000))
@@ -214,12 +270,19 @@ class Shim:
         if error is not None:
             raise error
 
-    def _synced(self, descriptor: int, address: int | None, size: int) -> None:
+    def _synced(self, descriptor: int, address: int | None, size: int) -> int:
         disk = self.disk
         if disk is None or self._error is not None:
-            return
+            return 0
         self.syncs += 1
         try:
-            disk.synced(descriptor, address, size)
+            number = disk.synced(descriptor, address, size)
         except BaseException as error:
             self._error = error
+            return 0
+        self.failed += number != 0
+        return number
+
+    def _written(self, descriptor: int, begin: int, size: int) -> None:
+        if self.disk is not None:
+            self.disk.written(descriptor, begin, size)

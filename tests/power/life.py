@@ -139,6 +139,15 @@ class Life:
     def flushed(self) -> int:
         return int(self.tree.positions().flushed)
 
+    @property
+    def sync_failed(self) -> bool:
+        """Of the log: nothing more is taken."""
+        return bool(self.tree.positions().flushed_error)
+
+    @property
+    def queues_failed(self) -> bool:
+        return bool(lib.control_queues_error(self.tree.control))
+
     def record(self) -> None:
         """The flush service writes down how far it came."""
         positions = self.flush._positions

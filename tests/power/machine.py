@@ -4,7 +4,9 @@ rest in the order of their appends, and nothing else; queues are dense, keys are
 Method: the real stages, one step at a time, on a simulated disk (disk.py), against a plain list of what was sent. The plug is
 pulled at random: at any step, and just before any sync takes effect, in a running broker, while one starts, while one
 recovers from the last cut, while one stops. Images that a cut may leave are opened and looked at; with some the broker lives
-on. The clock is the test's, so that seconds pass between steps and timestamps collide.
+on. Syncs fail too, in a running broker, while it stops and while the next one starts: then it takes nothing more, and what
+memory has is on the disk when the next start is over. The clock is the test's, so that seconds pass between steps and
+timestamps collide.
 
 How to run it for longer than the suite does: docs/recovery.md, "Power cuts".
 """
@@ -18,23 +20,28 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from disk import Disk, Shim
+from disk import Disk, Failure, Shim
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from life import QUEUES, Life, open_store
+from old_code import OLD
 from plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
 
+from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.store import positions
 
 START_MS = 1_700_000_000_000
 # Of the syncs of a life, this share is looked at: an image of the moment before is opened.
 LOOK_SHARE = 0.3
+VERDICT_APPENDED, VERDICT_SYNC_FAILED = 1, 11
 
 
 @dataclass(slots=True)
@@ -45,6 +52,8 @@ class Counts:
     recoveries_cut: int = 0
     lives: int = 0
     messages: int = 0
+    refused: int = 0
+    starts_failed: int = 0
     files_removed: int = 0
 
 
@@ -52,6 +61,16 @@ SHIM = Shim()
 COUNTS = Counts()
 LIES: list[str] = []
 RETENTION = [True]
+FAILURES = [True]
+# Whose syncs fail. Not those of a new log file: it is removed and made again, and nobody has been told of it.
+FAILING = {
+    "log": "commitlog/*",
+    "queues": "consumequeue/*",
+    "index": "index/*",
+    "stop": "orbitmq/[pr]*",
+    "start": "orbitmq/[!a]*",
+    "anything": "[ci]*",
+}
 
 
 class PowerCuts(RuleBasedStateMachine):
@@ -97,8 +116,13 @@ class PowerCuts(RuleBasedStateMachine):
             self.model.append(topic, queue, body, names)
         COUNTS.messages += count
         verdicts = self.life.send(topic, batch, flushed=flushed)
+        if self.life.sync_failed:
+            assert all(verdict.code == VERDICT_SYNC_FAILED for verdict in verdicts)
+            self.model.keep(len(self.model.sent) - count)
+            COUNTS.refused += count
+            return
         for one, verdict in zip(self.model.sent[-count:], verdicts, strict=True):
-            assert (verdict.code, verdict.queue_offset) == (1, one.queue_offset)
+            assert (verdict.code, verdict.queue_offset) == (VERDICT_APPENDED, one.queue_offset)
             self.model.places.append(verdict.physical_offset)
         if flushed:
             self.life.flush.step()
@@ -121,7 +145,8 @@ class PowerCuts(RuleBasedStateMachine):
     @rule()
     def sync_queues(self) -> None:
         assert self.life is not None
-        self.life.sync_queues()
+        with self._perhaps_failing():
+            self.life.sync_queues()
         self._stepped()
 
     @rule(steps=st.integers(3, 12))
@@ -161,6 +186,27 @@ class PowerCuts(RuleBasedStateMachine):
         COUNTS.files_removed += self.life.expire(self.model.expire)
         self._stepped()
 
+    @rule(where=st.sampled_from(tuple(FAILING)), skip=st.integers(0, 3), count=st.integers(1, 3), record=st.booleans())
+    def fail_syncs(self, where: str, skip: int, count: int, record: bool) -> None:
+        """So many syncs fail, of this life or of the start after it; it goes on for a while, and is killed."""
+        assert self.life is not None and self.disk is not None
+        if not FAILURES[0]:
+            return
+        self.work(3)
+        self.disk.failure = Failure(FAILING[where], 0 if where == "log" else skip, count)
+        if where in ("log", "anything"):
+            self.send(5, 1500, TOPICS[0], True, 1, flushed=False)
+            self.flush(record)
+        if where in ("queues", "index", "anything"):
+            self.index(1 << 30)
+            self.sync_queues()
+        self.work(2)
+        if where == "stop":
+            self.stop_and_start(cut=False, by_hand="")
+        else:
+            self.kill_and_go_on()
+        self.cut_and_look()
+
     # ---- what ends it
 
     @rule()
@@ -191,8 +237,12 @@ class PowerCuts(RuleBasedStateMachine):
     def stop_and_start(self, cut: bool, by_hand: str) -> None:
         """A clean stop; then perhaps somebody removes what is made anew, or the power fails, or both."""
         assert self.life is not None and self.disk is not None
-        clean = self.life.stop()
-        assert clean
+        clean, failed = False, SHIM.failed
+        with self._perhaps_failing():
+            clean = self.life.stop()
+        if not clean:
+            assert SHIM.failed > failed or self.life.sync_failed or self.life.queues_failed
+            by_hand = ""
         self._stepped()
         sent, root = len(self.model.sent), self.disk.root
         self._die(keep_disk=True)
@@ -215,6 +265,17 @@ class PowerCuts(RuleBasedStateMachine):
         shutil.rmtree(self.home, ignore_errors=True)
 
     # ---- how
+
+    @contextmanager
+    def _perhaps_failing(self) -> Iterator[None]:
+        """Errors are let pass where a sync failed."""
+        failed = SHIM.failed
+        try:
+            yield
+        except (OSError, OrbitError):
+            SHIM.check()
+            if SHIM.failed == failed and not (self.life and (self.life.sync_failed or self.life.queues_failed)):
+                raise
 
     def _tick(self, ms: int) -> None:
         self.now_ms += ms
@@ -265,16 +326,21 @@ class PowerCuts(RuleBasedStateMachine):
         SHIM.disk = self.disk
         self.disk.before_sync = self._before_sync
         settings = settings_of(root)
-        report = open_store(settings)
+        report = None
+        while report is None:
+            with self._perhaps_failing():
+                report = open_store(settings)
+            COUNTS.starts_failed += report is None
         SHIM.check()
         records, first = expect_log(settings.layout, report, self.model, self.floor)
         self.model.keep(first + len(records))
         self.floor = report.end
+        quiet, self.disk.failure = self.disk.failure, Failure("", 0, 0)
         life = Life(settings, report, TOPICS)
         life.take_writes()
         SHIM.check()
         expect_indexed(life, records, self.model.sent, first)
-        self.life = life
+        self.life, self.disk.failure = life, quiet
 
     def _look_at_image(self) -> None:
         """Opens what a cut now might leave, beside the life that goes on."""
@@ -327,9 +393,11 @@ class PowerCuts(RuleBasedStateMachine):
         os.close(descriptor)
 
 
-def run(lives: int, steps: int, number: int, lies: list[str], *, shrink: bool) -> None:
+def run(lives: int, steps: int, number: int, lies: list[str], old: str, *, shrink: bool) -> None:
     """lives: how many times a store begins from nothing. Raises: AssertionError, or what the store raised."""
     LIES[:] = lies
+    if old:
+        OLD[old]()
     chosen = settings(
         max_examples=lives,
         stateful_step_count=steps,
@@ -352,17 +420,20 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--shrink", action="store_true", help="look for a shorter way to what was found")
     options.add_argument("--lie", action="append", default=[], help="pattern of paths whose syncs do nothing: must be found")
+    options.add_argument("--old", default="", choices=OLD, help="code as it was once: must be found")
+    options.add_argument("--no-failures", action="store_true", help="no sync fails")
     options.add_argument(
         "--no-retention", action="store_true", help="nothing is removed: more of everything else in the same time"
     )
     chosen = options.parse_args()
-    RETENTION[0] = not chosen.no_retention
+    RETENTION[0], FAILURES[0] = not chosen.no_retention, not chosen.no_failures
     assert lib.crash_points_built() is False
     began = time.monotonic()
     try:
-        run(chosen.lives, chosen.steps, chosen.seed, chosen.lie, shrink=chosen.shrink)
+        run(chosen.lives, chosen.steps, chosen.seed, chosen.lie, chosen.old, shrink=chosen.shrink)
     finally:
-        print(f"seed {chosen.seed}: {COUNTS}, {SHIM.syncs} syncs, {time.monotonic() - began:.1f} s", flush=True)
+        syncs = f"{SHIM.syncs} syncs, {SHIM.failed} failed"
+        print(f"seed {chosen.seed}: {COUNTS}, {syncs}, {time.monotonic() - began:.1f} s", flush=True)
     return 0
 
 

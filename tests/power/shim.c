@@ -1,38 +1,76 @@
 /* Preloaded into a test's process: every sync becomes a question to the simulated disk (disk.py), and the clock is the test's.
  *
  * fsync, fdatasync and msync go to the hook instead of the kernel, whoever calls them, C or Python. What is synced is then what
- * the hook says, and nothing waits for the real disk. */
+ * the hook says, and nothing waits for the real disk. Writes at a place go to the kernel, then to a hook: bytes that are written
+ * again as they were are to be seen by nobody else. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
-typedef void (*sync_hook)(int descriptor, void *address, size_t size);
+/* Returns the errno that the sync fails with, or 0. */
+typedef int (*sync_hook)(int descriptor, void *address, size_t size);
+typedef void (*write_hook)(int descriptor, int64_t at, size_t size);
 
-static sync_hook hook;
+static sync_hook on_sync;
+static write_hook on_write;
 static int64_t now_ns;
 
 /* NULL: syncs do nothing. */
-void shim_set_hook(sync_hook fresh) { hook = fresh; }
-void shim_set_clock(int64_t ns) { now_ns = ns; }
-
-int fsync(int descriptor)
+void shim_set_hooks(sync_hook sync, write_hook write)
 {
-    if (hook)
-        hook(descriptor, NULL, 0);
-    return 0;
+    on_sync = sync;
+    on_write = write;
 }
 
-int fdatasync(int descriptor) { return fsync(descriptor); }
+void shim_set_clock(int64_t ns) { now_ns = ns; }
+
+static int ask(int descriptor, void *address, size_t size)
+{
+    const int error = on_sync ? on_sync(descriptor, address, size) : 0;
+    if (!error)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+int fsync(int descriptor) { return ask(descriptor, NULL, 0); }
+int fdatasync(int descriptor) { return ask(descriptor, NULL, 0); }
 
 int msync(void *address, size_t size, int flags)
 {
     (void)flags;
-    if (hook)
-        hook(-1, address, size);
-    return 0;
+    return ask(-1, address, size);
 }
+
+static ssize_t tell(int descriptor, off_t at, ssize_t written)
+{
+    const int error = errno;
+    if (on_write && written > 0)
+        on_write(descriptor, at, (size_t)written);
+    errno = error;
+    return written;
+}
+
+ssize_t pwrite(int descriptor, const void *bytes, size_t size, off_t at)
+{
+    return tell(descriptor, at, syscall(SYS_pwrite64, descriptor, bytes, size, at));
+}
+
+ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t at)
+{
+    return tell(descriptor, at, syscall(SYS_pwritev, descriptor, parts, count, at, 0));
+}
+
+/* The same, as a build with _FILE_OFFSET_BITS=64 names it. */
+ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t at) { return pwrite(descriptor, bytes, size, at); }
+ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off_t at) { return pwritev(descriptor, parts, count, at); }
 
 int clock_gettime(clockid_t clock, struct timespec *to)
 {

@@ -1,0 +1,43 @@
+"""What OrbitMQ did before it knew that a sync which succeeds does not undo one that failed. Each must be caught: defects, for
+tests of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from orbitmq.actors import queue_sync
+from orbitmq.store import log_rewrite, recovery
+from orbitmq.store.unsynced import Doubt
+
+
+def log_not_written_again() -> None:
+    """A start syncs what memory has, and takes it for flushed."""
+    changed: Any = log_rewrite
+    changed._rewrite = changed._write_past_cache = lambda *_: None
+
+
+def queues_synced_again() -> None:
+    """A sync of queues or index that failed is tried again, and then vouched for. The word is not looked at."""
+
+    def run(self: queue_sync.QueueSync) -> bool:
+        return self._run()
+
+    changed: Any = queue_sync.QueueSync
+    changed.run = run
+    word_overlooked()
+
+
+def word_overlooked() -> None:
+    """A start, or a successor, does not ask what a sync was begun of."""
+
+    def nothing(layout: object) -> Doubt:
+        return Doubt()
+
+    modules: tuple[Any, ...] = (queue_sync, recovery)
+    for module in modules:
+        module.load_doubt = nothing
+
+
+DEEDS = (log_not_written_again, queues_synced_again, word_overlooked)
+OLD: dict[str, Callable[[], None]] = {deed.__name__: deed for deed in DEEDS}
