@@ -51,7 +51,7 @@ def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
     taken = 0
     remembered = memory.load()
     # Words without a memory: its removal was cut short behind it, or no group had begun yet.
-    if memory.exists() and _counts(layout, remembered, crc, notes):
+    if memory.begun() and _counts(layout, remembered, crc, notes):
         assert remembered is not None
         taken = _take(layout, remembered, offsets, ends, notes)
         if taken:

@@ -75,16 +75,19 @@ def check_commits(layout: StoreLayout, *, clean: bool) -> Iterator[Finding]:
     memory = GroupMemory(layout)
     if clean and memory.exists():
         yield Finding(Kind.COMMITS, str(layout.commits), "holds commits of a broker that has stopped", damage=False)
-    elif memory.exists() and memory.load() is None:
+        return
+    remembered = memory.load()
+    if remembered is None and memory.begun():
         text = "cannot be read: commits that are not in consumerOffset.json are lost"
         yield Finding(Kind.COMMITS, str(layout.commits / "groups-*"), text)
-    for path in sorted(layout.commits.iterdir()):
-        if commit_words.NAME.fullmatch(path.name):
-            try:
-                commit_words.read(path, 0)
-            except (OSError, ValueError) as error:
-                text = f"{error}: the commits of its member that are not in consumerOffset.json are lost"
-                yield Finding(Kind.COMMITS, str(path), text)
+    # Files that it does not name were being made or removed, and nobody's commit depends on them.
+    for member, queues in sorted(remembered.assigned().items() if remembered is not None else ()):
+        path = layout.commits / member
+        try:
+            commit_words.read(path, queues)
+        except (OSError, ValueError) as error:
+            text = f"{error}: the commits of its member that are not in consumerOffset.json are lost"
+            yield Finding(Kind.COMMITS, str(path), text)
 
 
 def _two_slots(path: Path, kind: Kind, head: bytes, slots: tuple[int, ...], size: int) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ were. The files orbitmq/commits/groups-0 and groups-1; the newer whole one count
     magic "orbitgrp"   u64 version   u32 size of the rest   u32 CRC-32 of version, size and the rest   msgpack
 
 The older one is written over in place, in room that was reserved before: neither a full disk nor a death half way can take the
-newer one away. They are not synced. The page cache keeps them whoever dies, and after a power cut they mean nothing: they name
+newer one away. The head comes last: where neither file has one, nothing was ever written down, and nobody's commit depends on
+it. They are not synced. The page cache keeps them whoever dies, and after a power cut they mean nothing: they name
 the boot of the machine that they hold for.
 
     {"generation":, "boot": 16 bytes, "vouched": [CRC-32 of consumerOffset.json, ...], "groups": {name: {"offsets": [[topic,
@@ -44,6 +45,11 @@ class Remembered:
     vouched: tuple[int, ...]
     groups: dict[str, dict[str, Any]]
 
+    def assigned(self) -> dict[str, int]:
+        """Of each member's file, by its name: how many of its words count."""
+        groups = (entry["group"] for entry in self.groups.values() if "group" in entry)
+        return {member: len(queues) for group in groups for member, queues in group["assigned"].items()}
+
 
 class GroupMemory:
     """Both files. Raises (from what writes): OSError."""
@@ -73,6 +79,7 @@ class GroupMemory:
                     os.posix_fallocate(descriptor, 0, need)
             finally:
                 os.close(descriptor)
+            crash_point("group_memory_reserved")
 
     def write(self, content: Remembered) -> None:
         """Counts from now on."""
@@ -80,12 +87,11 @@ class GroupMemory:
         self.reserve(len(body))
         version = self._version + 1
         crc = zlib.crc32(body, zlib.crc32(_COVERED.pack(version, len(body))))
-        data = memoryview(_HEAD.pack(MAGIC, version, len(body), crc) + body)
         descriptor = os.open(self._paths[version % 2], os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            at = 0
-            while at < len(data):
-                at += os.pwrite(descriptor, data[at:], at)
+            _put(descriptor, body, _HEAD.size)
+            crash_point("group_memory_half")
+            _put(descriptor, _HEAD.pack(MAGIC, version, len(body), crc), 0)
         finally:
             os.close(descriptor)
         self._version = version
@@ -100,16 +106,29 @@ class GroupMemory:
     def exists(self) -> bool:
         return any(path.exists() for path in self._paths)
 
+    def begun(self) -> bool:
+        """Whether anything was ever written: otherwise no member was let in, and there is nothing to miss."""
+        return any(_head(path).strip(b"\0") for path in self._paths)
+
 
 def packed(content: Remembered) -> bytes:
     names = ("generation", "boot", "vouched", "groups")
     return bytes(msgpack.packb({name: getattr(content, name) for name in names}))
 
 
-def is_whole(path: Path) -> bool:
-    """Whether the file holds a content, or has never held one."""
-    data = path.read_bytes()
-    return not any(data) or _read(path) is not None
+def _put(descriptor: int, data: bytes, at: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, at)
+        rest, at = rest[written:], at + written
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD.size)
+    except FileNotFoundError:
+        return b""
 
 
 def _read(path: Path) -> tuple[int, dict[str, Any]] | None:

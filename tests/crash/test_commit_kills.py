@@ -20,6 +20,10 @@ import pytest
 from commit_worker import GROUP, TOPIC
 from load import ENDED, SMALL, Load, dead, until
 
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.lock import is_held
+from orbitmq.store.verify import verify
+
 QUEUES = 4
 MEMBERS = 3
 STEPS = int(os.environ.get("ORBITMQ_COMMIT_KILLS", "24"))
@@ -172,3 +176,28 @@ def test_groups_go_on_where_they_were(world: World) -> None:
         world.check()
         world.begin_members()
     assert world.checked == STEPS
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("point", ["commit_files_made", "group_memory_reserved", "group_memory_half"])
+def test_a_tree_that_dies_while_its_first_group_begins(world: World, point: str) -> None:
+    """Goal: what it was making is no damage. Method: the coordinator stops at the point, and the tree is killed; verify and the
+    next start find nothing to complain of, and the group begins."""
+    world.feed()
+    world.load.plan.arm(point, pause=True)
+    world.begin_members()
+    until(lambda: world.load.plan.victim(point), point)
+    world.end_members()
+    world.load.plan.disarm()
+    world.load.kill_tree()
+    layout, found = StoreLayout.at(world.load.folder / "store"), []
+    until(lambda: not is_held(layout), "the tree's end")
+    assert any(layout.commits.iterdir())
+    verify(layout, layout.settings(), lambda finding: found.append(str(finding)))
+    assert found == []
+    world.load.start()
+    assert "cannot be read" not in (said := world.load.last_words()) and "do not count" not in said, said
+    world.begin_members()
+    world.grow()
+    world.end_members()
+    world.check()
