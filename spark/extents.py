@@ -6,7 +6,6 @@ leaves complete; after a crash what reput had not reached yet appears once the b
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOu
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.spark.options import FLUSHED, SourceOptions
-from orbitmq.store import config, positions, rising
+from orbitmq.store import broker_file, config, positions, rising
 from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 
@@ -55,16 +54,20 @@ def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
     Raises: BrokerNotRunning, BrokerStopped, SettingError; StoreFailed: the disk refused it; TimedOut: reput, or the flush
         service, does not get there.
     """
+    return _published(read, wait, name=runtime.broker_name(name))
+
+
+def _published(read: str, wait: bool, *, name: str | None = None, store: Path | None = None) -> Snapshot:
     from orbitmq.client.client import connect
 
-    with connect(runtime.broker_name(name)) as client:
+    with connect(name, store=store) as client:
         attachment = client.connection.attach_wake()
         layout = StoreLayout.at(attachment.store)
         sizes = _sizes(layout)
         if wait:
             _wait_for_reput(client.name, attachment)
         table = TopicTable(attachment.topics)
-        topics: Extents = {topic.name: _published(table, topic) for topic in table}
+        topics: Extents = {topic.name: _bounds(table, topic) for topic in table}
         if read == FLUSHED:
             end = read_positions(attachment).wrote  # behind all that the queues name
             if wait:
@@ -90,10 +93,9 @@ def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Sna
             option="path",
             value=str(path),
         )
-    broker = _running(layout)
-    if broker is not None:
+    if _runs(layout):
         try:
-            return of_broker(broker, read=read, wait=wait)
+            return _published(read, wait, store=layout.root)
         except (BrokerError, NoPermission):
             pass  # it stopped between the two looks, or is not for this user: the files say it all
     sizes = _sizes(layout)
@@ -159,7 +161,7 @@ def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
         raise TimedOut(f"{what} after {limit:.0f} s", hint=hint, **values)
 
 
-def _published(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
+def _bounds(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
     return {queue: table.bounds(topic.first_slot + queue) for queue in range(topic.queues)}
 
 
@@ -187,16 +189,13 @@ def _sizes(layout: StoreLayout) -> tuple[int, int]:
     return settings.log_file_size, settings.queue_file_units
 
 
-def _running(layout: StoreLayout) -> str | None:
-    """Name of the broker that runs on the store."""
+def _runs(layout: StoreLayout) -> bool:
+    """Whether a broker runs on the store, as far as this user can see."""
     try:
-        name = str(json.loads(layout.holder.read_bytes())["name"])
-        description = runtime.read_description(runtime.broker_name(name))
-    except (NoPermission, OSError, ValueError, KeyError, TypeError):
-        return None
-    if description is None or not runtime.lives(description):
-        return None
-    return name if StoreLayout.at(description.store) == layout else None
+        description = broker_file.read(layout)
+    except NoPermission:
+        return False
+    return description is not None and runtime.lives(description)
 
 
 def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int, log_end: int) -> Extents:

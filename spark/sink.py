@@ -12,23 +12,22 @@ must know travels in the tasks' messages.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from orbitmq.errors import BrokerNotRunning, SettingError
+from orbitmq.errors import SettingError
 from orbitmq.shm.topic_table import TopicTable
-from orbitmq.spark import extents, sink_columns, sink_commit, sink_options, staging
+from orbitmq.spark import sink_columns, sink_commit, sink_options, staging
 from orbitmq.spark.sink_columns import Shape
 from orbitmq.spark.sink_commit import Target
 from orbitmq.spark.sink_options import SinkOptions
-from orbitmq.spark.sink_state import Query, pause
+from orbitmq.spark.sink_state import Query
 from orbitmq.spark.staging import StagedRows, Staging
 from orbitmq.store.layout import StoreLayout
 
@@ -58,15 +57,15 @@ class Plan:
     @classmethod
     def of(cls, options: SinkOptions, *, wait: bool) -> Plan:
         """wait: for a broker that does not run. Raises: BrokerNotRunning, UnknownTopic, NoPermission, SettingError."""
-        name = options.broker if options.path is None else _broker_of(options.path, options.timeout if wait else 0)
-        with Target(name or "", "", options.timeout).connected(wait=wait) as client:
+        target = Target(options.broker or "", options.path or "", options.timeout)
+        with target.connected(wait=wait) as client:
             attachment = client.connection.attachment
             layout = StoreLayout.at(attachment.store)
             if options.topic is not None:
                 sink_commit.check_topic(TopicTable(attachment.topics), options.topic)
             shape = Shape(options.topic, int(attachment.settings().message_max))
         home = Staging(layout.own / "spark", Path(options.staging).absolute() if options.staging is not None else None)
-        return cls(Target(name or "", str(layout.root), options.timeout), home, shape)
+        return cls(replace(target, root=str(layout.root)), home, shape)
 
 
 def writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> OrbitWriter:
@@ -150,20 +149,6 @@ class OrbitStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = -1) -> None:
         for name in _queries(messages):
             sink_commit.abandon(Query.of(self._plan.home, name), _rows(messages))
-
-
-def _broker_of(path: str, timeout: float) -> str:
-    """Name of the broker that runs on the store, for which this waits. Raises: BrokerNotRunning."""
-    deadline = time.monotonic() + timeout
-    while (name := extents._running(StoreLayout.at(path))) is None:
-        if time.monotonic() >= deadline:
-            raise BrokerNotRunning(
-                f"cannot write with option path = {path!r}: no broker runs on that store",
-                hint="start it: orbitmq up",
-                path=path,
-            )
-        pause()
-    return name
 
 
 def _context() -> Any:

@@ -58,7 +58,7 @@ _log = logging.getLogger("orbitmq")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker `name` of the store at `root`; timeout: seconds for each wait."""
+    """The broker `name` of the store at `root`; where that is empty, whichever runs there. timeout: seconds for each wait."""
 
     name: str
     root: str
@@ -70,13 +70,13 @@ class Target:
         deadline = time.monotonic() + (self.timeout if wait else 0)
         while True:
             try:
-                client = connect(self.name)
+                client = connect(self.name) if self.name else connect(store=self.root)
                 break
             except (BrokerNotRunning, BrokerStopped):
                 if time.monotonic() >= deadline:
                     raise
                 pause()
-        if self.root and (found := str(StoreLayout.at(client.connection.attachment.store).root)) != self.root:
+        if self.name and self.root and (found := str(StoreLayout.at(client.connection.attachment.store).root)) != self.root:
             client.close()
             raise SettingError(
                 f"cannot write to broker {self.name!r}: it runs on the store {found} now, and not on {self.root}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from pathlib import Path
@@ -10,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import BrokerNotRunning, SettingError
+from orbitmq.shm.file_id import FileId
+from orbitmq.shm.runtime import Description
 from orbitmq.spark import extents
-from orbitmq.store import positions
+from orbitmq.store import broker_file, positions
 from orbitmq.store.layout import StoreLayout
 from tests.spark.stored_topics import StoredTopics
 
@@ -63,7 +64,10 @@ def test_after_a_crash_of_the_machine_what_was_flushed_counts(stored: StoredTopi
 def test_a_dead_broker_is_not_asked(stored: StoredTopics) -> None:
     layout = StoreLayout.at(stored.root)
     layout.own.mkdir(exist_ok=True)
-    layout.holder.write_text(json.dumps({"name": "gone", "pid": os.getpid(), "since_ms": 1}))
+    layout.lock.write_text("lock")
+    gone = Description("gone", os.getpid(), 1, str(layout.root), 7, "0", "another boot", "/nowhere")
+    broker_file.write(layout, gone, FileId.of(layout.lock))
+    assert broker_file.read(layout) == gone
     assert extents.of(stored.root).broker is None
 
 

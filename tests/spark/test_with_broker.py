@@ -12,8 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import TimedOut
-from orbitmq.spark import extents
+from orbitmq.spark import extents, sink_options
 from orbitmq.spark.export import export_topic
+from orbitmq.spark.sink import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,22 @@ def test_before_and_after_the_stop(spark: SparkSession, tmp_path: Path) -> None:
         assert report.rows == COUNT
     assert extents.of(tmp_path / "store").broker is None
     assert read(spark, path=str(tmp_path / "store")) == sent
+
+
+def test_a_broker_of_another_runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: whoever gives the path of a store reaches its broker, wherever that is found by name. Method: a batch is planned,
+    and a sink connects."""
+    with orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26) as broker, broker.producer() as producer:
+        broker.create_topic("t", queues=1)
+        producer.send("t", b"", durability="flushed")
+        monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path / "elsewhere"))
+        found = extents.of(tmp_path / "store")
+        assert found.broker is not None and found.topics["t"][0] == (0, 1)
+        monkeypatch.chdir(tmp_path)
+        options = sink_options.parse({"path": "store", "topic": "t"})
+        plan = Plan.of(options, wait=False)
+        assert plan.target.root == str(tmp_path / "store")
+        plan.target.connected().close()
 
 
 def test_every_acknowledged_message_is_planned(tmp_path: Path) -> None:
