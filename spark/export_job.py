@@ -128,12 +128,15 @@ def _run(job: Job, numbered: tuple[int, tuple[Slice, ...]]) -> list[ExportFile]:
 
 
 def _active_session() -> SparkSession | None:
-    """Of this process, if it has made one."""
+    """Of this process, if it has made one. Spark knows which is active by thread, and this may be another."""
     if "pyspark.sql" not in sys.modules:
         return None
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    if SparkContext._active_spark_context is None:
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
 def _submitted_session() -> SparkSession:

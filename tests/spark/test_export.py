@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,14 @@ def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> N
     export(stored.root, tmp_path / "out", (), spark, by=["topic", "tags"])
     found = spark.read.parquet(str(tmp_path / "out")).select("topic", "tags", "offset").collect()
     assert sorted(map(tuple, found), key=lambda row: row[2]) == [(name, name, 0), (name, None, 1)]
+
+
+def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
+    """Goal: what the program has made itself is not stopped. Method: no session is active in a new thread."""
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(export, stored.root, tmp_path / "out", ["2024"]).result()
+    assert done.rows == 100
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 100
 
 
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
