@@ -79,10 +79,12 @@ class Ground:
 
     def build(self, report: RecoveryReport) -> None:
         """Makes the segments and fills them from what recovery found. Raises: StoreFull: /dev/shm has no room."""
+        asked = self.settings.read_only
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
         core = core_settings(settings)
+        core.untouched = asked
         if report.damage is not None:
             core.read_only = lib.READ_ONLY_DAMAGED
         owner = SegmentOwner.here(FileId.of(self.lock.descriptor))

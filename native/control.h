@@ -86,6 +86,8 @@ struct settings {
     uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked */
     uint32_t go_on_unsynced;      /* 1: messages that wait for no disk are taken after a sync of the log has failed */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
+    uint32_t untouched;           /* 1: queues and index stay as they are too; a damaged store has them made up to date */
+    uint32_t reserved;
     uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;

@@ -84,7 +84,8 @@ struct reput *reput_open(struct tree *tree)
     reput->store_ms = atomic_load_explicit(&tree->control->reput_ms, memory_order_relaxed);
     reput->all = true;
     int error = reput->prefixes && reput->queues && reput->touched ? 0 : ENOMEM;
-    if (!error)
+    reput->index.file.descriptor = -1;
+    if (!error && !settings->untouched)
         error = index_log_open(&reput->index, settings->store, settings->index_slots, settings->index_entries,
                                &reput->position);
     if (error) {
@@ -359,7 +360,8 @@ static void publish_queue(struct reput *reput, uint32_t slot)
 static void publish(struct reput *reput)
 {
     struct control *control = reput->tree->control;
-    index_log_commit(&reput->index, reput->position);
+    if (!control->settings.untouched)
+        index_log_commit(&reput->index, reput->position);
     CRASH_POINT("reput_committed");
     for (uint32_t i = 0; i < reput->touched_count; i++)
         publish_queue(reput, reput->touched[i]);

@@ -8,7 +8,8 @@
 struct reput;
 
 /* Opens the commit file <store>/orbitmq/reput and rolls the index back to it. Indexing starts at control->reput, which recovery has
- * set, or, when a predecessor died, at the commit file's position. Every queue counts as changed. NULL with errno. */
+ * set, or, when a predecessor died, at the commit file's position. Every queue counts as changed. In a store that is to stay untouched
+ * recovery has set it to the log's end, and neither file is opened. NULL with errno. */
 struct reput *reput_open(struct tree *tree);
 void reput_close(struct reput *reput);
 

@@ -116,3 +116,17 @@ def free_name(layout: StoreLayout, name: str) -> Path:
 def _last_nonzero(path: Path, start: int) -> int:
     with path.open("rb", buffering=0) as file:
         return sparse.last_nonzero(file.fileno(), start)
+
+
+def set_aside(layout: StoreLayout) -> list[Cut]:
+    """Keeps queues and index aside for which there is no log."""
+    cuts = []
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    for folder in (layout.consumequeue, layout.index):
+        if any(folder.iterdir()):
+            kept = layout.cut / f"{folder.name}-{stamp}-{os.getpid()}"
+            folder.rename(kept)
+            cuts.append(Cut(0, 0, f"there is no log for {folder.name}", str(kept)))
+    if cuts:
+        layout.make_folders()
+    return cuts

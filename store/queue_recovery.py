@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file, sparse
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Extent, queues
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery_report import QueueState
 
 
 def measure(layout: StoreLayout, file_units: int, log_begin: int) -> dict[QueueKey, Extent]:
@@ -43,6 +44,28 @@ def cut(
             cutting()
             changed[key] = queue.truncate(log_end, log_begin)
     return changed
+
+
+def as_they_are(
+    layout: StoreLayout,
+    file_units: int,
+    states: tuple[QueueState, ...],
+    log_begin: int,
+    log_end: int,
+    logged: Mapping[QueueKey, int],
+) -> tuple[tuple[QueueState, ...], tuple[str, ...]]:
+    """The states, and a note for the user, where not a byte may be written: what is in the queues can be read, as far as the
+    log goes. logged: the next offset of each queue, as the scanned log has it."""
+    bounded, missing = [], 0
+    for told in states:
+        state = told
+        if told.physical_end > log_end:
+            held = ConsumeQueue(layout.root, told.topic, told.queue, file_units).extent(log_begin, log_end)
+            state = replace(told, min_offset=held.min_offset, max_offset=held.max_offset, physical_end=held.physical_end)
+        missing += max(0, logged.get((state.topic, state.queue), 0) - state.max_offset)
+        bounded.append(state)
+    text = f"{missing:,} messages of the log are in no queue yet, and cannot be read while the store is open read-only"
+    return tuple(bounded), (f"{text}; a start without read_only indexes them",) if missing else ()
 
 
 def drop_headless(

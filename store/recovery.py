@@ -18,7 +18,6 @@ story.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -45,7 +44,7 @@ from orbitmq.store.consume_queue import Extent
 from orbitmq.store.fallbacks import fallbacks
 from orbitmq.store.index_headers import IndexHeader
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.log_cut import cut_after, find_tail
+from orbitmq.store.log_cut import cut_after, find_tail, set_aside
 from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.positions import Positions, Recorded
 from orbitmq.store.record import Fault, Record, parse
@@ -62,7 +61,8 @@ Progress = Callable[[str], None]
 def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *, read_only: bool = False) -> RecoveryReport:
     """Makes the store ready to be opened. The caller holds its lock and has called layout.open.
 
-    progress: gets a line now and then while this takes long. read_only: look, and change nothing but the groups' offsets.
+    progress: gets a line now and then while this takes long. read_only: look, and change nothing but where groups are. Nothing
+        is indexed then either: messages that no queue has yet are not read.
     Raises:
         CorruptRecord: a log file is missing; has .offset.
         StoreSettings: files of another size, or foreign ones.
@@ -120,6 +120,7 @@ class _Recovery:
     notes: tuple[str, ...] = ()
     damage: Damage | None = None
     cuts: list[Cut] = field(default_factory=list)
+    indexed: bool = False  # though it is read-only: nobody has asked for that, it is damaged
 
     @property
     def file_size(self) -> int:
@@ -421,6 +422,10 @@ class _Recovery:
 
     def _report(self, how: Ending, scan: LogScan, reput: int, store_ms: int, removed: list[IndexHeader]) -> RecoveryReport:
         queues = self._queue_states(scan)
+        if self.read_only and not self.indexed:
+            reput, units = scan.end, self.settings.queue_file_units
+            queues, notes = queue_recovery.as_they_are(self.layout, units, queues, self.begin, scan.end, scan.next_offsets)
+            self.notes += notes
         # A store that is opened for reading only has groups that read it, and keeps their offsets.
         settled = commits.settle(self.layout)
         ends = {(state.topic, state.queue): state.next_offset for state in queues}
@@ -472,14 +477,7 @@ class _Recovery:
         cuts = []
         if not self.read_only:
             abort.create(self.layout)
-            stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-            for folder in (self.layout.consumequeue, self.layout.index):
-                if any(folder.iterdir()):
-                    kept = self.layout.cut / f"{folder.name}-{stamp}-{os.getpid()}"
-                    folder.rename(kept)
-                    cuts.append(Cut(0, 0, f"there is no log for {folder.name}", str(kept)))
-            if cuts:
-                self.layout.make_folders()
+            cuts = set_aside(self.layout)
             self.layout.reput.unlink(missing_ok=True)
             rising.store(self.layout, 0)
             self._record(0, 0)
@@ -493,7 +491,7 @@ class _Recovery:
         """The log ends before what was on disk: nothing is touched, so that it can be repaired."""
         start = scan.end - scan.end % self.file_size
         self.damage = Damage(scan.end, scan.fault.text, str(self.layout.log_file(start)))
-        self.read_only = True
+        self.indexed, self.read_only = not self.read_only, True
         # Nobody appends, and what can be read lies below the flushed position.
         known = rising.load(self.layout)
         self.rising_from = scan.end if known is None else known
