@@ -11,6 +11,9 @@ The flush service does it, in its second thread, because the log's beginning is 
 Whoever dies in between leaves a beginning that is published with files before it, and its successor removes those; or, when
 the whole tree died, files that are before nothing, and the next look finds them as this one did. Nothing here is kept: the
 answer follows from the clock, the settings and the store timestamps.
+
+Where store timestamps are known to rise (store/rising.py), one of them tells of all before it. In what another program has
+written they may go back, and every message is looked at, once: a file is as old as its newest message.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
 from orbitmq.store.consume_queue import ConsumeQueue, Unit
 from orbitmq.store.kept import Kept
-from orbitmq.store.log_head import stored_ms
+from orbitmq.store.log_head import newest_ms, stored_ms
 from orbitmq.store.trim import Removed, trim
 
 HOUR_MS = 3_600_000
@@ -56,6 +59,9 @@ class Retention:
         self._topics = TopicTable(tree.topics)
         self._layout = tree.settings.layout
         self._files = tree.settings.files
+        self._rising_from = int(lib.control_rising(tree.control))
+        self._newest: dict[int, int | None] = {}  # by start, of the files where times may go back
+        self._passed: dict[int, tuple[int, int]] = {}  # by queue slot, there: a cutoff, and up to where all is older
         self._trimmed = -1  # the beginning before which no file is left; unknown at first, a predecessor may have died
 
     def run(self) -> Removed:
@@ -95,7 +101,7 @@ class Retention:
             cutoff = self._clock() - topic.retention_hours * HOUR_MS
             for slot, queue in self._queues(topic):
                 bounds = self._topics.bounds(slot)
-                first = queue.search(*bounds, self._stored_by(cutoff))
+                first = self._first_after(cutoff, slot, queue, bounds)
                 if first > bounds.minimum:
                     lib.queue_raise_min(self._tree.topics, slot, first)
                     crash_point("retention_hidden")
@@ -135,11 +141,10 @@ class Retention:
         end = begin
         size = self._files.log_file_size
         for start in range(begin + size, last + 1, size):
-            # The first message of the next file is later than all in this one. A damaged one says nothing; the next file's may.
-            first_ms = stored_ms(self._layout, size, start)
-            if first_ms is not None and first_ms > now_ms - shortest * HOUR_MS:
+            newest = self._newest_before(start)
+            if newest is not None and newest > now_ms - shortest * HOUR_MS:
                 break
-            end = end if first_ms is None else start
+            end = end if newest is None else start
         for topic, kept in zip(topics, hours, strict=True):
             if kept != shortest:
                 end = min(end, self._needed(topic, kept and now_ms - kept * HOUR_MS, begin, end))
@@ -151,7 +156,7 @@ class Retention:
             if end == begin:
                 break
             bounds = self._topics.bounds(slot)
-            first = queue.search(*bounds, self._stored_by(cutoff)) if cutoff else bounds.minimum
+            first = self._first_after(cutoff, slot, queue, bounds) if cutoff else bounds.minimum
             if first < bounds.maximum:
                 place = queue.peek(first).physical_offset
                 end = max(begin, min(end, place - place % self._files.log_file_size))
@@ -188,6 +193,36 @@ class Retention:
                 topic.first_slot + queue,
                 ConsumeQueue(self._layout.root, topic.name, queue, self._files.queue_file_units),
             )
+
+    def _newest_before(self, start: int) -> int | None:
+        """No message of the file before `start` is later. None: nobody knows."""
+        size = self._files.log_file_size
+        # Where times rise, the first message of the next file tells. A damaged one says nothing; the next file's may.
+        if start - size >= self._rising_from:
+            return stored_ms(self._layout, size, start)
+        if start not in self._newest:
+            newest, whole = newest_ms(self._layout, size, start - size, self._stopping)
+            if self._stopping():
+                return sys.maxsize
+            after = None if whole else stored_ms(self._layout, size, start)
+            self._newest[start] = max((each for each in (newest, after) if each is not None), default=None)
+        return self._newest[start]
+
+    def _first_after(self, cutoff: int, slot: int, queue: ConsumeQueue, bounds: QueueBounds) -> int:
+        """Queue offset of the first message stored after the cutoff; the queue's end when there is none."""
+        older, at = self._stored_by(cutoff), bounds.minimum
+        known, passed = self._passed.get(slot, (0, 0))
+        if known <= cutoff:
+            at = max(at, min(passed, bounds.maximum))
+        rises = False
+        while at < bounds.maximum and not self._stopping():
+            unit = queue.peek(at)
+            rises = unit.physical_offset >= self._rising_from
+            if rises or not older(unit):
+                break
+            at += 1
+        self._passed[slot] = cutoff, at
+        return queue.search(at, bounds.maximum, older) if rises else at
 
     def _stored_by(self, cutoff: int) -> Callable[[Unit], bool]:
         """Whether a unit's message was stored at the cutoff or before; one that cannot be read counts as later, and stays."""

@@ -23,6 +23,7 @@ from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_table import RETENTION_FOR_EVER, TopicTable
 from orbitmq.store import abort, index_headers, trim
+from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.findings import Finding
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
@@ -121,6 +122,57 @@ def test_for_ever(tmp_path: Path) -> None:
     store.send(*["t"] * 14)
     store.look(1e6)
     assert (store.log(), store.bounds("t")) == ([0, 1, 2, 3], (0, 14))
+
+
+@pytest.mark.parametrize("rises_from", [8, 9, 14, 1 << 20])
+def test_times_that_go_back(tmp_path: Path, rises_from: int) -> None:
+    """Goal: in a log of another program, whose clock was stepped back by 50 hours after six messages, a file goes when its
+    newest message is old, and not before. Method: the same log, as it is known to rise from its file 2 on, from within that or
+    the next one, or nowhere. The cutoff passes hour after hour."""
+    store = hours(tmp_path, t=0)
+    store.count = 50
+    store.send(*["t"] * 6)  # 50 to 55
+    store.count = 0
+    store.send(*["t"] * 10)  # 0 to 9
+    lib.control_set_rising(store.control, rises_from * 1024)
+    for cutoff, files, first in [
+        (20, [0, 1, 2, 3], 0),
+        (52, [0, 1, 2, 3], 0),
+        (53, [1, 2, 3], 4),
+        (54, [1, 2, 3], 4),
+        (55, [3], 12),
+    ]:
+        store.look(10 + cutoff)
+        assert (store.log(), store.bounds("t")) == (files, (first, 16)), cutoff
+
+
+def test_a_damaged_file_whose_times_go_back(tmp_path: Path) -> None:
+    """What can be read of it, and the first message of the next file, say how old it is."""
+    store = hours(tmp_path, t=0)
+    store.count = 50
+    store.send("t", "t")
+    store.count = 0
+    store.send(*["t"] * 6)
+    lib.control_set_rising(store.control, 1 << 40)
+    with (store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(ConsumeQueue(store.root, "t", 0, 50).peek(2).physical_offset)
+        file.write(bytes(8))
+    for cutoff, files in [(50.5, [0, 1]), (51, [1])]:
+        store.look(10 + cutoff)
+        assert store.log() == files
+
+
+def test_a_shorter_time_where_times_go_back(tmp_path: Path) -> None:
+    """A topic's own time hides no message that is younger, wherever it lies."""
+    store = hours(tmp_path, short=3, usual=0)
+    store.retention_hours = 1000
+    for hour in (20, 21, 5, 6, 22, 7):
+        store.count = hour
+        store.send("short")
+    lib.control_set_rising(store.control, 1 << 40)
+    for hour, first in [(10, 0), (22.9, 0), (23, 1), (24, 4), (23, 4), (25, 6)]:
+        store.look(hour)
+        assert store.bounds("short") == (first, 6)
 
 
 @pytest.mark.parametrize(
