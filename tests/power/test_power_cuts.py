@@ -23,11 +23,11 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_thousands_of_cuts() -> None:
-    done = run("--lives", "45", "--seed", "1")
+    done = run("--lives", "20", "--seed", "1")
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"cuts=(\d+).*files_removed=(\d+)\), \d+ syncs, (\d+) failed", done.stdout)
-    assert found is not None and int(found[1]) >= 1000 and int(found[2]) >= 10 and int(found[3]) >= 10
+    assert found is not None and int(found[1]) >= 1000 and int(found[2]) >= 5 and int(found[3]) >= 10
 
 
 # A pattern of paths whose syncs do nothing, and what comes of it.
