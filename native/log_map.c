@@ -142,7 +142,7 @@ struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset)
 void log_map_unpin(struct log_map *map, struct log_file *file)
 {
     assert(file >= map->files && file < map->files + LOG_MAP_SLOTS);
-    /* release: our reads of the file before the count. Pairs with the acquire in log_file_pinned. */
+    /* release: our reads of the file before the count. Pairs with the acquire in log_file_pinned [U1]. */
     const uint32_t before = atomic_fetch_sub_explicit(&file->pins, 1, memory_order_release);
     assert(before > 0);
     (void)before;

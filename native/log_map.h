@@ -44,7 +44,7 @@ void log_map_unpin(struct log_map *map, struct log_file *file);
 
 static inline bool log_file_pinned(const struct log_file *file)
 {
-    /* acquire: what the last holder read of the file before the file is unmapped. Pairs with log_map_unpin. */
+    /* acquire: what the last holder read of the file before the file is unmapped. Pairs with log_map_unpin [U1]. */
     return atomic_load_explicit(&file->pins, memory_order_acquire) > 0;
 }
 
