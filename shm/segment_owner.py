@@ -51,13 +51,18 @@ class SegmentOwner:
 
 
 def owner_of(name: str) -> SegmentOwner | None:
-    """Who has signed the segment; None for one that is not signed. Raises: OSError: it is gone, or another user's."""
+    """Who has signed the segment; None for one that is not signed, or of another layout.
+
+    Raises: OSError: it is gone, or another user's.
+    """
     with (MOUNT / name).open("rb", buffering=0) as file:
         line = file.read(lib.SEGMENT_LINE)
     if len(line) < lib.SEGMENT_LINE:
         return None
-    owner = ffi.cast("struct segment_header *", ffi.from_buffer(line)).owner
-    if owner.pid == 0:
+    header = ffi.cast("struct segment_header *", ffi.from_buffer(line))
+    # Signed first: one without a magic yet is ours as well. In another layout who made it stands elsewhere, if at all.
+    owner, finished = header.owner, header.magic or header.layout
+    if owner.pid == 0 or (finished and (header.magic, header.layout) != (lib.SEGMENT_MAGIC, lib.SEGMENT_LAYOUT)):
         return None
     return SegmentOwner(owner.pid, owner.namespace, owner.start_ticks, FileId(owner.device, owner.inode))
 

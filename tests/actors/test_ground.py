@@ -97,6 +97,26 @@ def test_whose_segments_are_removed(tmp_path: Path, kind: str) -> None:
     made.unlink()
 
 
+def test_another_layout_tells_nobody_whose_it_is(tmp_path: Path) -> None:
+    """Goal: what stands elsewhere in another version's header is not believed, at the cost of a living tree of that version.
+    Method: the bytes at our place say that its maker is dead; a copy of its store names it."""
+    with small_broker(tmp_path / "store"):
+        pass
+    layout = StoreLayout.at(tmp_path / "store")
+    generation = os.getpid() << 8 & 0xFFFFFFFF | 0x3D
+    elsewhere = FileId.of(tmp_path)
+    name = segment_name(generation, "ctl")
+    made = create_segment(name, 4096, sign=SegmentOwner(1 << 22, SegmentOwner.here(elsewhere).namespace, 1, elsewhere).sign)
+    lib.segment_init(made.pointer, SegmentKind.CONTROL, 4096, generation)
+    assert owner_of(name) is not None
+    made.memory[8:12] = (lib.SEGMENT_LAYOUT + 1).to_bytes(4, "little")
+    assert owner_of(name) is None
+    layout.tree_json.write_text(json.dumps({"generation": generation, "lock": [elsewhere.device, elsewhere.inode]}))
+    with small_broker(tmp_path / "store"):
+        assert segments(generation)
+    made.unlink()
+
+
 def test_the_store_says_which_broker_runs_on_it(tmp_path: Path) -> None:
     layout = StoreLayout.at(tmp_path / "store")
     with small_broker(tmp_path / "store") as broker:
