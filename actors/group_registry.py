@@ -228,7 +228,7 @@ class GroupRegistry:
         for member in group.members.values():
             session = self._session(member)
             queues = group.assigned.get(member.id, [])
-            if session is None or not queues:
+            if session is None:
                 continue
             try:
                 words = self._files.read(session, len(queues))

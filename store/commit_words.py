@@ -15,6 +15,7 @@ from orbitmq.store.layout import StoreLayout
 
 NAME = re.compile(r"\d+\.\d+")
 _HEAD_SIZE = 64
+_SIZE_MAX = _HEAD_SIZE + 8 * lib.SESSION_QUEUES_MAX
 # A lease that a member holds on its file must not keep the broker waiting.
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -43,9 +44,12 @@ def descriptor_of(path: Path) -> int:
 
 
 def close(path: Path) -> None:
-    """Ends it: a commit that finds it so does not return as if it counted. Raises: OSError: but not where it is gone."""
-    with suppress(FileNotFoundError), _opened(path) as descriptor:
+    """Ends it: a commit that finds it so does not return as if it counted. What a member has made it longer by goes, as it may
+    keep the file open. Raises: OSError: but not where it is gone, or its member has a lease on it, who fools himself."""
+    with suppress(FileNotFoundError, BlockingIOError), _opened(path) as descriptor:
         error = lib.commit_words_close(descriptor)
+        if os.fstat(descriptor).st_size > _SIZE_MAX:
+            os.ftruncate(descriptor, _SIZE_MAX)
         if error:
             raise OSError(error, os.strerror(error), str(path))
 
@@ -66,6 +70,8 @@ def read(path: Path, count: int, capacity: int | None = None) -> list[tuple[int,
             error = lib.commit_words_read(descriptor, capacity, words, count)
     except (FileNotFoundError, IsADirectoryError) as caught:
         raise ValueError(str(caught.strerror)) from caught
+    except BlockingIOError as caught:
+        raise ValueError("is kept by a lease") from caught
     if error == errno.EILSEQ:
         raise ValueError("is not as it was made")
     if error:

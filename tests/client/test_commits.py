@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import orbitmq
+from orbitmq.cli.main import app
 from orbitmq.client.launch import start_tree
 from orbitmq.errors import BrokerError, BrokerStopped
 from orbitmq.shm import runtime
@@ -354,3 +356,39 @@ def test_stops_and_members_in_threads(world: World) -> None:
     found = config.load_offsets(world.layout)["many", "many"]
     for queue, (last, tried) in done.items():
         assert last <= found[queue] <= tried
+
+
+def test_a_member_without_queues_is_looked_at_too(world: World) -> None:
+    """Goal: the broker takes back what a member made its file longer by. Method: two members, one queue, a file kept open."""
+    with world.member() as first, world.member() as second:
+        step(first, 3)
+        idle = second if first.assignment else first  # the queue stays where it was
+        assert not idle.assignment
+        path = world.layout.commits / f"{idle._handle.slot}.{idle._handle.epoch}"  # type: ignore[union-attr]
+        with path.open("r+b") as kept:
+            os.posix_fallocate(kept.fileno(), 0, 8 << 20)
+            assert first.committed() == {("t", 0): 3}
+            assert not path.exists(), "it is put out"
+            assert os.fstat(kept.fileno()).st_size < 1 << 20, "and what it took of the disk is free"
+
+
+@pytest.mark.parametrize("damage", [None, "groups", "words"])
+def test_a_repair_of_a_dead_store_takes_the_commits(world: World, damage: str | None) -> None:
+    with world.member() as member:
+        step(member, 20)
+        world.die()
+    if damage == "groups":
+        for path in world.layout.commits.glob("groups-*"):
+            path.write_bytes(b"rubbish" * 1000)
+    elif damage == "words":
+        next(path for path in world.layout.commits.iterdir() if not path.name.startswith("groups")).write_bytes(b"rubbish")
+
+    def ran(*words: str) -> int:
+        return CliRunner().invoke(app, [*words, "--store", str(world.layout.root)]).exit_code
+
+    assert ran("verify") == (0 if damage is None else 1)
+    assert ran("repair", "--yes") == 0
+    assert ran("verify") == 0
+    assert (world.written(), world.left_over()) == (20 if damage is None else 0, [])
+    world.up()
+    assert world.position() == (20 if damage is None else 0)

@@ -29,6 +29,7 @@ import orbitmq
 from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
+from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import until
 from tests.crash.raw_session import RawSession, message
 from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
@@ -254,6 +255,39 @@ def hold_the_lock(me: Attacker) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+# ---- the file that it commits in
+
+
+def spoil_commits(me: Attacker) -> None:
+    """Joins a group, and makes its file longer or shorter, or fills it with rubbish; the broker puts it out, or counts nothing
+    that cannot be, and no file is left that is longer than it was made."""
+    fresh = RawSession(me.client, window=1, sq_capacity=4096, queue_capacity=me.rng.choice((2, 64)))
+    who: dict[str, Any] = {"slot": fresh.slot, "epoch": fresh.epoch, "group": f"hostile-{os.getpid()}"}
+    who["generation"] = fresh.attachment.generation
+    _, (descriptor,) = me.client.connection._ask("join_group", {**who, "topics": [TOPIC]})
+    path = StoreLayout.at(fresh.attachment.store).commits / f"{fresh.slot}.{fresh.epoch}"
+    size = os.fstat(descriptor).st_size
+    os.pwrite(descriptor, me.garbage(size - 64), 64)
+    if me.rng.random() < 0.7:
+        os.ftruncate(descriptor, me.rng.choice((0, 8, size - 1, size + 1, 1 << 40)))
+    if me.rng.random() < 0.5:
+        os.posix_fallocate(descriptor, 0, 8 << 20)
+    if me.rng.random() < 0.3:
+        os.pwrite(descriptor, me.garbage(64), 0)
+    leased = False
+    if me.rng.random() < 0.3:
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        with suppress(OSError):
+            leased = fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK) == 0
+    me.client.connection._ask("committed", {"group": who["group"]})
+    if path.exists():
+        assert path.stat().st_size == size, "the broker goes on with a file of another length"
+    elif not leased:
+        assert os.fstat(descriptor).st_size < 1 << 20, "what it takes of the disk stays taken"
+    os.close(descriptor)
+    fresh.close()
+
+
 # ---- the memory itself
 
 
@@ -400,7 +434,7 @@ def want_too_much(me: Attacker) -> None:
 
 DEEDS: tuple[Callable[[Attacker], None], ...] = (
     scribble, lie_about_positions, lie_about_lengths, lie_in_frames, promise_more, flood, run_in_circles,
-    change_while_read, forge_verdicts, ask_for_everything, hold_the_lock, resize, punch_holes, take_a_lease,
+    change_while_read, forge_verdicts, ask_for_everything, hold_the_lock, spoil_commits, resize, punch_holes, take_a_lease,
     scribble_wake_words, talk_nonsense, ask_wrongly, ask_without_listening, send_descriptors, want_too_much,
 )  # fmt: skip
 
