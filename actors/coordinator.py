@@ -56,7 +56,7 @@ class Coordinator(Actor):
         shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
         for note in config.fallbacks(settings.layout):
             if note not in tree.notes:  # damaged since the start
-                say(settings.name, note)
+                say(settings.name, note.text)
                 tree.notes = (*tree.notes, note)
         self.topics = TopicRegistry(settings.layout, tree.topics, shares, read_only=settings.read_only)
         self.offsets = Offsets(tree.settings.layout)

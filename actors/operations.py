@@ -10,6 +10,7 @@ from typing import Any
 
 from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
@@ -169,7 +170,9 @@ class Operations:
         """Groups and sessions, and what the start had to tell; everything else stands in shared memory."""
         self._groups.collect()
         sessions = [_session_map(session) for session in self._sessions]
-        return {"groups": self._group_list(), "sessions": sessions, "notes": list(self._tree.notes)}
+        notes = self._tree.notes
+        lost = sorted({note.lost for note in notes if note.lost})
+        return {"groups": self._group_list(), "sessions": sessions, "notes": [note.text for note in notes], "lost": lost}
 
     def settings(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[name, value, source], ...] of the settings that the tree runs with."""
@@ -200,7 +203,6 @@ class Operations:
         found = []
         for name in sorted(known.keys() | set(self._offsets.groups())):
             group = known.get(name)
-            members = [] if group is None else list(group.members.values())
             queues = []
             for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
                 topic = self._topics.find(topic_name)
@@ -213,15 +215,7 @@ class Operations:
                 {
                     "name": name,
                     "epoch": 0 if group is None else group.epoch,
-                    "members": [
-                        {
-                            "pid": member.pid,
-                            "slot": member.slot,
-                            "topics": list(member.topics),
-                            "queues": [list(queue) for queue in group.assigned.get(member.id, [])] if group else [],
-                        }
-                        for member in members
-                    ],
+                    "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
                     "queues": queues,
                 }
             )
@@ -241,6 +235,13 @@ def _only_rulers(peer: Peer, what: str) -> None:
     if not peer.caller.rules:
         uid = peer.caller.uid
         raise NoPermission(f"cannot {what} for uid {uid}, only uid {os.geteuid()} and root may", uid=uid)
+
+
+def _member_map(group: Group, member: Member) -> dict[str, Any]:
+    queues = group.assigned.get(member.id, [])
+    leaving = [list(queue) for queue in queues if queue in group.leaving]
+    described = {"pid": member.pid, "slot": member.slot, "topics": list(member.topics)}
+    return described | {"queues": [list(queue) for queue in queues], "leaving": leaving}
 
 
 def _session_map(session: Session) -> dict[str, Any]:

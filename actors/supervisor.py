@@ -93,7 +93,8 @@ class Supervisor:
             report = run_recovery(self.settings, prepared.lock.descriptor, wakes, self._stopping_before, self._progress)
             if report is None or self._stopping():
                 return 0
-            for line in report.notes if report.ending in (Ending.EMPTY, Ending.STOPPED) else report.lines():
+            usual = report.ending in (Ending.EMPTY, Ending.STOPPED)
+            for line in [note.text for note in report.notes] if usual else report.lines():
                 self._log(line)
             prepared.build(report)
             if not self._allow_deletion:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.native._core import ffi, lib
+from orbitmq.store.note import Note
 from orbitmq.store.tree_settings import TreeSettings
 
 
@@ -19,7 +20,7 @@ class Tree:
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: this life's end of the line to the supervisor's descriptor store.
-    notes: what the start has to tell whoever looks at the tree, a sentence each.
+    notes: what the start has to tell whoever looks at the tree.
     post: likewise, where the supervisor hands over another control socket when the one there was lost its name.
     """
 
@@ -34,7 +35,7 @@ class Tree:
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
     post: socket.socket | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     _lane_array: Any = field(default=None, repr=False)
 
     def attach(self, page: int) -> Any:

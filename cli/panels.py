@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orbitmq.cli.console import byte_count, clock_time, duration, own_durability, rate, retention
 from orbitmq.cli.looks import Between
-from orbitmq.client.status import ActorStatus, Status
+from orbitmq.client.status import ActorStatus, MemberStatus, Status
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
 LATE_BEAT_MS = 5000  # a heartbeat this old is worth a look; it kills nobody
@@ -187,7 +187,8 @@ def _groups(between: Between, queues: bool) -> Table:
     table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"), ("missed", "r"))
     for group in between.now.status.groups:
         lag = group.lag_messages
-        pids = ", ".join(f"{member.pid} ({len(member.queues)})" for member in group.members)
+        pids = ", ".join(f"{member.pid} ({_held(member)})" for member in group.members)
+        leaving = {queue for member in group.members for queue in member.leaving}
         table.add_row(
             f"[bold]{escape(group.name)}[/]",
             pids or "[dim]none now[/]",
@@ -203,13 +204,18 @@ def _groups(between: Between, queues: bool) -> Table:
         for queue in group.queues if queues else ():
             table.add_row(
                 "",
-                f"[dim]committed {queue.committed:,}[/]",
+                f"[dim]committed {queue.committed:,}[/]{' leaving' if (queue.topic, queue.queue) in leaving else ''}",
                 f"{escape(queue.topic)}/{queue.queue}",
                 f"{queue.lag_messages:,}",
                 "",
                 f"{queue.removed_messages:,}" if queue.removed_messages else "",
             )
     return table
+
+
+def _held(member: MemberStatus) -> str:
+    """How many queues, and how many of them another member is to get."""
+    return f"{len(member.queues)}, {len(member.leaving)} leaving" if member.leaving else str(len(member.queues))
 
 
 def _sessions(now: Status) -> str:

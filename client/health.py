@@ -47,6 +47,7 @@ def health_of(status: Status) -> Health:
     if status.state != "running":
         degraded.append(f"the broker is {status.state}")
     degraded += [f"{actor.name} has failed" for actor in status.actors if actor.state == "failed"]
+    degraded += [f"{file} could not be read, and what it said last may be missing" for file in status.lost]
     if refusing:
         return Health(REFUSING, (*refusing, *degraded))
     return Health(DEGRADED, tuple(degraded)) if degraded else Health(OK)

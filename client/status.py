@@ -84,10 +84,13 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
+    """leaving: those of its queues that another member is to get as soon as this one has committed what it got from them."""
+
     pid: int
     slot: int
     topics: tuple[str, ...]
     queues: tuple[tuple[str, int], ...]
+    leaving: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ class SessionStatus:
 @dataclass(frozen=True, slots=True)
 class Status:
     """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
-    each, such as a damaged file whose older copy counts. oldest_ms: store timestamp of the first message of the log, 0: there
+    each, such as a damaged file whose older copy counts; lost: those of these files, below the store, of which something may be
+    missing for good, such as the last commits of groups. oldest_ms: store timestamp of the first message of the log, 0: there
     is none, or it cannot be read. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be
     synced, "refuse" or "go-on".
     clock_ahead_ms: how far the clock has jumped ahead of the time that passed, so that nothing is removed by age; 0: it has
@@ -163,6 +167,7 @@ class Status:
     groups: tuple[GroupStatus, ...]
     sessions: tuple[SessionStatus, ...]
     notes: tuple[str, ...]
+    lost: tuple[str, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -195,6 +200,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         groups=tuple(_group(group) for group in told["groups"]),
         sessions=tuple(SessionStatus(**session) for session in told["sessions"]),
         notes=tuple(told["notes"]),
+        lost=tuple(told["lost"]),
     )
 
 
@@ -256,8 +262,18 @@ def _queue(table: TopicTable, topic: Topic, queue: int) -> QueueStatus:
 
 def _group(content: dict[str, Any]) -> GroupStatus:
     members = tuple(
-        MemberStatus(each["pid"], each["slot"], tuple(each["topics"]), tuple((topic, queue) for topic, queue in each["queues"]))
+        MemberStatus(
+            pid=each["pid"],
+            slot=each["slot"],
+            topics=tuple(each["topics"]),
+            queues=_queue_keys(each["queues"]),
+            leaving=_queue_keys(each["leaving"]),
+        )
         for each in content["members"]
     )
     queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
     return GroupStatus(content["name"], content["epoch"], members, queues)
+
+
+def _queue_keys(listed: list[list[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple((topic, queue) for topic, queue in listed)

@@ -20,6 +20,7 @@ from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file, commit_words, config, positions
 from orbitmq.store.group_memory import GroupMemory, Remembered
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.note import Note
 
 Ends = Callable[[QueueKey], int | None]
 
@@ -29,7 +30,7 @@ class Settled:
     """taken: group offsets that consumerOffset.json did not have. notes: what a user should know, a sentence each."""
 
     taken: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
@@ -47,7 +48,7 @@ def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
             commit_words.close(path)
     crash_point("commits_closed")
     offsets, crc = config.load_offsets_with_crc(layout)
-    notes: list[str] = []
+    notes: list[Note] = []
     taken = 0
     remembered = memory.load()
     # Words without a memory: its removal was cut short behind it, or no group had begun yet.
@@ -68,23 +69,25 @@ def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
     return Settled(taken, tuple(notes))
 
 
-def _counts(layout: StoreLayout, remembered: Remembered | None, crc: int, notes: list[str]) -> bool:
+def _counts(layout: StoreLayout, remembered: Remembered | None, crc: int, notes: list[Note]) -> bool:
     """Whether the tree's memory says where its groups are; else a note says why not."""
     file = layout.config / config.OFFSETS
     why = None
+    lost = ""
     if remembered is None:
         why = f"the files {layout.commits}/groups-* cannot be read"
+        lost = f"{layout.commits.relative_to(layout.root)}/groups-*"
     elif remembered.boot != positions.boot_id():
         why = "the machine has been started since"
     elif crc not in remembered.vouched:
         why = "somebody else has changed the file since"
     if why is not None:
         text = f"commits that the last broker had not written to {file} do not count"
-        notes.append(f"{text}: {why}; groups go on where that file says")
+        notes.append(Note(f"{text}: {why}; groups go on where that file says", lost))
     return why is None
 
 
-def _take(layout: StoreLayout, remembered: Remembered, offsets: config.Offsets, ends: Ends | None, notes: list[str]) -> int:
+def _take(layout: StoreLayout, remembered: Remembered, offsets: config.Offsets, ends: Ends | None, notes: list[Note]) -> int:
     """Brings `offsets` up to date; returns how many have changed."""
     taken = 0
 
@@ -104,7 +107,7 @@ def _take(layout: StoreLayout, remembered: Remembered, offsets: config.Offsets, 
                 words = commit_words.read(layout.commits / member, len(queues))
             except (OSError, ValueError) as error:
                 text = f"the commits of a member of {name} cannot be read, {layout.commits / member} {error}"
-                notes.append(f"{text}; its queues go on where they were shared out last, or written")
+                notes.append(Note(f"{text}; its queues go on where they were shared out last, or written"))
                 continue
             for (topic, queue), (epoch, offset) in zip(queues, words, strict=True):
                 end = ends((topic, queue)) if ends is not None else None

@@ -20,6 +20,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store import atomic_file, json_text
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.note import Note
 
 TOPICS = "topics.json"
 OFFSETS = "consumerOffset.json"
@@ -168,15 +169,15 @@ def _offset_table(offsets: Offsets) -> dict[str, Any]:
     return {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}}
 
 
-def fallbacks(layout: StoreLayout) -> list[str]:
-    """A sentence for each file here that is not read as it stands: its .bak is, or nothing at all. Changes nothing."""
-    notes: list[str] = []
+def fallbacks(layout: StoreLayout) -> list[Note]:
+    """A note on each file here that is not read as it stands: its .bak is, or nothing at all. Changes nothing."""
+    notes: list[Note] = []
     for name, read in _READERS.items():
         with contextlib.suppress(StoreFailed, OSError):  # the start says so
             _load(layout, name, read, notes)
     for path in sorted(layout.config.glob("*.json")) if layout.config.is_dir() else ():
         if path.name not in _READERS and not readable(path):
-            notes.append(f"{path} cannot be read; OrbitMQ has no use for it, and a RocketMQ broker would read its .bak")
+            notes.append(Note(f"{path} cannot be read; OrbitMQ has no use for it, and a RocketMQ broker would read its .bak"))
     return notes
 
 
@@ -233,7 +234,7 @@ def _version_fields(version: DataVersion) -> dict[str, int]:
 
 
 def _load(
-    layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T], notes: list[str] | None = None
+    layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T], notes: list[Note] | None = None
 ) -> tuple[_T, str]:
     """What the file says, and its text; what its .bak says where the file is missing, empty or cannot be read."""
     path = layout.config / name
@@ -246,7 +247,8 @@ def _load(
             if text.strip():
                 found = read(json_text.loads(text))
                 if why is not None and notes is not None:
-                    notes.append(f"{path} {why}; {backup.name} was read instead, so the last change of it may be missing")
+                    text = f"{path} {why}; {backup.name} was read instead, so the last change of it may be missing"
+                    notes.append(Note(text, lost=str(path.relative_to(layout.root))))
                 return found, text
             why = why or "is empty"
         except FileNotFoundError:
@@ -261,7 +263,8 @@ def _load(
             path=str(path),
         ) from error
     if why == "is empty" and notes is not None:
-        notes.append(f"{path} is empty, and there is no {backup.name}: it counts as if nothing had ever been in it")
+        text = f"{path} is empty, and there is no {backup.name}: it counts as if nothing had ever been in it"
+        notes.append(Note(text, lost=str(path.relative_to(layout.root))))
     return read({}), ""
 
 

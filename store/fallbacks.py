@@ -9,21 +9,24 @@ from pathlib import Path
 
 from orbitmq.store import checkpoint, config, positions, rising
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.note import Note
 from orbitmq.store.reput_commit import ReputCommit
 
 
-def fallbacks(layout: StoreLayout) -> tuple[str, ...]:
-    """A sentence each: which file, what is wrong with it, what takes its place."""
-    return (*config.fallbacks(layout), *_of_positions(layout.positions), *_of_others(layout))
+def fallbacks(layout: StoreLayout) -> tuple[Note, ...]:
+    """Each says which file, what is wrong with it, what takes its place."""
+    return (*config.fallbacks(layout), *_of_positions(layout), *(Note(text) for text in _of_others(layout)))
 
 
-def _of_positions(path: Path) -> Iterator[str]:
+def _of_positions(layout: StoreLayout) -> Iterator[Note]:
+    path = layout.positions
     content = _content(path)
     damaged = positions.damaged_slots(content)
     if content and damaged is None:
-        yield f"{path} cannot be read: how the last broker ended and what was on disk is judged without it"
+        text = f"{path} cannot be read: how the last broker ended and what was on disk is judged without it"
+        yield Note(text, lost=str(path.relative_to(layout.root)))
     elif damaged:
-        yield f"one of the two records in {path} is damaged: the other one counts, which may be older"
+        yield Note(f"one of the two records in {path} is damaged: the other one counts, which may be older")
 
 
 def _of_others(layout: StoreLayout) -> Iterator[str]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
@@ -46,9 +45,10 @@ from orbitmq.store.index_headers import IndexHeader
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_cut import cut_after, find_tail, set_aside
 from orbitmq.store.log_scan import LogScan, scan_log
+from orbitmq.store.note import Note
 from orbitmq.store.positions import Positions, Recorded
 from orbitmq.store.record import Fault, Record, parse
-from orbitmq.store.recovery_report import Cut, Damage, QueueState, RecoveryReport
+from orbitmq.store.recovery_report import Cut, Damage, NextStart, QueueState, RecoveryReport
 from orbitmq.store.recovery_table import PLANS, Anchor, Ending, Mark, Plan, ending
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
@@ -70,14 +70,6 @@ def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *,
     """
     # The notes before anything is written: what takes the place of a damaged file stands there soon.
     return _Recovery(layout, settings, progress, read_only, notes=fallbacks(layout)).run()
-
-
-@dataclass(frozen=True, slots=True)
-class NextStart:
-    """Where the next start will begin to index again, a physical offset, and the index files that it will keep (None: all)."""
-
-    reput: int
-    index: tuple[Path, ...] | None
 
 
 def next_start(layout: StoreLayout, settings: StoreSettings) -> NextStart:
@@ -117,7 +109,7 @@ class _Recovery:
     queues: dict[QueueKey, Extent] = field(default_factory=dict)
     index: list[IndexHeader] = field(default_factory=list)
     rising_from: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     damage: Damage | None = None
     cuts: list[Cut] = field(default_factory=list)
     indexed: bool = False  # though it is read-only: nobody has asked for that, it is damaged
@@ -425,7 +417,7 @@ class _Recovery:
         if self.read_only and not self.indexed:
             reput, units = scan.end, self.settings.queue_file_units
             queues, notes = queue_recovery.as_they_are(self.layout, units, queues, self.begin, scan.end, scan.next_offsets)
-            self.notes += notes
+            self.notes += tuple(Note(text) for text in notes)
         # A store that is opened for reading only has groups that read it, and keeps their offsets.
         settled = commits.settle(self.layout)
         ends = {(state.topic, state.queue): state.next_offset for state in queues}

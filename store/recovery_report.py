@@ -1,9 +1,11 @@
-"""What recovery hands to the supervisor, and tells the user. Everything is frozen and can be pickled."""
+"""What recovery hands to the supervisor, and tells the user and verify. Everything is frozen and can be pickled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from orbitmq.store.note import Note
 from orbitmq.store.recovery_table import Ending
 
 
@@ -60,7 +62,7 @@ class RecoveryReport:
     rising_from: no record at or behind this physical offset is followed by one of an earlier store timestamp.
     last_store_ms: no record has a later store timestamp; the writer goes on from there.
     allocated: end of the last CommitLog file that exists.
-    notes: what else a user should know, a sentence each.
+    notes: what else a user should know.
     missing_topics: (topic, queues) that the log or the queues know and topics.json does not.
     """
 
@@ -78,7 +80,7 @@ class RecoveryReport:
     missing_topics: tuple[tuple[str, int], ...]
     cuts: tuple[Cut, ...]
     lowered: tuple[Lowered, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     removed_index_files: tuple[str, ...]
     damage: Damage | None
     read_only: bool
@@ -103,7 +105,15 @@ class RecoveryReport:
         if self.missing_topics:
             names = ", ".join(topic for topic, _ in self.missing_topics[:5])
             said.append(f"found {len(self.missing_topics)} topics that topics.json does not know: {names}")
-        said += self.notes
+        said += [note.text for note in self.notes]
         for one in self.lowered:
             said.append(f"lowered the offset of {one.group} in {one.topic}/{one.queue} from {one.before:,} to {one.after:,}")
         return said
+
+
+@dataclass(frozen=True, slots=True)
+class NextStart:
+    """Where the next start will begin to index again, a physical offset, and the index files that it will keep (None: all)."""
+
+    reput: int
+    index: tuple[Path, ...] | None

@@ -29,9 +29,11 @@ def stored(root: Path) -> StoreLayout:
     return StoreLayout.at(root)
 
 
-def command(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "orbitmq.cli", *arguments], capture_output=True, text=True, check=True)
-    return done.stdout
+def status(*arguments: str) -> tuple[int, str]:
+    """The exit code of `orbitmq status`, and what it shows."""
+    command = [sys.executable, "-m", "orbitmq.cli", "status", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("damage", ["torn", "empty", "missing"])
@@ -47,15 +49,17 @@ def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytes
         (note,) = broker.status().notes
         assert note.startswith(f"{path} ") and "consumerOffset.json.bak was read instead" in note
         assert note in capfd.readouterr().err
-        assert json.loads(command("status", "--json", "--name", broker.name))["notes"] == [note]
-        assert "note" in command("status", "--name", broker.name)
+        code, told = status("--json", "--name", broker.name)
+        assert json.loads(told)["notes"] == [note] and code == 4
+        code, told = status("--name", broker.name)
+        assert told.startswith("health degraded: config/consumerOffset.json could not be read") and "note" in told and code == 4
         # Whoever becomes coordinator later tells it too, though the file is whole again by then.
         with broker.consumer("g3", ["t"]) as consumer:
             consumer.commit()
         kill(broker, "coordinator")
-        assert broker.status().notes == (note,)
+        assert broker.status().notes == (note,) and broker.status().health.state == "degraded"
     with small_broker(tmp_path) as broker:
-        assert broker.status().notes == ()
+        assert broker.status().notes == () and broker.status().health.state == "ok"
 
 
 def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +72,7 @@ def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixt
         kill(broker, "coordinator")
         (note,) = until(lambda: broker.status().notes, "the note")
         assert note.startswith(f"{path} cannot be read")
+        assert "config/topics.json" in str(broker.status().health)
         assert note in capfd.readouterr().err
 
 
@@ -84,12 +89,14 @@ def test_every_small_file(tmp_path: Path) -> None:
         path.write_bytes(b"\1" * 20)
     (layout.own / "group").write_bytes(b"\xff")
     notes = fallbacks(layout)
-    named = [note.partition(" cannot")[0].partition(" has ")[0] for note in notes]
+    named = [note.text.partition(" cannot")[0].partition(" has ")[0] for note in notes]
+    assert [note.lost for note in notes if note.lost] == [f"config/{config.GROUPS}"], "the rest costs time, or nothing"
     assert named[0] == str(layout.config / config.GROUPS)
     others = [Path(each.rpartition(" ")[2]).name for each in named[1:]]
     assert others == ["delayOffset.json", "older", "checkpoint", "reput", "rising", "group"]
     layout.positions.write_bytes(b"\1" * 4096)
-    assert any(f"{layout.positions} cannot be read" in note for note in fallbacks(layout))
+    (unknown,) = [note for note in fallbacks(layout) if f"{layout.positions} cannot be read" in note.text]
+    assert unknown.lost == "orbitmq/positions"
 
 
 def test_a_damaged_file_never_takes_the_place_of_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,3 +340,27 @@ def test_a_broker_that_is_killed(environment: dict[str, str], tmp_path: Path) ->
     assert "was killed by signal 9 (SIGKILL)" in complaint and "memory" in complaint and "code -9" not in complaint
     with orbitmq.Broker(tmp_path / "store", name="after", log_file_size=1 << 20):
         pass  # the next start gives back what it left in /dev/shm
+
+
+def test_queues_that_a_member_is_to_let_go(broker: Path, run: Run, environment: dict[str, str]) -> None:
+    """Goal: a rebalance that waits for a busy member is seen. Method: one that holds messages while another one joins."""
+    run("topic", "create", "shares", "--queues", "2")
+    run("send", "shares", "x", "--count", "4")
+    with orbitmq.connect(store=broker) as client:
+        busy = client.consumer("sharers", ["shares"], start="earliest", revoke_timeout=600)
+        assert busy.poll_batch(4, timeout=30)
+        newcomer = client.consumer("sharers", ["shares"])
+        ((busy_now, new_now),) = [group.members for group in client.status().groups if group.name == "sharers"]
+        assert (len(busy_now.queues), len(busy_now.leaving), new_now.queues, new_now.leaving) == (2, 1, (), ())
+        told = run("status", "--queues").stdout
+        (line,) = [line for line in told.splitlines() if line.startswith("sharers")]
+        assert f"{os.getpid()} (2, 1 leaving), {os.getpid()} (0)" in line
+        assert told.count(" leaving  ") == 1, "beside the queue"
+        groups = {group["name"]: group for group in json.loads(run("status", "--json").stdout)["groups"]}
+        assert groups["sharers"]["members"][0]["leaving"] == [list(busy_now.leaving[0])]
+        busy.commit()
+        busy.settle()
+        newcomer.settle()
+        assert "leaving" not in run("status", "--queues").stdout
+        busy.close()
+        newcomer.close()

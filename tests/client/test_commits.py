@@ -266,7 +266,7 @@ def test_another_boot_does_not_count(world: World) -> None:
     assert found is not None and found.boot == positions.boot_id()
     memory.write(type(found)(found.generation, bytes(16), found.vouched, found.groups))
     settled = commits.settle(world.layout)
-    assert "the machine has been started since" in settled.notes[0]
+    assert "the machine has been started since" in settled.notes[0].text and not settled.notes[0].lost
     assert (world.written(), world.left_over()) == (0, [])
 
 

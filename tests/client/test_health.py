@@ -20,12 +20,13 @@ def status(
     actor: str = "running",
     after: str = "refuse",
     clock: int = 0,
+    lost: tuple[str, ...] = (),
     **positions: int,
 ) -> Status:
     actors = (ActorStatus("writer", actor, 1, 1, 0, 0, {}, {}),)
     fields: dict[str, Any] = {name: None for name in Status.__dataclass_fields__}
     fields |= {"state": state, "read_only": read_only, "message_max": 4096, "actors": actors}
-    fields |= {"after_failed_sync": after, "clock_ahead_ms": clock}
+    fields |= {"after_failed_sync": after, "clock_ahead_ms": clock, "lost": lost}
     return Status(**{**fields, "positions": replace(POSITIONS, **positions)})
 
 
@@ -39,6 +40,7 @@ def status(
         (status(flushed_error=errno.EIO, after="go-on"), "degraded", "sync"),
         (status(queues_error=errno.EIO), "degraded", "queues"),
         (status(clock=3_600_000), "degraded", "clock"),
+        (status(lost=("config/topics.json",)), "degraded", "config/topics.json could not be read"),
         (status(reput_error=errno.ENOSPC), "degraded", "No space left"),
         (status(allocated_error=errno.ENOSPC), "degraded", "next log file"),
         (status(allocated_error=errno.ENOSPC, wrote=(1 << 20) - 4000), "refusing", "next log file"),

@@ -80,7 +80,8 @@ def test_damage_is_told(layout: StoreLayout) -> None:
     path = layout.commits / FIRST
     path.write_bytes(path.read_bytes()[:30] + b"rubbish" + path.read_bytes()[37:])
     assert "cannot be read" in faults(layout)[0]
-    assert "groups-* cannot be read" in commits.settle(layout).notes[0]
+    (note,) = commits.settle(layout).notes
+    assert "groups-* cannot be read" in note.text and note.lost == "orbitmq/commits/groups-*"
 
 
 @pytest.mark.parametrize("size", [None, 0, 32, 64])
@@ -93,5 +94,5 @@ def test_a_member_that_damaged_its_file(layout: StoreLayout, size: int | None) -
             file.truncate(size)
     assert "lost" in faults(layout)[0] and len(faults(layout)) == 1
     settled = commits.settle(layout)
-    assert settled.taken == 0 and "the commits of a member of g cannot be read" in settled.notes[0]
+    assert settled.taken == 0 and "the commits of a member of g cannot be read" in settled.notes[0].text
     assert list(layout.commits.iterdir()) == []
