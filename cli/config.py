@@ -118,7 +118,7 @@ def unset(
     allow_deletion: AllowDeletion = False,
 ) -> None:
     """Let the store forget settings: their defaults count from the next start on."""
-    _change(store, name, {}, [each.replace("-", "_") for each in names], allow_deletion)
+    _change(store, name, {}, names, allow_deletion)
 
 
 def _change(store: Path | None, name: str | None, values: dict[str, Any], forget: list[str], allow_deletion: bool) -> None:

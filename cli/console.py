@@ -27,6 +27,7 @@ KNOBS = {
     "full=True": "--full",
     "leave by out": "leave --by out",
     "leave columns out": "leave --columns out",
+    "leave out the name, or store=": "leave out --name or --store",
     "raise the timeout of connect": "look whether its coordinator runs, and try again",
 }
 

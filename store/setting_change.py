@@ -4,15 +4,19 @@ while one does. They count from the next start on."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
-from orbitmq.errors import WouldDelete
+from orbitmq.errors import SettingError, WouldDelete
 from orbitmq.store import kept, settings_file
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.setting_sources import OF_FILES_WHY, OF_ONE_START_WHY, file_values, value_for
+from orbitmq.store.setting_sources import OF_FILES_WHY, OF_ONE_START_WHY, file_values, in_file, value_for
 from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS
+from orbitmq.store.settings_file import SettingsFile
 from orbitmq.store.tree_settings import KINDS, OF_ONE_START, tree_settings, unknown
+
+LIMITS = ("retention_hours", "retention_bytes")
 
 
 def change_settings(
@@ -21,17 +25,26 @@ def change_settings(
     """Checks the values as the next start would, and puts them into the store's file; those to forget go back to their
     defaults. Returns the names of what has changed. The caller holds the store.
 
+    What the file says of these settings may be such that no start takes it: so a line is corrected, or taken out.
+
     Raises: SettingError: a setting that cannot be, or that a store does not remember; nothing has changed then. WouldDelete:
     messages would be kept for a shorter time, or in less room, than until now, and nobody has allowed it. OSError: the file
     cannot be written. """
-    for name in (*values, *forget):
-        _check_name(name, values.get(name))
-    before = file_values(settings_file.read(layout))
+    file = settings_file.read(layout)
+    gone = {name if name in file.values else name.replace("-", "_") for name in forget}
+    for name in gone - file.values.keys():
+        _check_name(name, None, "unset")
+    for name, value in values.items():
+        _check_name(name, value, "set")
+    touched = {*values, *gone}
+    before = file_values(file, touched)
     after = {**before, **{name: value_for(name, value) for name, value in values.items()}}
-    after = {name: value for name, value in after.items() if name not in forget}
-    limits, so_far = _limits(layout, after), kept.load(layout)
+    after = {name: value for name, value in after.items() if name not in gone}
+    before |= _readable(file, touched)
+    limits, so_far = _limits(layout, file, after, touched), kept.load(layout)
     # Who changes something else is not asked: the next start will ask if it has to.
-    if limits != _limits(layout, before) and limits.less_than(so_far) and any(layout.commitlog.glob("*")):
+    other = any(after.get(name) != before.get(name) for name in LIMITS)
+    if other and limits.less_than(so_far) and any(layout.commitlog.glob("*")):
         if not allow_deletion:
             raise WouldDelete(
                 f"cannot keep the messages of {layout.root} for {limits}: until now they are kept for {so_far}, and what is "
@@ -42,20 +55,34 @@ def change_settings(
             )
         # So that the next start, which may be a machine's, does not ask again.
         kept.store(layout, limits)
-    settings_file.change(layout, {name: after[name] for name in values if name in after}, forget)
-    return sorted(name for name in (*values, *forget) if before.get(name) != after.get(name))
+    settings_file.change(layout, {name: after[name] for name in values if name in after}, gone)
+    changed = {name for name in values if before.get(name) != after.get(name)}
+    return sorted(changed | (gone & file.values.keys()))
 
 
-def _limits(layout: StoreLayout, options: dict[str, Any]) -> kept.Kept:
-    """What a start with these would keep. Raises: SettingError: it cannot be."""
-    settings = tree_settings(str(layout.root), options)
+def _readable(file: SettingsFile, names: Collection[str]) -> dict[str, Any]:
+    """What the file says of these settings, where that can be read."""
+    found = {}
+    for name in set(names) & file.values.keys():
+        with suppress(SettingError):
+            found[name] = value_for(name, file.values[name])
+    return found
+
+
+def _limits(layout: StoreLayout, file: SettingsFile, options: dict[str, Any], given: Collection[str]) -> kept.Kept:
+    """What a start with these would keep. Raises: SettingError: it cannot be, and where it stands if it is not given."""
+    try:
+        settings = tree_settings(str(layout.root), options)
+    except SettingError as error:
+        name = str(error.values.get("name"))
+        raise in_file(error, file, name) if name in options and name not in given else error from None
     return kept.Kept(settings.retention_hours, settings.retention_bytes)
 
 
-def _check_name(name: str, value: Any) -> None:
+def _check_name(name: str, value: Any, deed: str) -> None:
     if name not in KINDS:
-        raise unknown(name, value)
+        raise unknown(name, value, deed)
     if name in OF_ONE_START:
-        raise refused(name, value, OF_ONE_START_WHY, "say it to `orbitmq up`, or to orbitmq.Broker")
+        raise refused(name, value, OF_ONE_START_WHY, "say it to `orbitmq up`, or to orbitmq.Broker", deed)
     if name in FILE_SETTINGS:
-        raise refused(name, value, OF_FILES_WHY, "say it when a store is made")
+        raise refused(name, value, OF_FILES_WHY, "say it when a store is made", deed)

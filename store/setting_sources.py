@@ -13,8 +13,10 @@ setting holds until somebody says something else, whoever starts the broker next
 from __future__ import annotations
 
 import grp
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -23,7 +25,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_text import from_environment, located, refused, value_of, variable_of
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 from orbitmq.store.settings_file import SettingsFile
-from orbitmq.store.tree_settings import KINDS, OF_ONE_START, REMEMBERED, TreeSettings, tree_settings, unknown
+from orbitmq.store.tree_settings import KINDS, OF_ONE_START, REMEMBERED, TreeSettings, tree_settings
 
 GIVEN, ENVIRONMENT, FILE, STORE, DEFAULT = "given", "environment", "file", "store", "default"
 # The broker's name has a variable of its own, ORBITMQ_BROKER, and a pid is nothing for an environment.
@@ -73,7 +75,7 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
         name = str(error.values.get("name"))
         source = sources.get(name)
         if source == FILE:
-            raise located(error, file.place(name)) from None
+            raise in_file(error, file, name) from None
         if source == ENVIRONMENT:
             raise located(error, f"the environment's {variable_of(name)}") from None
         raise
@@ -82,22 +84,32 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
     return Resolved(replace(settings, sources=sources), remember)
 
 
-def file_values(file: SettingsFile) -> dict[str, Any]:
-    """What the file sets, read as each setting wants it. Raises: SettingError: it says something that a store does not
-    remember."""
+def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, Any]:
+    """What the file sets, read as each setting wants it; without these. Raises: SettingError: it says something that a store
+    does not remember."""
     values = {}
     for name, value in file.values.items():
+        if name in without:
+            continue
         try:
             if name not in KINDS:
-                raise unknown(name, value)
+                close = get_close_matches(name, REMEMBERED, cutoff=0.5)
+                meant = f"perhaps {' or '.join(close)}" if close else ""
+                raise refused(name, value, "this version of OrbitMQ has no such setting", meant)
             if name in OF_ONE_START:
-                raise refused(name, value, OF_ONE_START_WHY, "remove the line")
+                raise refused(name, value, OF_ONE_START_WHY)
             if name in FILE_SETTINGS:
-                raise refused(name, value, OF_FILES_WHY, "remove the line")
+                raise refused(name, value, OF_FILES_WHY)
             values[name] = value_for(name, value)
         except SettingError as error:
-            raise located(error, file.place(name)) from None
+            raise in_file(error, file, name) from None
     return values
+
+
+def in_file(error: SettingError, file: SettingsFile, name: str) -> SettingError:
+    """The same error, with the line of the file, and how to mend that."""
+    command = f"orbitmq config unset {shlex.quote(name)} --store {shlex.quote(str(file.path.parents[1]))}"
+    return located(error, file.place(name), f"correct the line, or take it out: {command}")
 
 
 def states(settings: TreeSettings) -> list[SettingState]:

@@ -16,9 +16,10 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-def refused(name: str, value: Any, why: str, hint: str | None = None) -> SettingError:
-    """The error about a setting that cannot be."""
-    return SettingError(f"cannot set {name} to {value!r:.80}: {why}", hint=hint, name=name, value=value)
+def refused(name: str, value: Any, why: str, hint: str | None = None, deed: str = "set") -> SettingError:
+    """The error about a setting that cannot be. deed: "set", or "unset", which needs no value."""
+    what = f"set {name} to {value!r:.80}" if deed == "set" else f"{deed} {name!r:.80}"
+    return SettingError(f"cannot {what}: {why}", hint=hint, name=name, value=value)
 
 
 def value_of(name: str, kind: type, text: str) -> Any:
@@ -67,6 +68,7 @@ def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tupl
     return [(name, found[0]) for name, found in close if found]
 
 
-def located(error: SettingError, where: str) -> SettingError:
-    """The same error, with the place that the value came from."""
-    return SettingError(f"{error.message} ({where})", hint=error.hint, **error.values)
+def located(error: SettingError, where: str, remedy: str | None = None) -> SettingError:
+    """The same error, with the place that the value came from, and what else would help."""
+    hint = "; ".join(filter(None, (error.hint, remedy)))
+    return SettingError(f"{error.message} ({where})", hint=hint or None, **error.values)

@@ -34,7 +34,7 @@ class SettingsFile:
 
     def place(self, name: str) -> str:
         """Where a setting stands, for errors."""
-        for number, line in enumerate(self.text.splitlines(), 1):
+        for number, line in enumerate(self.text.split("\n"), 1):
             if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]|\s*\[+\s*[\"']?{re.escape(name)}", line):
                 return f"{self.path}, line {number}"
         return str(self.path)
@@ -48,8 +48,9 @@ def read(layout: StoreLayout) -> SettingsFile:
     except (FileNotFoundError, NotADirectoryError):
         return SettingsFile(path, "", {})
     except UnicodeDecodeError as error:
+        lines = path.read_bytes().split(b"\n")
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise _damaged(path, line, "it is not UTF-8") from None
+        raise _damaged(path, line, lines[line - 1].decode(errors="replace"), "it is not UTF-8") from None
     except IsADirectoryError:
         raise misplaced(layout, path) from None
     except OSError as error:
@@ -61,7 +62,8 @@ def read(layout: StoreLayout) -> SettingsFile:
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.match(str(error))
         line = int(found[2]) if found is not None and found[2] else _first_bad_line(text)
-        raise _damaged(path, line, found[1] if found is not None else str(error)) from None
+        why = found[1] if found is not None else str(error)
+        raise _damaged(path, line, text.split("\n")[line - 1], why[:1].lower() + why[1:]) from None
 
 
 def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[str] = ()) -> bool:
@@ -96,7 +98,7 @@ def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[st
 
 def _first_bad_line(text: str) -> int:
     """Where the reason is that a text ends in the middle of something."""
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
         try:
             tomllib.loads(line)
@@ -109,9 +111,9 @@ def _same(stored: object, value: object) -> bool:
     return type(stored) is type(value) and stored == value
 
 
-def _damaged(path: Path, line: int, why: str) -> SettingError:
+def _damaged(path: Path, line: int, content: str, why: str) -> SettingError:
     return SettingError(
-        f"cannot read the settings of the store: {path}, line {line}: {why[:1].lower() + why[1:]}",
+        f"cannot read the settings of the store: {path}, line {line}, {content.strip()[:60]!r}: {why}",
         hint="correct the line; without the file the store is run with the defaults, which may delete messages",
         path=str(path),
         line=line,

@@ -158,13 +158,13 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     return settings
 
 
-def unknown(name: str, value: Any) -> SettingError:
+def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
     """The error about a setting that there is not; its hint names those that may have been meant, else all that are for
-    people."""
+    people. deed: see refused."""
     known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
     hint = f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
-    return refused(name, value, "no such setting", hint)
+    return refused(name, value, "no such setting", hint, deed)
 
 
 def _group_id(name: Any) -> int | None:

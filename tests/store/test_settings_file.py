@@ -12,7 +12,7 @@ from orbitmq.store import kept, settings_file
 from orbitmq.store.kept import Kept
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_change import change_settings
-from orbitmq.store.setting_sources import resolve
+from orbitmq.store.setting_sources import resolve, states
 from orbitmq.store.setting_text import mistyped
 from orbitmq.store.tree_settings import KINDS, REMEMBERED
 
@@ -165,3 +165,54 @@ def test_a_change_that_would_delete(layout: StoreLayout) -> None:
     for name in ("name", "log_file_size", "colour"):
         with pytest.raises(SettingError):
             change_settings(layout, {name: 1}, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('handlers = "x"', "handlers"),
+        ("spin_us = 2000", "spin_us"),
+        ("retention-hours = 3", "retention-hours"),
+        ("of_a_later_version = 3", "of_a_later_version"),
+        ("name = 'x'", "name"),
+        ("log_file_size = 65536", "log_file_size"),
+        ("[handlers]\nx = 3", "handlers"),
+        ("retention_hours = 1979-05-27", "retention_hours"),
+    ],
+)
+def test_a_line_that_nobody_can_use_is_taken_out(layout: StoreLayout, line: str, name: str) -> None:
+    """The error names file, line, setting and the command that takes it out, which does."""
+    layout.settings_toml.write_text(f"# mine\nflush = 'batch'\n{line}\n")
+    with pytest.raises(SettingError) as caught:
+        resolve(str(layout.root), {}, {})
+    assert f"{layout.settings_toml}, line 3" in caught.value.message and name in caught.value.message
+    assert f"orbitmq config unset {name} --store {layout.root}" in str(caught.value.hint)
+    with pytest.raises(SettingError, match="line 3"):
+        change_settings(layout, {"restarts": 3}, [])
+    assert change_settings(layout, {}, [name, name]) == [name]
+    assert layout.settings_toml.read_text() == "# mine\nflush = 'batch'\n"
+    assert {each.name: each.value for each in states(resolve(str(layout.root), {}, {}).settings)}["flush"] == "batch"
+
+
+def test_a_line_that_nobody_can_use_is_corrected(layout: StoreLayout) -> None:
+    layout.settings_toml.write_text("handlers = 'many' # mine\nspin_us = 2000\n")
+    assert change_settings(layout, {"handlers": 2, "spin_us": "20"}, []) == ["handlers", "spin_us"]
+    assert layout.settings_toml.read_text() == "handlers = 2 # mine\nspin_us = 20\n"
+    for name in ("name", "log_file_size", "colour"):
+        with pytest.raises(SettingError, match=f"cannot unset '{name}'"):
+            change_settings(layout, {}, [name])
+
+
+def test_a_damaged_line_is_shown(layout: StoreLayout) -> None:
+    """Where TOML itself is broken, no setting has a name any more; the line's text says what it was."""
+    for text, shown in (
+        ("handlers = 1\nretention_hours = o\n", "line 2, 'retention_hours = o'"),
+        ("handlers = 1\nhandlers = 2\n", "line 2, 'handlers = 2'"),
+        ("# \x85 one line\nflush = \x1b[2J\n", r"line 2, 'flush = \x1b[2J'"),
+        ("flush = '" + "x" * 200, "line 1, \"flush = 'xxx"),
+    ):
+        layout.settings_toml.write_text(text)
+        with pytest.raises(SettingError) as caught:
+            resolve(str(layout.root), {}, {})
+        assert shown in caught.value.message, caught.value
+        assert len(caught.value.message) < 300 and caught.value.message.isprintable()
