@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orbitmq.errors import NoPermission, SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.text import utf8
-from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_name import check_topic_name, how_to_make
 from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
@@ -29,8 +29,7 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     """Raises: UnknownTopic, NoPermission, saying what could not be done with it."""
     topic = TopicTable(ffi.cast("struct topics *", topics_address)).find(name)
     if topic is None:
-        hint = f"create it: orbitmq topic create {name}"
-        raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=hint, topic=name)
+        raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
     if not topic.perm & PERM_READ:
         raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", topic=name, perm=topic.perm)
     return topic

@@ -27,11 +27,16 @@ void verdict_pending(PyObject *pending)
 
 PyObject *verdict_unknown_topic(PyObject *topic)
 {
-    const char *name = PyUnicode_AsUTF8AndSize(topic, NULL);
-    char hint[TOPIC_NAME_MAX + 64];
+    Py_ssize_t size;
+    const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
+    char hint[TOPIC_NAME_MAX + 256];
     if (!name)
         return NULL;
-    snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", name);
+    const char *why = reserved_topic_why((const uint8_t *)name, (uint32_t)size);
+    if (why)
+        snprintf(hint, sizeof hint, "nobody can make a topic of this name: %s", why);
+    else
+        snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", name);
     return fast_raise("UnknownTopic", hint, Py_BuildValue("{s:O}", "topic", topic),
                       "could not send to topic %R: there is no such topic", topic);
 }

@@ -49,6 +49,12 @@ def check_new_topic_name(name: object) -> None:
         raise TopicNameError(f"cannot name a topic {name!r}: {why}", hint="choose another name", topic=name)
 
 
+def how_to_make(name: str) -> str:
+    """What whoever misses a topic is told; the producer's C says it in the same words."""
+    why = reserved_topic(name)
+    return f"create it: orbitmq topic create {name}" if why is None else f"nobody can make a topic of this name: {why}"
+
+
 def possible(name: str, queue: int) -> bool:
     """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
     its checksum covers bodies alone."""

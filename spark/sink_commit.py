@@ -43,6 +43,7 @@ from orbitmq.errors import (
 )
 from orbitmq.native._fast import PendingBatch, Reader
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_name import how_to_make
 from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
 from orbitmq.spark import sink_state, staging
 from orbitmq.spark.carried import ROW_NAME
@@ -239,7 +240,7 @@ def check_topic(table: TopicTable, name: str, queue: int = -1) -> None:
     if topic is None:
         raise UnknownTopic(
             f"cannot write to topic {name!r}: there is no such topic",
-            hint=f"orbitmq topic create {name}",
+            hint=how_to_make(name),
             option="topic",
             topic=name,
         )

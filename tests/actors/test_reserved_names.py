@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.errors import NoPermission, PropertyError, TopicNameError
+from orbitmq.errors import NoPermission, PropertyError, TopicNameError, UnknownTopic
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
@@ -22,8 +22,12 @@ def test_neither_topics_nor_properties(tmp_path: Path) -> None:
         for name in ("SCHEDULE_TOPIC_XXXX", "%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_HALF_TOPIC", "TBW102"):
             with pytest.raises(TopicNameError, match="RocketMQ"):
                 broker.create_topic(name)
+            with pytest.raises(UnknownTopic, match="nobody can make a topic of this name"):
+                broker.consumer(None, [name])
         broker.create_topic("t", 1)
         with broker.producer() as producer:
+            with pytest.raises(UnknownTopic, match="nobody can make a topic of this name: RocketMQ keeps delayed"):
+                producer.send("SCHEDULE_TOPIC_XXXX", b"x")
             for name in ("DELAY", "WAIT", "TAGS", "CLUSTER", "__CRC32#", "TRAN_MSG", "TIMER_DELAY_SEC"):
                 for send in (producer.send, producer.send_async, producer.send_oneway):
                     with pytest.raises(PropertyError, match=name):

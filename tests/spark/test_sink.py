@@ -130,7 +130,7 @@ def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) 
         ("id", {"topic": "t"}, "cannot write column 'id': the sink has no such column"),
         ("id as value", {"topic": "t"}, "cannot write column 'value' of type bigint: string or binary would do"),
         ("'x' as value", {}, "neither the option topic nor a column 'topic'"),
-        ("'x' as value", {"topic": "nowhere"}, "cannot write to topic 'nowhere': there is no such topic; orbitmq topic create"),
+        ("'x' as value", {"topic": "nowhere"}, "cannot write to topic 'nowhere': there is no such topic; create it: orbitmq"),
         ("'x' as value, 'nowhere' as topic", {}, "cannot write to topic 'nowhere': there is no such topic"),
         ("'x' as value, 9 as partition", {"topic": "t"}, "cannot write to queue 9 of topic 't'"),
         ("cast(null as string) as value", {"topic": "t"}, "cannot write a row whose value is null"),
