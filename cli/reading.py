@@ -60,7 +60,7 @@ def tail(
                 _seek_all(consumer, broker, topic, int(start))
             while count is None or shown < count:
                 wanted = BATCH if count is None else min(BATCH, count - shown)
-                messages = _next(consumer, wanted, skip_damaged)
+                messages = _next(consumer, wanted, skip_damaged, group)
                 for message in messages:
                     show(message)
                 shown += len(messages)
@@ -79,7 +79,7 @@ def tail(
         err.print(f"[dim]{counted(shown, 'message')}[/]")
 
 
-def _next(consumer: Consumer, most: int, skip_damaged: bool) -> list[Message]:
+def _next(consumer: Consumer, most: int, skip_damaged: bool, group: str | None) -> list[Message]:
     """The next messages; behind damaged ones, which are said, where they may be skipped. Raises: CorruptRecord: where not."""
     while True:
         try:
@@ -89,6 +89,8 @@ def _next(consumer: Consumer, most: int, skip_damaged: bool) -> list[Message]:
                 raise
             err.print(f"[yellow]skipped[/]  {escape(error.message)}")
             consumer.seek(error.topic, error.queue, error.queue_offset + 1)
+            if group is not None:  # the next message, with which this would be committed, may never come
+                _commit(consumer, {(error.topic, error.queue): error.queue_offset + 1})
 
 
 def _nobody_reads() -> bool:
@@ -101,9 +103,9 @@ def _nobody_reads() -> bool:
     return bool(look.poll(0))
 
 
-def _commit(consumer: Any) -> None:
+def _commit(consumer: Consumer, offsets: dict[tuple[str, int], int] | None = None) -> None:
     try:
-        consumer.commit()
+        consumer.commit(offsets)
     except Fenced as error:  # a queue went to another member, or the broker was started again
         err.print(f"[dim]some of these come again: {escape(error.message)}[/]")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.exit_codes import INTERRUPTED
 from orbitmq.cli.options import Name, Store, Topic, Wait, usual
 from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
-from orbitmq.errors import OrbitError
+from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
 
 BATCH = 1000
 AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic, the record's fixed part
@@ -78,6 +79,8 @@ def send(
         except (OrbitError, KeyboardInterrupt) as error:
             _tell_stored(stored, len(bodies), error)
             if isinstance(error, KeyboardInterrupt):
+                with suppress(TimedOut):
+                    producer.close(0)  # whoever pressed Ctrl-C does not want to wait for what is on its way
                 raise typer.Exit(INTERRUPTED) from None
             raise
         took = time.perf_counter() - begun
@@ -93,11 +96,12 @@ def send(
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:
     """Says how many have a receipt, from the first on, and how many of the batch at hand may be stored as well."""
     in_batch = min(BATCH, wanted - stored)
-    # A batch that was stored in part has its receipts on the error.
-    had = [receipt for receipt in getattr(error, "receipts", ()) if receipt is not None]
+    # A batch of which each message has its verdict has them on the error.
+    receipts = getattr(error, "receipts", None)
     where = f"the first {stored:,} of {wanted:,} messages are stored"
-    if had:
-        err.print(f"{where}, and {len(had):,} of the {in_batch:,} behind them")
+    if receipts is not None and not isinstance(error, PerhapsStored):
+        had = len(receipts) - error.failed  # type: ignore[attr-defined]  # beside the receipts
+        err.print(f"{where}, and {had:,} of the {in_batch:,} behind them")
     else:
         err.print(f"{where}; of the {in_batch:,} behind them some may be, because they were on their way")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,7 +16,7 @@ from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
-from orbitmq.errors import TimedOut
+from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.native._fast import Pending, PendingBatch
 from orbitmq.shm.durability import Durability
 
@@ -219,7 +220,11 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is None:
+            await self.close()
+            return
+        with suppress(OrbitError):  # see Producer.__exit__
+            await self.close()
 
     def _limit(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else timeout

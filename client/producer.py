@@ -15,6 +15,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeVar, cast
@@ -24,7 +25,7 @@ from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.turns import Turns
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import BrokerStopped, SettingError, StoreFull, TimedOut
+from orbitmq.errors import BrokerStopped, OrbitError, SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
@@ -247,7 +248,11 @@ class Producer(ProducerBase):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        with suppress(OrbitError):  # what ended the block is the news; a message without a verdict has that in its Pending
+            self.close()
 
 
 def _forked() -> None:

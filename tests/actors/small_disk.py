@@ -3,7 +3,9 @@ test_small_disk.py."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +140,59 @@ def members_on_full_disk(disk: Path) -> None:
             assert again.position()["orders", 0] == 20, again.position()
 
 
+def told_to_scripts(disk: Path) -> None:
+    """What a script that looks after a broker goes by: exit code and health of `orbitmq status`, before, while and after
+    somebody else takes all the room; and how many lines `orbitmq send` has stored."""
+    up = ["up", "-s", f"{disk}/store", "-d", "--log-file-size", "1M", "--handlers", "1"]
+    sizes = ["index_slots=1000", "index_entries=4000", "queue_file_units=1000", "lane_capacity=262144"]
+    orbit(0, *up, *(part for each in sizes for part in ("--set", each)))
+    orbit(0, "topic", "create", "orders", "--queues", "1")
+    assert orbit(0, "status").startswith("health ok\n")
+    fill(disk / "filler")
+    sent, refused = 0, False
+    while not refused:
+        stored, refused = send_lines(200)
+        sent += stored
+    told = orbit(5, "status")
+    assert told.startswith("health refusing: no next log file can be made: No space left on device"), told
+    assert "no file to go on in: No space left on device" in told
+    content = json.loads(orbit(5, "status", "--json"))
+    assert content["state"] == "running" and content["health"] == told.splitlines()[0].removeprefix("health "), content
+    with orbitmq.connect() as client:
+        assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
+    (disk / "filler").unlink()
+    until(lambda: command("status").returncode == 0, "all to be well")
+    assert orbit(0, "send", "orders", "x").startswith(f"appended  orders/0@{sent}  ")
+    assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1
+    orbit(0, "down")
+
+
+def send_lines(count: int) -> tuple[int, bool]:
+    """How many of these lines the command says are stored, and whether the rest was refused."""
+    done = command("send", "orders", "-", "--lines", feed=("x" * 1000 + "\n") * count)
+    if done.returncode == 0:
+        return count, False
+    assert done.returncode == 1 and f"the first 0 of {count} messages are stored, and" in done.stderr, done
+    assert "make room on" in done.stderr, done
+    behind = re.search(rf"and ([\d,]+) of the {count} behind them", done.stderr)
+    assert behind is not None, done
+    return int(behind[1]), True
+
+
+def command(*arguments: str, feed: str = "") -> subprocess.CompletedProcess[str]:
+    wanted = [sys.executable, "-m", "orbitmq.cli", *arguments]
+    done = subprocess.run(wanted, input=feed, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def orbit(code: int, *arguments: str) -> str:
+    """What the command says, which ends with this code."""
+    done = command(*arguments)
+    assert done.returncode == code, done
+    return done.stdout
+
+
 def mounted_read_only(disk: Path) -> None:
     """No broker runs there, and says why; the files can be read without one."""
     with small_broker(disk / "store") as broker:
@@ -158,7 +213,8 @@ def mounted_read_only(disk: Path) -> None:
         read(consumer, 1)
 
 
-DEEDS = {deed.__name__: deed for deed in (log_fills_disk, others_fill_disk, members_on_full_disk, mounted_read_only)}
+_ALL = (log_fills_disk, others_fill_disk, members_on_full_disk, told_to_scripts, mounted_read_only)
+DEEDS = {deed.__name__: deed for deed in _ALL}
 
 if __name__ == "__main__":
     os.environ["ORBITMQ_RUNTIME_DIR"] = sys.argv[3]

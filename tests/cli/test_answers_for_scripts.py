@@ -95,3 +95,28 @@ def test_an_interrupted_send_says_how_many(run: Run, tmp_path: Path) -> None:
         assert done.returncode == 1 and "the first 2,000 of 2,500 messages are stored" in done.stderr
     finally:
         run("down")
+
+
+@pytest.mark.parametrize("place", ["last", "only"])
+def test_a_group_gets_past_its_last_damaged_message(run: Run, tmp_path: Path, place: str) -> None:
+    """What was skipped is committed: the next tail does not meet it again, and the group has no lag."""
+    store = tmp_path / "store"
+    log = old_store(store, t=None)
+    assert run("up", "-s", str(store), "-d", "--retention-hours", "0").returncode == 0 and run("down").returncode == 0
+    count = len(log.written)
+    log.spoil(log.written[-1].offset + 200, b"\xff" * 8)
+    assert run("up", "-s", str(store), "-d", "--retention-hours", "0").returncode == 0
+    tail = ("tail", "t", "--from", "earliest", "--no-follow", "--skip-damaged", "-g", "g")
+    try:
+        if place == "only":
+            run(*tail, "--count", str(count - 1))
+        done = run(*tail)
+        assert done.returncode == 0 and f"message {count - 1} of t" in done.stderr
+        assert done.stdout.count("\n") == (count - 1 if place == "last" else 0)
+        status = json.loads(run("status", "--json").stdout)
+        queues = [queue for group in status["groups"] for queue in group["queues"]]
+        assert [(queue["committed"], queue["lag_messages"]) for queue in queues] == [(count, 0)]
+        again = run(*tail)
+        assert (again.returncode, again.stdout) == (0, "") and "skipped" not in again.stderr
+    finally:
+        run("down")

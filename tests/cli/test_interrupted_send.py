@@ -1,0 +1,49 @@
+"""Goal: `orbitmq send` that Ctrl-C ends says how many messages are stored, and says no more than is true. Method: the writer is
+stopped in the middle of many lines, so that the command is surely in the middle of them when it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.actors.trees import actors, small_broker, until
+from tests.cli.commands import Background
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_ctrl_c(tmp_path: Path, some: bool) -> None:
+    """some: before the first receipt, or after one."""
+    total = 300_000
+    with small_broker(tmp_path, name="cut", log_file_size=4 << 20) as broker:
+        broker.create_topic("t", 1)
+        writer = actors(broker)["writer"].pid
+
+        def stored() -> int:
+            return broker.status().topics[0].queues[0].max_offset
+
+        if not some:
+            os.kill(writer, signal.SIGSTOP)
+        try:
+            with Background("send", "t", "-", "--lines", "--name", "cut", feed="x\n" * total) as send:
+                if some:
+                    until(lambda: stored() > 2000, "messages")
+                    os.kill(writer, signal.SIGSTOP)
+                else:
+                    until(lambda: any(session.window for session in broker.status().sessions), "the producer")
+                    until(lambda: actors(broker)["handler 0"].counters.get("messages", 0)
+                          + actors(broker)["handler 1"].counters.get("messages", 0), "messages on their way")
+                send.interrupt()
+                code, told, complaint = send.end()
+        finally:
+            os.kill(writer, signal.SIGCONT)
+        assert (code, told) == (130, ""), complaint
+        found = re.search(r"the first ([\d,]+) of 300,000 messages are stored(; of| and)? ?.*", complaint)
+        assert found is not None, complaint
+        said = int(found[1].replace(",", ""))
+        assert (said > 0) == some
+        until(lambda: not broker.status().sessions, "what was on its way to be stored")
+        assert said <= stored() <= said + 1000, complaint
