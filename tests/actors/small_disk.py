@@ -151,7 +151,7 @@ def told_to_scripts(disk: Path) -> None:
     fill(disk / "filler")
     sent, refused = 0, False
     while not refused:
-        stored, refused = send_lines(200)
+        stored, refused = send_lines(900)
         sent += stored
     told = orbit(5, "status")
     assert told.startswith("health refusing: no next log file can be made: No space left on device"), told

@@ -12,6 +12,9 @@ from small_disk import DEEDS
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("small_disk.py")
 
+# Each test is many processes, and the limit is for tests that hang.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_a_small_disk(tmp_path: Path, deed: str) -> None:

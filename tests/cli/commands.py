@@ -15,7 +15,7 @@ from typing import Self
 
 from tests.actors.trees import until
 
-WATCHDOG_S = 60
+WATCHDOG_S = 120
 COMMAND = [sys.executable, "-m", "orbitmq.cli"]
 SMALL = ("--handlers", "1", "--log-file-size", "1M", "--set", "index_slots=1000", "--set", "index_entries=4000")
 SMALL = (*SMALL, "--set", "queue_file_units=1000")

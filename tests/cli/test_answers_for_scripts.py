@@ -16,7 +16,8 @@ from tests.cli.test_config_command import Run, run
 
 __all__ = ["run"]
 
-
+# Each test is many processes, and the limit is for tests that hang.
+pytestmark = pytest.mark.timeout(600)
 
 
 def content(root: Path) -> dict[str, bytes]:

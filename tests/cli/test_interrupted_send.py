@@ -13,6 +13,9 @@ import pytest
 from tests.actors.trees import actors, small_broker, until
 from tests.cli.commands import Background
 
+# Each test is many processes, and the limit is for tests that hang.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.mark.parametrize("some", [False, True])
 def test_ctrl_c(tmp_path: Path, some: bool) -> None:

@@ -15,6 +15,8 @@ from tests.actors.trees import until
 from tests.cli.commands import Terminal, run
 
 NAME = "prompt"
+# Each test is many processes, and the limit is for tests that hang.
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

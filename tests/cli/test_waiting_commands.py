@@ -15,6 +15,9 @@ from orbitmq.shm import runtime
 from tests.actors.trees import dead, small_broker, until
 from tests.cli.commands import SMALL, Background, run
 
+# Each test is many processes, and the limit is for tests that hang.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture
 def name(tmp_path: Path) -> Iterator[str]:
