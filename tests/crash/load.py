@@ -194,7 +194,9 @@ class Load:
         return Path(self.errors.name).read_text(errors="replace")[-3000:]
 
     def kill_worker(self, role: str) -> None:
-        self.rng.choice([worker for worker in self.workers if worker.role == role]).process.kill()
+        victim = self.rng.choice([worker for worker in self.workers if worker.role == role]).process
+        victim.kill()
+        victim.wait()
 
     # ---- repair
 

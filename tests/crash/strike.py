@@ -66,16 +66,21 @@ def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
     provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, file.stem)
     pause = 0.0 if file.stem in TREE and point not in BEFORE else ALONE_S
     provoke_at = time.monotonic() + pause
+    provoked = False
 
     def struck() -> int:
-        nonlocal pause, provoke_at
+        nonlocal pause, provoke_at, provoked
         victim = load.plan.victim(point)
-        if not victim and time.monotonic() >= provoke_at:
+        if not victim and provoked:
+            # The pause begins when everybody lives again; else who was begun again would be killed at once, each time.
+            provoked = not load.repaired()
+            provoke_at = time.monotonic() + pause
+        elif not victim and time.monotonic() >= provoke_at:
             if load.repaired():
                 next(provocations)()
+            provoked = True
             # Longer each time: on a busy machine nobody gets far enough between two kills.
             pause = max(2 * pause, ALONE_S)
-            provoke_at = time.monotonic() + pause
         return victim if victim and dead(victim) else 0
 
     victim = int(until(struck, f"somebody to die at {point}"))
