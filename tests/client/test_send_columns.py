@@ -13,7 +13,7 @@ import pytest
 
 from orbitmq.client.producer import Producer
 from orbitmq.errors import MessageTooLarge, PropertiesTooLarge, UnknownQueue, UnknownTopic
-from tests.actors.trees import small_broker
+from tests.actors.trees import small_broker, until
 
 
 @pytest.fixture
@@ -64,6 +64,7 @@ def test_what_is_sent_is_stored(tmp_path: Path) -> None:
         )
         assert [receipt.durability for receipt in receipts[:2]] == ["flushed", "flushed"]
         places = {key: producer.send("t", b"", queue_key=key).queue for key in set(keys) if key}
+        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
         for row in range(0, rows, 7):
             message = broker.message(receipts[row].id)
             assert bytes(message.body) == bodies[row]
