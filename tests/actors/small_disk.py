@@ -146,25 +146,27 @@ def told_to_scripts(disk: Path) -> None:
     up = ["up", "-s", f"{disk}/store", "-d", "--log-file-size", "1M", "--handlers", "1"]
     sizes = ["index_slots=1000", "index_entries=4000", "queue_file_units=1000", "lane_capacity=262144"]
     orbit(0, *up, *(part for each in sizes for part in ("--set", each)))
-    orbit(0, "topic", "create", "orders", "--queues", "1")
-    assert orbit(0, "status").startswith("health ok\n")
-    fill(disk / "filler")
-    sent, refused = 0, False
-    while not refused:
-        stored, refused = send_lines(900)
-        sent += stored
-    told = orbit(5, "status")
-    assert told.startswith("health refusing: no next log file can be made: No space left on device"), told
-    assert "no file to go on in: No space left on device" in told
-    content = json.loads(orbit(5, "status", "--json"))
-    assert content["state"] == "running" and content["health"] == told.splitlines()[0].removeprefix("health "), content
-    with orbitmq.connect() as client:
-        assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
-    (disk / "filler").unlink()
-    until(lambda: command("status").returncode == 0, "all to be well")
-    assert orbit(0, "send", "orders", "x").startswith(f"appended  orders/0@{sent}  ")
-    assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1
-    orbit(0, "down")
+    try:
+        orbit(0, "topic", "create", "orders", "--queues", "1")
+        assert orbit(0, "status").startswith("health ok\n")
+        fill(disk / "filler")
+        sent, refused = 0, False
+        while not refused:
+            stored, refused = send_lines(900)
+            sent += stored
+        told = orbit(5, "status")
+        assert told.startswith("health refusing: no next log file can be made: No space left on device"), told
+        assert "no file to go on in: No space left on device" in told
+        content = json.loads(orbit(5, "status", "--json"))
+        assert content["state"] == "running" and content["health"] == told.splitlines()[0].removeprefix("health "), content
+        with orbitmq.connect() as client:
+            assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
+        (disk / "filler").unlink()
+        until(lambda: command("status").returncode == 0, "all to be well")
+        assert orbit(0, "send", "orders", "x").startswith(f"appended  orders/0@{sent}  ")
+        assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1
+    finally:
+        orbit(0, "down")
 
 
 def send_lines(count: int) -> tuple[int, bool]:
