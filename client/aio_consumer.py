@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from orbitmq.client.aside import Worker, aside_or_here
+from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.listener import QueuesEvent
 from orbitmq.errors import Closed, UsageError
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 SLICE_S = 1.0  # longest wait of the thread: of a loop that is gone nobody ends it, and the process could not end before
 
 _Result = TypeVar("_Result")
+_consumers: weakref.WeakSet[AsyncConsumer] = weakref.WeakSet()
 
 
 class AsyncConsumer:
@@ -42,6 +45,7 @@ class AsyncConsumer:
         except BaseException:
             consumer.close()
             raise
+        _consumers.add(self)
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """See Consumer.poll."""
@@ -148,6 +152,7 @@ class AsyncConsumer:
             await self._end()
 
     async def _end(self) -> None:
+        running_loop("close this consumer")
         try:
             await aside_or_here(self._consumer.close, "close this consumer")
         finally:
@@ -214,7 +219,7 @@ class AsyncConsumer:
     async def _aside(self, work: Callable[[], _Result]) -> _Result:
         """Runs in the consumer's thread."""
         await self._own()
-        return await self._worker.do(work, leave=self._consumer.interrupt)
+        return await self._worker.do(work, leave=self._consumer.interrupt, doing="use this consumer")
 
     async def _own(self) -> None:
         """Before every use of the consumer: takes it back from the thread that a cancelled task has left it with."""
@@ -224,6 +229,20 @@ class AsyncConsumer:
         if self._consumer.closed:
             raise Closed("could not use this consumer: it is closed")
 
+    def _forked(self) -> None:
+        """In a forked child: what tasks and the thread were doing, they do in the parent."""
+        self._informing = self._taking = False
+        self._worker.forked()
+        self._consumer.resume()
+
 
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
+
+
+def _forked() -> None:
+    for consumer in list(_consumers):
+        consumer._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from orbitmq.client.aside import aside, aside_or_here
+from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
@@ -186,6 +186,7 @@ class AsyncProducer:
     async def flush(self, timeout: float | None = None) -> None:
         """Waits until what was sent so far has its verdicts. Raises: TimedOut."""
         producer = self._producer
+        running_loop("flush this producer")
         try:
             async with asyncio.timeout(self._limit(timeout)):
                 await Room(producer, producer._settled + producer.in_flight)
@@ -235,7 +236,7 @@ class AsyncProducer:
         if self._producer._ready or self._producer.closed:
             return
         left = None
-        loop = asyncio.get_running_loop()
+        loop = running_loop("open a producer's session")
         if limit is not None and (when := limit.when()) is not None:
             left = when - loop.time()
             limit.reschedule(None)

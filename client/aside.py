@@ -82,18 +82,35 @@ def running_loop(doing: str) -> asyncio.AbstractEventLoop:
 
 class Worker:
     """A thread that does one piece of work after the other. What a cancelled task has left to it is done to its end; whoever
-    uses the same things next calls `settled` first. For one task at a time."""
+    uses the same things next calls `settled` first. For one task at a time. A forked child calls `forked` before all else, and
+    has a thread of its own then."""
 
     def __init__(self, name: str, doing: str) -> None:
         """Raises: NoMeans: there is no thread."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self.left: Future[Any] | None = None  # by a cancelled task, until `settled` has returned
-        with means(doing):
-            # Started now: one that could not be would leave work behind, to be done whenever there is a thread.
-            self._thread.submit(int)
+        self._name = name
+        self.forked()
+        self._start(doing)
 
-    async def do(self, work: Callable[[], _Result], leave: Callable[[], None]) -> _Result:
-        """What `work` gives. A task that is cancelled, or whose loop goes, calls `leave` when the work has begun, to end it."""
+    def forked(self) -> None:
+        """The parent's thread is not here, and what was left to it is the parent's."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+        self._started = False
+        self.left: Future[Any] | None = None  # by a cancelled task, until `settled` has returned
+
+    def _start(self, doing: str) -> None:
+        with means(doing):
+            # Before there is work: one without a thread keeps what it was given, to do it whenever there is one.
+            self._thread.submit(int)
+        self._started = True
+
+    async def do(self, work: Callable[[], _Result], leave: Callable[[], None], doing: str) -> _Result:
+        """What `work` gives. A task that is cancelled, or whose loop goes, calls `leave` when the work has begun, to end it.
+
+        Raises: NoMeans: there is no thread. UsageError: no asyncio event loop runs here.
+        """
+        running_loop(doing)
+        if not self._started:
+            self._start(doing)
         job = self._thread.submit(work)
         try:
             await _ended(job)

@@ -243,6 +243,8 @@ class Producer(ProducerBase):
     def _forked(self) -> None:
         """In a forked child: a thread that opened a session may not be here."""
         self._turns = Turns()
+        if self._asides is not None:
+            self._asides = set()
 
     def __enter__(self) -> Self:
         return self
