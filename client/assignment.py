@@ -37,7 +37,8 @@ class Place:
 
 
 class Assignment:
-    """Queue i of `places` is cursor i of the reader and offset word i of the session."""
+    """Queue i of `places` is cursor i of the reader and offset word i of the session. At every moment, for a signal handler's
+    exception may end any call half-way, the places are those of the reader's first cursors."""
 
     def __init__(self, reader: Reader, waiter: Waiter) -> None:
         self.reader = reader
@@ -49,13 +50,14 @@ class Assignment:
     def keys(self) -> list[QueueKey]:
         return [place.key for place in self.places]
 
-    def add(self, place: Place, position: int) -> int:
-        index = self.reader.add(place.slot, position)
-        self.index[place.key] = index
-        self.places.append(place)
+    def _add(self, place: Place, position: Callable[[int], int]) -> None:
+        """position: from the queue's index."""
+        index = self.reader.add(place.slot, 0)
+        self.reader.seek(index, position(index))
         if place.idle:
             self.reader.pause(index, True)
-        return index
+        self.index[place.key] = index
+        self.places.append(place)
 
     def follow(self, handle: SessionHandle, topics: Iterable[str], first: Callable[[QueueKey, int, int], int]) -> bool:
         """Adds the queues of the topics that are not here yet, as far as the session has room. False: there are none.
@@ -67,17 +69,21 @@ class Assignment:
             topic = look_up(handle.topics_address, name)
             keys = ((name, queue) for queue in range(topic.queues))
             fresh += [Place(key, topic.first_slot + key[1]) for key in keys if key not in self.index]
-        for place in fresh[: handle.queue_capacity - len(self.places)]:
-            index = self.add(place, 0)
-            self.reader.seek(index, first(place.key, *self.reader.bounds(index)))
+        try:
+            for place in fresh[: handle.queue_capacity - len(self.places)]:
+                self._add(place, lambda index, key=place.key: first(key, *self.reader.bounds(index)))  # type: ignore[misc]
+        except BaseException:
+            if self.reader.count != len(self.places):  # else a cursor that is no place's would be read
+                self.replace([(place, position) for place, position in zip(self.places, self.reader.positions(), strict=False)])
+            raise
         return bool(fresh)
 
     def replace(self, places: Iterable[tuple[Place, int]]) -> None:
         """Other queues from now on, each with its position."""
-        self.reader.clear()
         self.places, self.index = [], {}
+        self.reader.clear()
         for place, position in places:
-            self.add(place, position)
+            self._add(place, lambda _, position=position: position)  # type: ignore[misc]
 
     def announce(self) -> None:
         """Has the consumer woken for the queues that it reads."""
@@ -94,7 +100,7 @@ class Assignment:
 
     def positions(self) -> dict[QueueKey, int]:
         """By queue the offset of the next message to deliver."""
-        return dict(zip(self.keys, self.reader.positions(), strict=True))
+        return dict(zip(self.keys, self.reader.positions(), strict=False))
 
     def place(self, topic: str, queue: int, doing: str) -> int:
         """The queue's index. Raises: UnknownQueue."""
@@ -106,4 +112,4 @@ class Assignment:
     def uncommitted(self) -> list[QueueKey]:
         """Queues of which messages were delivered since the last commit."""
         positions = self.reader.positions()
-        return [place.key for place, position in zip(self.places, positions, strict=True) if position != place.mark]
+        return [place.key for place, position in zip(self.places, positions, strict=False) if position != place.mark]

@@ -59,9 +59,11 @@ class Attachment:
                 hint="run client and broker from one version of orbitmq",
             )
         # Two threads, or a signal handler in the middle of this, may map them twice: both mappings stay, as both are used.
-        self._wakes.append(ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True))
-        self.wake = ffi.cast("struct wake *", self._wakes[-1])
-        self.wake_address = int(ffi.cast("uintptr_t", self.wake))
+        words = ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True)
+        pointer, address = ffi.cast("struct wake *", words), int(ffi.cast("uintptr_t", words))
+        self._wakes.append(words)
+        # Together, with no call between them: an exception of a signal handler finds both or none.
+        self.wake, self.wake_address = pointer, address
 
     @property
     def generation(self) -> int:

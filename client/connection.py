@@ -4,7 +4,7 @@ It connects when it is first needed, again when the coordinator has died (its su
 and anew in a forked child. A tree that was started again under the same name is attached to when somebody next asks
 for something; who has the patience waits for it (`outlast`).
 
-Questions to the coordinator take turns (turns.py), which anything may come in the middle of:
+Questions to the coordinator take turns (native/fast_turns.c), which anything may come in the middle of:
 
     another thread       waits for its turn, for as long as its own question may take
     a signal handler     has the turn already, half-way through: what it asks goes over a socket of its own
@@ -21,18 +21,18 @@ import time
 import weakref
 from _thread import start_new_thread
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from orbitmq.client.absence import Absence, given_up
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.bell import Bell
 from orbitmq.client.session import SessionHandle
-from orbitmq.client.turns import Turns
 from orbitmq.client.whereabouts import Whereabouts
 from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
 from orbitmq.native._core import ffi
+from orbitmq.native._fast import Taken, Turns
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer, ControlSocket
 from orbitmq.shm.crash_point import crash_point
@@ -193,46 +193,48 @@ class Connection:
     def _question(self, operation: str, fields: dict[str, Any], generation: int | None = None) -> tuple[Answer, Attachment]:
         """The answer, and the tree that gave it."""
         deadline = time.monotonic() + self.timeout
-        with self._turn(operation, deadline) as nested:
-            while True:
-                attachment = self._attached() if generation is None else self._attached_to(generation, operation)
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    self._too_late(operation)
-                try:
-                    if nested:
-                        with closing(self._connected(attachment, left)) as own:
-                            return own.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
-                    line = self._lined(attachment, left)
-                    return line.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
-                except OrbitError:
-                    raise
-                except TimeoutError:
-                    self._too_late(operation)
-                except OSError as error:
-                    if isinstance(lacking(error, operation), NoMeans):
-                        raise  # of ours: the coordinator has nothing to do with it
-                    if isinstance(error, PermissionError):
-                        raise self._whereabouts.refused() from None
-                    if not attachment.alive():
-                        raise self._stopped(operation) from None
-                    # The coordinator has died; its successor is being started, or is about to be.
-                    attachment.pause(LOOK_S)
-
-    @contextmanager
-    def _turn(self, operation: str, deadline: float) -> Iterator[bool]:
-        """True in the middle of another turn of the same thread, where the line is not to be touched."""
         turns = self._turns
-        if not turns.take(deadline - time.monotonic()):
-            self._too_late(operation)
-        nested = turns.depth > 1
         try:
-            yield nested
+            with turns.within(self.timeout) as depth:
+                if depth > 1:  # in the middle of another turn of this thread, whose line is not to be touched
+                    return self._asked(operation, fields, generation, deadline, nested=True)
+                try:
+                    return self._asked(operation, fields, generation, deadline, nested=False)
+                finally:
+                    if self._line is not None and not self._line.socket.whole and turns is self._turns:
+                        self._drop_line()
+        except Taken:
+            self._too_late(operation)
         finally:
-            if not nested and self._line is not None and not self._line.socket.whole and turns is self._turns:
-                self._drop_line()
-            turns.give()
             self._tidy()
+
+    def _asked(
+        self, operation: str, fields: dict[str, Any], generation: int | None, deadline: float, *, nested: bool
+    ) -> tuple[Answer, Attachment]:
+        while True:
+            attachment = self._attached() if generation is None else self._attached_to(generation, operation)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._too_late(operation)
+            try:
+                if nested:
+                    with closing(self._connected(attachment, left)) as own:
+                        return own.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
+                line = self._lined(attachment, left)
+                return line.ask(operation, max(0.0, deadline - time.monotonic()), **fields), attachment
+            except OrbitError:
+                raise
+            except TimeoutError:
+                self._too_late(operation)
+            except OSError as error:
+                if isinstance(lacking(error, operation), NoMeans):
+                    raise  # of ours: the coordinator has nothing to do with it
+                if isinstance(error, PermissionError):
+                    raise self._whereabouts.refused() from None
+                if not attachment.alive():
+                    raise self._stopped(operation) from None
+                # The coordinator has died; its successor is being started, or is about to be.
+                attachment.pause(LOOK_S)
 
     def _lined(self, attachment: Attachment, timeout: float) -> ControlSocket:
         """The line to this tree. What was noted meanwhile goes first."""
@@ -268,24 +270,22 @@ class Connection:
     def _tidy(self) -> None:
         """Does what others could not, because somebody had the turn; whoever has it now does so when it is over."""
         while self._notes or (self._closing.rung and self._line is not None):
-            turns = self._turns
-            if not turns.take(0):
-                return
             try:
-                if turns.depth > 1:
-                    return
-                if self._closing.rung:
-                    self._post_notes(self._line)
-                    self._drop_line()
-                    self._attachment = None
-                    while self._notes:
-                        # There is no line any more, and a finalizer may not wait for one.
-                        with suppress(RuntimeError):  # this process ends, and its sessions with it
-                            start_new_thread(self.tell_apart, (self._notes.popleft(),))
-                elif not self._post_notes(self._line):
-                    return
-            finally:
-                turns.give()
+                with self._turns.within(0) as depth:
+                    if depth > 1:
+                        return
+                    if self._closing.rung:
+                        self._post_notes(self._line)
+                        self._drop_line()
+                        self._attachment = None
+                        while self._notes:
+                            # There is no line any more, and a finalizer may not wait for one.
+                            with suppress(RuntimeError):  # this process ends, and its sessions with it
+                                start_new_thread(self.tell_apart, (self._notes.popleft(),))
+                    elif not self._post_notes(self._line):
+                        return
+            except Taken:
+                return
 
     def _post_notes(self, line: Line | None) -> bool:
         """False when there is nobody to tell yet."""
@@ -295,10 +295,13 @@ class Connection:
             if operation == "open_session":  # whoever wanted it has given up
                 self._notes.append(_closing_of(line.attachment, value))
         while self._notes:
-            note = self._notes.popleft()
+            note = self._notes[0]
             if note.generation == line.generation:
                 with suppress(OSError):
                     line.socket.post(note.operation, **note.fields)
+            # Afterwards: said twice because of a signal is harmless, not said is a session left behind.
+            if self._notes and self._notes[0] is note:
+                self._notes.popleft()
         return True
 
     # ---- attaching

@@ -83,6 +83,8 @@ class Membership:
         self._new: list[QueueKey] = []  # that the program was not told of
         self._gone: list[QueueKey] = []
         self._parting = False
+        # Not committed where a new assignment was being taken and did not come to its end: those places may be gone.
+        self._torn: set[QueueKey] = set()
 
     # ---- the assignment
 
@@ -96,7 +98,8 @@ class Membership:
     def lose(self, *, told: bool, silent: bool) -> None:
         """The session is gone, and all queues with it. told: an error has said already that messages come again. silent: the
         program need not hear that the queues are gone."""
-        self._note_lost(self._assignment.uncommitted(), told)
+        self._note_lost({*self._assignment.uncommitted(), *self._torn}, told)
+        self._torn.clear()
         if not silent:
             self._gone += [place.key for place in self._assignment.places if place.key not in self._new and not place.told]
         self._new = []
@@ -115,7 +118,9 @@ class Membership:
     def _take(self, answer: dict[str, Any]) -> None:
         """Goes on where we are in the queues that we have had all the time, and where the group is in the others."""
         assignment = self._assignment
-        uncommitted, positions = set(assignment.uncommitted()), assignment.positions()
+        self._torn.update(assignment.uncommitted())
+        positions = assignment.positions()
+        stayed: set[QueueKey] = set()
         before = {place.key: place for place in assignment.places}
         untold, unknown, self._new = set(self._new), frozenset(self._new), []
         fresh: list[tuple[Place, int]] = []
@@ -124,6 +129,7 @@ class Membership:
             place = before.get(key)
             if place is not None and place.since == since:
                 del before[key]
+                stayed.add(key)
                 position = positions[key]
             else:
                 position = offset or 0
@@ -136,11 +142,12 @@ class Membership:
             if key in untold:
                 self._new.append(key)
             fresh.append((place, position))
-        self._note_lost(uncommitted.intersection(before), told=False)
+        self._note_lost(self._torn - stayed, told=False)
         self._gone += [key for key, place in before.items() if not place.told and key not in unknown]
         assignment.replace(fresh)
         crash_point("membership_assigned")
         assignment.waiter.join(answer["group"], answer["epoch"])
+        self._torn.clear()
         assignment.announce()
         self._let_go()
         self._look()
@@ -230,7 +237,8 @@ class Membership:
 
     def committed(self) -> dict[QueueKey, int]:
         """By queue of the assignment the offset that the group goes on at."""
-        kept = {(topic, queue): offset for topic, queue, offset in self._opener.ask("committed", group=self.group)}
+        answer = self._opener.ask("committed", generation=self._handle.generation, group=self.group)
+        kept = {(topic, queue): offset for topic, queue, offset in answer}
         return {key: kept[key] for key in self._assignment.keys if key in kept}
 
     def _had_since(self, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, int]:

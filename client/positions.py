@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 
-from orbitmq.client.assignment import Assignment
-from orbitmq.client.membership import Membership
+from orbitmq.client.consumer_session import GONE, ConsumerSession
 from orbitmq.client.offset_range import check_offset
-from orbitmq.native._fast import Reader
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.index_file import TIME_END
 
 
-class Positions:
-    """The part of a Consumer that deals with its positions."""
-
-    _reader: Reader
-    _assignment: Assignment
-    _member: Membership | None
-    _skipped: int
-
-    def _used(self, rebalance: bool = True, lazy: bool = False, within: bool = False) -> AbstractContextManager[None]:
-        raise NotImplementedError
+class Positions(ConsumerSession):
+    """The part of a Consumer that deals with its positions. All of it may be called in callbacks."""
 
     @property
     def assignment(self) -> list[QueueKey]:
@@ -41,36 +31,51 @@ class Positions:
 
     def position(self) -> dict[QueueKey, int]:
         """By queue the offset of the next message that there is."""
-        with self._used(within=True):
+
+        def work() -> dict[QueueKey, int]:
             positions = self._assignment.positions().items()
             return {key: max(position, self._reader.bounds(index)[0]) for index, (key, position) in enumerate(positions)}
+
+        return self._use(work, within=True)
 
     def committed(self) -> dict[QueueKey, int]:
         """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
         missing."""
-        if self._member is None:
+        member = self._member
+        if member is None:
             return {}
-        with self._used(within=True):
-            return self._member.committed()
+        while True:
+            try:
+                return self._use(member.committed, within=True)
+            except GONE as error:
+                if self._informing == threading.get_ident():
+                    raise  # the call that the callback stands in attaches anew
+                self._outlive(error)
 
     def lag(self) -> dict[QueueKey, int]:
         """By queue the messages that can be read and were not."""
-        with self._used(within=True):
+
+        def work() -> dict[QueueKey, int]:
             lags = {}
             for index, (key, position) in enumerate(self._assignment.positions().items()):
                 minimum, maximum = self._reader.bounds(index)
                 lags[key] = max(0, maximum - max(position, minimum))
             return lags
 
+        return self._use(work, within=True)
+
     def seek(self, topic: str, queue: int, offset: int) -> None:
         """Goes on at this offset of the queue; its end (the offset of the next message to come) is allowed.
 
         Raises: UnknownQueue: not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
         """
-        with self._used(within=True):
+
+        def work() -> None:
             index = self._assignment.place(topic, queue, "seek in")
             check_offset(topic, queue, offset, self._reader.bounds(index))
             self._reader.seek(index, offset)
+
+        self._use(work, within=True)
 
     def seek_to_time(self, ms: float) -> None:
         """Goes on, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the first
@@ -78,11 +83,14 @@ class Positions:
 
         Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
-        with self._used(within=True):
+
+        def work() -> None:
             store_ms = min(max(0, int(ms)), TIME_END)
             found = [self._reader.search_time(index, store_ms) for index in range(self._reader.count)]
             for index, offset in enumerate(found):
                 self._reader.seek(index, offset)
+
+        self._use(work, within=True)
 
     @property
     def paused(self) -> list[QueueKey]:
@@ -102,5 +110,4 @@ class Positions:
         self._set_paused(queues, False)
 
     def _set_paused(self, queues: Iterable[QueueKey] | None, paused: bool) -> None:
-        with self._used(within=True):
-            self._assignment.pause(self.assignment if queues is None else queues, paused)
+        self._use(lambda: self._assignment.pause(self.assignment if queues is None else queues, paused), within=True)

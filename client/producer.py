@@ -23,11 +23,10 @@ from typing import Any, Literal, NoReturn, Self, TypeVar, cast
 from orbitmq.client.bell import Bell
 from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
-from orbitmq.client.turns import Turns
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._fast import Pending, PendingBatch, ProducerBase
+from orbitmq.native._fast import Pending, PendingBatch, ProducerBase, Taken, Turns
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full
@@ -152,18 +151,16 @@ class Producer(ProducerBase):
 
     def _open_once(self, open_session: Callable[..., SessionHandle]) -> None:
         """Opens a session unless another thread was faster: they must not open one each."""
-        turns = self._turns
-        if not turns.take(self._opener.timeout):
+        try:
+            with self._turns.within(self._opener.timeout):
+                if not self._ready and not self.closed:
+                    self._open(open_session)
+        except Taken:
             raise TimedOut(
                 f"could not open a producer's session at the broker {self._opener.name!r}: another thread waits for one",
                 hint="raise the timeout of connect",
                 timeout=self._opener.timeout,
-            )
-        try:
-            if not self._ready and not self.closed:
-                self._open(open_session)
-        finally:
-            turns.give()
+            ) from None
 
     def _open(self, open_session: Callable[..., SessionHandle]) -> None:
         handle = open_session(

@@ -55,13 +55,14 @@ class Waiter:
         self._producer = weakref.ref(producer)
         self._disk = disk
         self._onward = onward
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # itself in `with`: on the way through a Condition a signal could make lose it
+        self._changed = threading.Condition(self._lock)
         self._sleepers: list[Sleeper] = []
         self._thread: threading.Thread | None = None
 
     def add(self, sleeper: Sleeper) -> None:
         """Wakes the sleeper when it is time; may be called from any thread."""
-        with self._changed:
+        with self._lock:
             self._sleepers.append(sleeper)
             if self._thread is None:
                 name = "orbitmq-disk" if self._disk else "orbitmq-verdicts"

@@ -191,6 +191,24 @@ class Message:
     @property
     def prepared_offset(self) -> int: ...
 
+class Taken(Exception):
+    """Somebody else has the turn."""
+
+class Turn:
+    """For one with statement, see Turns.within."""
+
+    def __enter__(self) -> int: ...
+    def __exit__(self, *error: object) -> None: ...
+
+class Turns:
+    """One thread at a time, in with statements that no signal handler's exception can make lose the lock. Belongs to one
+    process: after a fork the child makes another one, because the thread that had the turn may not be there."""
+
+    def __enter__(self) -> Turns: ...
+    def __exit__(self, *error: object) -> None: ...
+    def within(self, timeout: float, /) -> Turn: ...
+    def locked(self) -> bool: ...
+
 class Reader:
     """Reads queues of a store in batches. Belongs to one thread at a time."""
 

@@ -7,10 +7,12 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdbool.h>
 
 /* Each adds its types to the module; 0, or -1 with an exception set. Weak, so that the module also builds with one alone. */
 __attribute__((weak)) int fast_add_producer(PyObject *module);
 __attribute__((weak)) int fast_add_consumer(PyObject *module);
+__attribute__((weak)) int fast_add_turns(PyObject *module);
 
 /* Raises orbitmq.errors.<kind> with a message in PyUnicode_FromFormat's format. hint may be NULL. values (a reference that is
  * stolen, may be NULL) is a dict: its items become the exception's attributes. Always returns NULL. */

@@ -80,6 +80,8 @@ static int module_exec(PyObject *module)
         return -1;
     if (fast_add_consumer && fast_add_consumer(module) < 0)
         return -1;
+    if (fast_add_turns && fast_add_turns(module) < 0)
+        return -1;
     return 0;
 }
 

@@ -98,7 +98,7 @@ def test_a_fork_while_a_cancelled_poll_is_waited_out(broker: orbitmq.Broker) -> 
         await consumer.poll_bodies(100, WATCHDOG_S)
         task = asyncio.create_task(consumer.poll())
         deadline = time.monotonic() + WATCHDOG_S
-        while not consumer._consumer._lock.locked():
+        while not consumer._consumer._turns.locked():
             await asyncio.sleep(0)
             assert time.monotonic() < deadline
         task.cancel()

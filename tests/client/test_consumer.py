@@ -155,7 +155,7 @@ def test_new_queues_of_a_topic_are_found(broker: ComposedBroker, monkeypatch: py
     """The clock of the refresh is set to "always"."""
     index = ffi.new("uint32_t *")
     assert lib.topics_add(broker.topics, b"t", 1, 1, 4, 6, index) == 0
-    monkeypatch.setattr("orbitmq.client.consumer.REFRESH_S", 0.0)
+    monkeypatch.setattr("orbitmq.client.consumer_session.REFRESH_S", 0.0)
     consumer = Consumer(broker, None, ["t"], start="latest")
     assert drain(consumer) == []
     lib.topic_set_queues(broker.topics, index[0], 3)
@@ -339,7 +339,7 @@ def test_one_thread_at_a_time(broker: ComposedBroker) -> None:
     broker.add_topic("t", 1)
     consumer = Consumer(broker, None, ["t"])
     thread, results = in_thread(consumer.poll)
-    while not consumer._lock.locked():
+    while not consumer._turns.locked():
         pass
     with pytest.raises(UsageError):
         consumer.poll(0)
@@ -375,7 +375,7 @@ def test_a_fork_while_another_thread_waits(broker: ComposedBroker) -> None:
     consumer = Consumer(broker, None, ["t"])
     assert len(drain(consumer)) == 2
     thread, _results = in_thread(lambda: consumer.poll_bodies(1, 30))
-    while not consumer._lock.locked():
+    while not consumer._turns.locked():
         pass
     with pytest.raises(UsageError):
         while True:

@@ -54,7 +54,7 @@ def test_a_client_closed_over_a_poll_gives_the_session_back(broker: orbitmq.Brok
     consumer = client.consumer("g", ["t"])
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(consumer.poll)
-        until(consumer._lock.locked, "the poll")
+        until(consumer._turns.locked, "the poll")
         client.close()
         assert isinstance(waiting.exception(WATCHDOG_S), Closed)
     until(lambda: not broker.status().sessions, "the session to be given back")

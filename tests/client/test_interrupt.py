@@ -42,7 +42,7 @@ def test_a_wait_of_another_thread_ends(broker: ComposedBroker) -> None:
     for number in range(200):
         thread, results = in_thread(consumer.poll)
         if number % 2:
-            while not consumer._lock.locked() and thread.is_alive():
+            while not consumer._turns.locked() and thread.is_alive():
                 pass
         consumer.interrupt()
         finish(thread)
@@ -105,7 +105,7 @@ def test_iteration_and_a_poll_exclude_each_other(broker: ComposedBroker) -> None
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with consumer._used():
+        with consumer._turns:
             held.set()
             done.wait(60)
 

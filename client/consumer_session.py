@@ -1,0 +1,296 @@
+"""A consumer's session: opening one when there is none that is good, letting it go, and who may use it.
+
+One thread at a time has the turn (native/fast_turns.c). Every call takes it, and finds a session of this process with the tree
+that runs, and an assignment that stands: `_ready` sees to both. `close` may come at any moment, from any thread: of whoever
+closes and whoever has the turn, at least one finds the other done and gives the session back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+
+from orbitmq.client.assignment import Assignment
+from orbitmq.client.listener import Listener, QueuesEvent
+from orbitmq.client.membership import JoinSettings, Membership
+from orbitmq.client.patience import Patience
+from orbitmq.client.session import ConsumerOpener, SessionHandle
+from orbitmq.client.subscription import room_for
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, UsageError
+from orbitmq.native._core import lib
+from orbitmq.native._fast import Reader, Taken, Turns, Waiter
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.means import means
+
+if TYPE_CHECKING:
+    from orbitmq.shm.topic_table import QueueKey
+
+CAPACITY = 1024  # queues that a session has room for unless its topics have more
+REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of its topics
+GONE = (BrokerStopped, BrokerNotRunning)
+
+_Result = TypeVar("_Result")
+_sessions: weakref.WeakSet[ConsumerSession] = weakref.WeakSet()
+
+
+class ConsumerSession:
+    """topics, tags, start, verify, strict: what is read in every session, and how. settings: of a member; None: no group."""
+
+    def __init__(
+        self,
+        opener: ConsumerOpener,
+        group: str | None,
+        topics: Sequence[str],
+        settings: JoinSettings | None,
+        listener: Listener,
+        *,
+        tags: Sequence[bytes],
+        start: Literal["earliest", "latest"],
+        verify: bool,
+        strict: bool,
+        wait: float,
+    ) -> None:
+        self._opener = opener
+        self._patience = Patience(opener, wait)
+        self._group = group
+        self._topics = topics
+        self._doing = f"read {', '.join(map(repr, topics))}"  # what could not be done, when it could not
+        self._tags = tags
+        self._start = start
+        self._verify = verify
+        self._strict = strict
+        self._closing = self._finalized = False  # finalized: it may wait for nothing
+        self._interrupted = False
+        self._stale = True
+        self._handle: SessionHandle | None = None
+        self._reader: Reader
+        self._waiter: Waiter
+        self._assignment: Assignment
+        self._listener = listener
+        self._informing = 0  # the thread that runs a callback
+        self._awaited = False  # asyncio's: it calls the callbacks itself (_next_event), and opens no session in its event loop
+        self._member = None if settings is None else Membership(opener, str(group), settings, listener)
+        self._kept: dict[QueueKey, int] = {}  # positions to go on at without a group, when a session is lost
+        self._ended = False  # BrokerStopped was raised for this session
+        self._refresh_at = 0.0
+        self._skipped = 0
+        self._turns = Turns()
+        self._reattach()
+        _sessions.add(self)
+
+    # ---- turns
+
+    def _use(self, work: Callable[[], _Result], *, rebalance: bool = True, lazy: bool = False, within: bool = False) -> _Result:
+        """What `work` gives, with the turn, and after `_ready`. within: callbacks may do it too."""
+        with means(self._doing):
+            if within and self._informing == threading.get_ident():
+                return work()
+            try:
+                with self._turns:
+                    self._ready(rebalance, lazy)
+                    return work()
+            except Taken:
+                self._refuse()
+            finally:
+                if self._closing:
+                    self._finish()
+
+    def _refuse(self) -> NoReturn:
+        """Somebody else has the turn."""
+        if self._closing:
+            raise Closed("could not use this consumer: it is closed") from None
+        if self._informing == threading.get_ident():
+            raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then") from None
+        raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread") from None
+
+    def _ready(self, rebalance: bool = True, lazy: bool = False) -> None:
+        """Has a session that is ours and an assignment that stands. lazy: of a broker that is not there, the caller takes care,
+        where there is patience."""
+        if self._closing:
+            raise Closed("could not use this consumer: it is closed")
+        while not self._settled(rebalance, lazy) and not lazy:
+            pass
+
+    def _settled(self, rebalance: bool, lazy: bool) -> bool:
+        """False where the broker ended meanwhile and there is patience."""
+        if self._stale:
+            if lazy and self._patience:
+                return False
+            self._reattach()
+        try:
+            if (state := self._waiter.check()) and rebalance:
+                if state == lib.WAITER_GONE:
+                    raise self._gone(self._doing)
+                crash_point("consumer_outdated")
+                assert self._member is not None
+                self._member.rebalance()
+            if self._member is None:
+                if time.monotonic() >= self._refresh_at:
+                    self._refresh()
+            elif rebalance and self._member.pending and not self._awaited:
+                self._inform()
+        except GONE as error:
+            self._outlive(error)
+        return not self._stale
+
+    # ---- the broker's end
+
+    def _gone(self, doing: str) -> BrokerStopped:
+        """The end of the tree, told once: the next call attaches to its successor."""
+        self._stale = self._ended = True
+        name = self._opener.name
+        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", broker=name)
+
+    def _outlive(self, error: OrbitError) -> None:
+        """The end of our broker is no error where there is patience: then there is no session any more. A callback may have met
+        the end of another one."""
+        if not self._patience or not (self._stale or self._waiter.gone()):
+            raise error
+        self._stale, self._ended = True, False  # nobody was told
+
+    def _reattach(self, deadline: float | None = None) -> bool:
+        """A session with the tree that runs now, or with the next one. False: the deadline came first."""
+        if deadline is not None and self._awaited and deadline <= time.monotonic():
+            return False
+        return self._patience.outlast(self._attach, deadline, self._look)
+
+    def _look(self) -> None:
+        """Before every wait: whoever interrupts says why first, and then ends the wait of the session that he finds."""
+        if self._closing:
+            raise Closed("could not wait for messages: the consumer was closed")
+        if self._interrupted:
+            self._interrupted = False
+            raise Interrupted("could not wait for messages: interrupt() was called", hint="poll again: nothing was taken")
+
+    # ---- attaching
+
+    def _attach(self) -> None:
+        """A session of this process with the tree that runs now, and queues to read."""
+        handle = self._patience.open_session(queue_capacity=CAPACITY)
+        try:
+            self._detach()
+            room = room_for(handle.topics_address, self._topics)
+            if room > CAPACITY:
+                handle.close()
+                handle = self._patience.open_session(queue_capacity=room)
+            self._reader = Reader(handle.control_address, handle.topics_address, handle)
+            self._reader.verify = self._verify
+            self._reader.strict = self._strict
+            self._reader.filter(self._tags)
+            self._waiter = Waiter(handle)
+            self._assignment = Assignment(self._reader, self._waiter)
+            self._handle = handle
+            if self._member is None:
+                self._refresh(begin=True)
+            else:
+                self._member.enter(handle, self._assignment)
+        except BaseException:
+            self._handle = None
+            handle.close()
+            raise
+        self._stale = False
+
+    def _detach(self) -> None:
+        """Lets the session go; without a group the positions are kept for the next one."""
+        handle, self._handle, self._stale = self._handle, None, True
+        if handle is None:
+            return
+        try:
+            if self._member is None:
+                self._kept = self._assignment.positions()
+            else:
+                self._member.lose(told=self._ended, silent=handle.pid != os.getpid())
+            self._ended = False
+            self._skipped += self._reader.skipped
+            self._reader.close()
+            if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
+                self._waiter.close()
+        finally:
+            (handle.leave if self._finalized else handle.close)()
+
+    def _refresh(self, begin: bool = False) -> None:
+        """Without a group: reads the queues that the topics have and we do not."""
+        assert self._handle is not None
+        self._refresh_at = time.monotonic() + REFRESH_S
+        # A queue that came later holds nothing that was there when we began.
+        at_end = self._start == "latest" and begin and not self._kept
+
+        def first(key: QueueKey, minimum: int, maximum: int) -> int:
+            return min(self._kept.get(key, maximum if at_end else minimum), maximum)
+
+        if self._assignment.follow(self._handle, self._topics, first) or begin:
+            self._assignment.announce()
+
+    # ---- what the program is told
+
+    def _inform(self) -> None:
+        """Calls the program's callbacks. One that raises ends the call that it interrupts; its queues go all the same."""
+        assert self._member is not None
+        while (event := self._member.next_event()) is not None:
+            try:
+                if callback := self._listener.callback(event):
+                    self._informing = threading.get_ident()
+                    callback(self, event.queues)
+            finally:
+                self._informing = 0
+                self._member.done(event)
+
+    def _next_event(self) -> QueuesEvent | None:
+        """For asyncio, which calls the callbacks itself; `_done` follows."""
+        return None if self._member is None else self._member.next_event()
+
+    def _done(self, event: QueuesEvent) -> None:
+        def work() -> None:
+            if self._member is not None:
+                self._member.done(event)
+
+        self._use(work, rebalance=False)
+
+    def _part(self) -> bool:
+        """Before `close`: makes all queues go. False: there is nothing to tell the program."""
+        member = self._member
+        if member is None or self._listener.on_revoked is None or self._closing or self._stale:
+            return False
+        with suppress(OrbitError):
+            self._use(member.part, within=True)
+        return member.pending
+
+    # ---- the end
+
+    def _end(self) -> None:
+        self._closing = True
+        if self._handle is not None and not self._stale:
+            self._waiter.interrupt()
+        self._patience.ring()
+        self._finish()
+
+    def _finish(self) -> None:
+        try:
+            with self._turns:
+                self._detach()
+        except Taken:
+            pass  # whoever has the turn does so after it
+
+    def __del__(self) -> None:
+        if hasattr(self, "_turns"):
+            with suppress(OrbitError, OSError):
+                self._finalized = True
+                self._end()
+
+    def _forked(self) -> None:
+        """In a forked child: the turn may be that of a thread which is not here, and the session is the parent's."""
+        self._turns = Turns()
+        self._informing = 0
+        self._stale = True
+
+
+def _forked() -> None:
+    for session in list(_sessions):
+        session._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

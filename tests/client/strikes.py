@@ -1,0 +1,114 @@
+"""Signals wherever they can be heeded, one by one: Python runs a signal handler at certain bytecodes of whatever the main
+thread does (a function begins, a call has returned, a loop goes back), and an exception that it raises comes up there.
+
+A tracer trips the signal before the n-th such bytecode of the code under test; the interpreter itself calls the handler.
+Tripping takes an attribute and not a call: after a call in the tracer the handler would run there.
+"""
+
+from __future__ import annotations
+
+import _thread
+import dis
+import itertools
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+SIGNAL = signal.SIGUSR1
+ROOT = str(Path(__file__).resolve().parents[2])
+TESTS = str(Path(__file__).resolve().parents[1])
+ALSO = {"contextlib.py", "threading.py"}
+HEEDING = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+
+
+class Struck(KeyboardInterrupt):
+    """Of the handler; asyncio lets no other exception out of its callbacks."""
+
+
+class _Signal(int):
+    trip = property(_thread.interrupt_main)
+
+
+_TRIPPED = _Signal(SIGNAL)
+
+
+def _places(code: CodeType) -> frozenset[int]:
+    """Where in this code a signal is heeded, if it is code under test."""
+    name = code.co_filename
+    ours = name.startswith(ROOT) and not name.startswith(TESTS) and "/.venv/" not in name
+    if not ours and Path(name).name not in ALSO:
+        return frozenset()
+    return frozenset(each.offset for each in dis.get_instructions(code) if each.opname.startswith(HEEDING))
+
+
+@contextmanager
+def handler() -> Iterator[None]:
+    def strike(*_: object) -> None:
+        raise Struck
+
+    before = signal.signal(SIGNAL, strike)
+    try:
+        yield
+    finally:
+        signal.signal(SIGNAL, before)
+
+
+def struck_at(number: int, work: Callable[[], Any]) -> tuple[bool, bool]:
+    """Runs the work with the signal at place `number`: whether it came to that, and whether the handler's exception came out
+    (a finalizer's does not)."""
+    assert threading.current_thread() is threading.main_thread()
+    count = 0
+    places: dict[CodeType, frozenset[int]] = {}
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        code = frame.f_code
+        if code not in places:
+            places[code] = _places(code)
+        if not places[code]:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode" and frame.f_lasti in places[code]:
+            count += 1
+            if count == number:
+                sys.settrace(None)  # the next call of this function would be such a place too
+                _ = _TRIPPED.trip
+        return trace
+
+    try:
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(None)
+        for _ in range(3):
+            len(())  # one that came with the last bytecode is still to be heeded
+    except Struck:
+        return True, True
+    return count >= number, False
+
+
+def strike_everywhere(work: Callable[[], Any], check: Callable[[], Any], step: int = 1) -> int:
+    """Does the work again and again, struck at one place after the other; `check` says whether all is well after each. Returns
+    how often it was struck. step: 1: at every place; more: at each of so many, others each time."""
+    struck = 0
+    first = random.randrange(step) + 1
+    print(f"struck at places {first}, {first + step}, ...")
+    for number in itertools.count(first, step):
+        reached, raised = struck_at(number, work)
+        struck += raised
+        try:
+            check()
+        except BaseException as error:
+            error.add_note(f"after the strike at place {number}")
+            raise
+        if not reached:
+            return struck
+    raise AssertionError
