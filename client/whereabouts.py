@@ -83,6 +83,9 @@ class ByStore(Whereabouts):
         return found
 
     def socket_path(self, description: runtime.Description) -> Path:
+        """Raises: SettingError: it lies where somebody else could have put one of theirs, when the folder was cleared away."""
+        owner = self._layout.own.stat().st_uid
+        runtime.check_folder(description.socket.parent, {os.geteuid(), owner, 0})
         return description.socket
 
     def absent(self, starting: bool) -> BrokerNotRunning:

@@ -17,6 +17,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,22 @@ def runtime_folder() -> Path:
             folder=str(folder),
         )
     return folder
+
+
+def check_folder(folder: Path, owners: set[int]) -> None:
+    """Of a folder that somebody else has named: it belongs to one of these users, and nobody else may write there.
+
+    Raises: SettingError: anybody could have put a broker of theirs there.
+    """
+    with suppress(FileNotFoundError):  # then there is no broker to mistake for another one either
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or status.st_uid not in owners:
+            raise SettingError(
+                f"cannot trust the runtime folder {folder}: it is not a folder where only this user, the store's owner or root "
+                f"may write (it belongs to uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
+                hint="stop the broker with its process id, clear that folder away, and start the broker again",
+                folder=str(folder),
+            )
 
 
 def make_runtime_folder(group: int | None) -> Path:

@@ -4,6 +4,7 @@ clients that look elsewhere."""
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import orbitmq
 from orbitmq import aio, errors
 from orbitmq.shm import runtime
 from tests.actors.trees import WATCHDOG_S, small_broker, until
+from tests.actors.users import SOMEBODY, STRANGER, only_root
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, killed, waiting
 
@@ -78,3 +80,31 @@ def test_waiting_for_the_broker_of_a_store(tmp_path: Path) -> None:
             tree.start()
             assert sending.result(WATCHDOG_S).offset == 1
             assert client.name == tree.name
+
+
+@only_root
+@pytest.mark.parametrize(("owner", "mode"), [(STRANGER, 0o700), (STRANGER, 0o755), (0, 0o777), (0, 0o770)])
+def test_a_runtime_folder_that_somebody_else_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int
+) -> None:
+    """Goal: nobody takes the place of a broker whose runtime folder was cleared away. Method: the folder is moved, and another
+    user's stands where the store says that it is, with a socket in it."""
+    folder = tmp_path / "runtime"
+    monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(folder))
+    with small_broker(tmp_path / "store"):
+        folder.rename(tmp_path / "moved")
+        folder.mkdir()
+        folder.chmod(mode)
+        os.chown(folder, owner, owner)
+        for path in (tmp_path / "moved").glob("*.sock"):
+            (folder / path.name).hardlink_to(path)  # as good as an impostor's that speaks our language
+        monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path / "moved"))
+        with pytest.raises(errors.SettingError, match=f"cannot trust the runtime folder {folder}"):
+            orbitmq.connect(store=tmp_path / "store")
+        os.chown(folder, 0, 0)
+        folder.chmod(0o755)
+        orbitmq.connect(store=tmp_path / "store").close()
+        # A store of somebody's, whose runtime folder is theirs.
+        os.chown(folder, SOMEBODY, SOMEBODY)
+        os.chown(tmp_path / "store/orbitmq", SOMEBODY, SOMEBODY)
+        orbitmq.connect(store=tmp_path / "store").close()

@@ -145,3 +145,42 @@ def test_a_stopped_tree_is_as_dead(tmp_path: Path) -> None:
     broker.stop()
     with pytest.raises(BrokerStopped):
         consumer.poll(0)
+
+
+def test_no_question_about_a_session_reaches_another_life_of_the_broker(tmp_path: Path) -> None:
+    """Slots and epochs begin anew in each life, so that what a consumer of the last one asks would be answered for whoever has
+    its numbers now."""
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("t", queues=2)
+        with orbitmq.connect(broker.name) as client:
+            member = client.consumer("g", topics=["t"])._member
+            assert member is not None
+            killed(broker)
+            with small_broker(tmp_path / "store", name=broker.name) as next_life:
+                heir = next_life.consumer("g", topics=["t"])
+                until(client.topics, "the client to find the next life")
+                questions = {
+                    "join": member._join,
+                    "assignment": lambda: member._ask("assignment"),
+                    "release": lambda: member._ask("release_queues", released=[["t", 0, 1]]),
+                    "committed": member.committed,
+                }
+                for question in questions.values():
+                    with pytest.raises(BrokerStopped):
+                        question()
+                assert heir.poll(0) is None
+                assert heir.assignment == [("t", 0), ("t", 1)] and heir.rebalances == 0
+
+
+def test_a_callback_that_meets_the_end_of_another_broker(tmp_path: Path) -> None:
+    """Also where the consumer waits for its own: the error is the program's."""
+
+    def fail(*_: object) -> None:
+        raise BrokerStopped("another one")
+
+    with small_broker(tmp_path / "store") as broker:
+        broker.create_topic("t", queues=1)
+        with broker.consumer("g", topics=["t"], on_assigned=fail, wait=WATCHDOG_S) as consumer:
+            with pytest.raises(BrokerStopped, match="another one"):
+                consumer.poll(0)
+            assert consumer.poll(0) is None and consumer.rebalances == 0
