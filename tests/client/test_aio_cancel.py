@@ -205,6 +205,7 @@ def test_a_cancelled_commit_is_done_to_its_end(broker: ComposedBroker, monkeypat
         await asyncio.sleep(0)
         thread.go()
         assert await after == {("t", 0): 1}
+        assert await consumer.poll(0.001) is None, "what was to end the commit ends no later wait"
         await consumer.close()
 
     asyncio.run(run())
