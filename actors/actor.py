@@ -86,7 +86,7 @@ class CoreActor(Actor):
 
     def close(self) -> None:
         getattr(lib, f"{self.kind}_close")(self.handle)
-        lib.tree_detach(self.core)
+        lib.attachment_close(self.core)
 
 
 class Stopping:

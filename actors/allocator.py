@@ -1,4 +1,5 @@
-"""The allocator: the writer's next CommitLog file and its next pages, ready before they are needed (native/allocator.h)."""
+"""The allocator: the writer's next CommitLog file and its next pages, ready before they are needed
+(native/actors/allocator.h)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.tree import Tree
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.report import RecoveryReport
 
 LOOK_S = 0.002
 SHOW_S = 0.5

@@ -88,7 +88,7 @@ class Coordinator(Actor):
             self._selector.register(tree.post, selectors.EVENT_READ, self._on_post)
 
     def run(self, limit_ms: int) -> None:
-        lib.tree_beat(self._core)
+        lib.attachment_beat(self._core)
         shut_s = self._door.look()
         waits = [self._look_again_s, limit_ms / 1000, self._group_clock.wait_s(), *([] if shut_s is None else [shut_s])]
         self._serve(min(waits))
@@ -106,7 +106,7 @@ class Coordinator(Actor):
 
     def close(self) -> None:
         self._selector.close()
-        lib.tree_detach(self._core)
+        lib.attachment_close(self._core)
 
     # ---- the loop
 

@@ -1,4 +1,4 @@
-"""The flush service: the log's fdatasync (native/flush.h), and beside it, in a second thread, the slow duties.
+"""The flush service: the log's fdatasync (native/actors/flush.h), and beside it, in a second thread, the slow duties.
 
 Those are: every few seconds sync what changed of the ConsumeQueues and the index, write the checkpoint, then remove what has
 expired. They would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""

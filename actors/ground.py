@@ -28,7 +28,7 @@ from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, kept, settings_file
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import TreeSettings
 
 # A tree that was killed this moment holds its lock until the last of its actors is gone.
@@ -208,7 +208,7 @@ def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:
 
 
 def core_settings(settings: TreeSettings) -> Any:
-    """struct settings of native/control.h."""
+    """struct settings of native/shared/control.h."""
     core = ffi.new("struct settings *")
     files = settings.files
     core.log_file_size = files.log_file_size

@@ -1,4 +1,4 @@
-"""The pull-hold notifier: wakes consumers that wait for the same queues (native/notifier.h)."""
+"""The pull-hold notifier: wakes consumers that wait for the same queues (native/actors/notifier.h)."""
 
 from __future__ import annotations
 

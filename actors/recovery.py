@@ -16,8 +16,8 @@ from orbitmq.actors.starter import Starter
 from orbitmq.errors import BrokerBroken
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.mapped_file import allocate
-from orbitmq.store.recovery import recover
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.recover import recover
+from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import TreeSettings
 
 _LENGTH = struct.Struct(">Q")

@@ -1,4 +1,4 @@
-"""reput: from the CommitLog into ConsumeQueues and IndexFiles (native/reput.h).
+"""reput: from the CommitLog into ConsumeQueues and IndexFiles (native/actors/reput.h).
 
 What it cannot index is one of three things. A queue that only the table does not know is added, by the coordinator. A
 queue that cannot be, which a damaged or foreign record may name, is said and passed. Anything else is an error state: the

@@ -47,8 +47,8 @@ from orbitmq.store.access import PRIVATE_UMASK
 from orbitmq.store.file_places import misplaced
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.recovery_report import RecoveryReport
-from orbitmq.store.recovery_table import Ending
+from orbitmq.store.recovery.report import RecoveryReport
+from orbitmq.store.recovery.table import Ending
 from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
 from orbitmq.store.setting_text import mistyped
 
@@ -121,7 +121,7 @@ class Supervisor:
             self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner_death)
         if self._starter.listens:
             self._selector.register(self._starter, selectors.EVENT_READ, self._on_starter)
-        lib.supervisor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
+        lib.actor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
         tree.set_state(PAGE_SUPERVISOR, ActorState.RUNNING)
         # What exists now is shared with every child for ever: the collector must not touch it, or pages would be
         # copied.
@@ -160,7 +160,7 @@ class Supervisor:
     def _fork(self, child: Child) -> None:
         assert self._ground is not None
         tree, spec = self._ground.tree, child.spec
-        child.epoch = lib.supervisor_born(tree.control, spec.page, spec.id.encode())
+        child.epoch = lib.actor_born(tree.control, spec.page, spec.id.encode())
         crash_point("supervisor_born")
         keep = {self._ground.lock.descriptor, self._news.writer}
         tree.keeper = tree.post = None
@@ -249,7 +249,7 @@ class Supervisor:
         for key, _ in self._selector.select(timeout_s):
             key.data()
         if self._ground is not None:
-            lib.supervisor_beat(self._ground.tree.control, PAGE_SUPERVISOR)
+            lib.actor_beat(self._ground.tree.control, PAGE_SUPERVISOR)
 
     def _stopping(self) -> bool:
         return self._stop_asked or self._broken is not None
@@ -302,7 +302,7 @@ class Supervisor:
         pid, started = child.pid, child.running
         how = child.reaped()
         crash_point("supervisor_reaped")
-        lib.supervisor_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
+        lib.actor_set_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
         failure, child.failure = child.failure, None
         why = str(failure or how)
         if self._stopping():

@@ -16,7 +16,7 @@ from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, possi
 from orbitmq.shm.topic_table import PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.report import RecoveryReport
 
 # A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
 SPARE_SLOTS = 16

@@ -41,7 +41,7 @@ class Tree:
     def attach(self, page: int) -> Any:
         """This process's struct tree. Raises: MemoryError."""
         self._lane_array = ffi.new("void *[]", self.lanes)
-        core = lib.tree_attach(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
+        core = lib.attachment_open(self.control, self.topics, self.wake, self._lane_array, len(self.lanes), page)
         if core == ffi.NULL:
             raise MemoryError("struct tree")
         return core
@@ -54,7 +54,7 @@ class Tree:
 
     def set_state(self, page: int, state: int, error: int = 0) -> None:
         """What this process says of itself in its page."""
-        lib.supervisor_state(self.control, page, os.getpid(), state, error)
+        lib.actor_set_state(self.control, page, os.getpid(), state, error)
 
     def page_pid(self, page: int) -> int:
         """The process whose page it is; 0 between two lives."""
@@ -66,7 +66,7 @@ class Tree:
 
     def page_error(self, page: int) -> int:
         """The errno that a loop in C left in its page."""
-        return int(lib.supervisor_error(self.control, page))
+        return int(lib.actor_error(self.control, page))
 
     def _page(self, page: int) -> Any:
         """A copy, struct actor_view."""

@@ -1,4 +1,4 @@
-"""The CommitLog writer (native/writer.h): takes over from its predecessor or from recovery, then appends."""
+"""The CommitLog writer (native/actors/writer.h): takes over from its predecessor or from recovery, then appends."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from orbitmq.cli.export_listing import show_export, show_report
 from orbitmq.cli.options import Json
 
 INTERRUPTED = 130
-LOOK_S = 0.2  # as spark/export_job.py looks: the first rows have taken so long
+LOOK_S = 0.2  # as spark/export/job.py looks: the first rows have taken so long
 TELL_S = 10.0  # where no bar can be drawn
 
 
@@ -53,7 +53,7 @@ def export(
         return
     if store is None or folder is None:
         raise typer.BadParameter("STORE and OUT are needed, or --show OUT")
-    from orbitmq.spark.export import export as run
+    from orbitmq.spark.export.topics import export as run
 
     _log_without_py4j()
     try:

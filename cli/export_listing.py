@@ -14,8 +14,8 @@ from rich.table import Table
 from orbitmq.cli.console import byte_count, counted, err, out, rate
 
 if TYPE_CHECKING:
-    from orbitmq.spark.export import ExportReport
-    from orbitmq.spark.export_manifest import ExportFile, Gap, Range
+    from orbitmq.spark.export.manifest import ExportFile, Gap, Range
+    from orbitmq.spark.export.topics import ExportReport
 
 RANGES_MOST = 4  # of one file
 
@@ -23,8 +23,8 @@ RANGES_MOST = 4  # of one file
 def show_export(folder: Path, as_json: bool) -> None:
     """Which offsets of which queues are in which files. Raises: SettingError: no export is there; ExportDamaged."""
     from orbitmq.errors import SettingError
-    from orbitmq.spark.export_folder import ExportFolder
-    from orbitmq.spark.export_manifest import COMPLETE, State
+    from orbitmq.spark.export.folder import ExportFolder
+    from orbitmq.spark.export.manifest import COMPLETE, State
 
     runs = ExportFolder(folder).runs()
     if not runs:

@@ -16,11 +16,11 @@ from orbitmq.cli.options import Json
 from orbitmq.cli.verify import COULD_NOT, FAULTS_FOUND, reading_progress
 from orbitmq.errors import OrbitError, StoreUnsupported
 from orbitmq.store import access
-from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.repair import Repair
-from orbitmq.store.repair_choice import Choice, Loss
+from orbitmq.store.repair.choice import Choice, Loss
+from orbitmq.store.repair.repair import Repair
+from orbitmq.store.verify.findings import Finding, Verdict
 
 WORDS = {"verify": "read", "log": "mend the log", "index": "make queues and index"}
 

@@ -14,9 +14,9 @@ from rich.text import Text
 from orbitmq.cli.console import byte_count, err, out, show_error
 from orbitmq.cli.options import Json
 from orbitmq.errors import OrbitError
-from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.verify import verify as verify_store
+from orbitmq.store.verify.findings import Finding, Verdict
+from orbitmq.store.verify.verify import verify as verify_store
 
 FAULTS_FOUND = 1
 COULD_NOT = 2

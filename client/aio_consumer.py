@@ -20,7 +20,7 @@ from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.listener import QueuesEvent
 from orbitmq.errors import Closed, UsageError
-from orbitmq.native._fast import Message
+from orbitmq.native._types import Message
 from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import OrbitError, TimedOut
-from orbitmq.native._fast import Pending, PendingBatch
+from orbitmq.native._types import Pending, PendingBatch
 from orbitmq.shm.durability import Durability
 
 Body = bytes | bytearray | memoryview | str

@@ -1,4 +1,4 @@
-"""Arrow record batches out of a Reader: buffers filled in C (native/columns.c), no object a message."""
+"""Arrow record batches out of a Reader: buffers filled in C (native/client/columns.c), no object a message."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from orbitmq.errors import SettingError
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 
 try:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.subscription import look_up
 from orbitmq.errors import UnknownQueue
-from orbitmq.native._fast import Reader, Waiter
+from orbitmq.native._types import PullHold, Reader
 from orbitmq.shm.topic_table import QueueKey
 
 
@@ -40,9 +40,9 @@ class Assignment:
     """Queue i of `places` is cursor i of the reader and offset word i of the session. At every moment, for a signal handler's
     exception may end any call half-way, the places are those of the reader's first cursors."""
 
-    def __init__(self, reader: Reader, waiter: Waiter) -> None:
+    def __init__(self, reader: Reader, hold: PullHold) -> None:
         self.reader = reader
-        self.waiter = waiter
+        self.hold = hold
         self.places: list[Place] = []
         self.index: dict[QueueKey, int] = {}
 
@@ -87,7 +87,7 @@ class Assignment:
 
     def announce(self) -> None:
         """Has the consumer woken for the queues that it reads."""
-        self.waiter.interests([place.slot for place in self.places if not place.idle])
+        self.hold.interests([place.slot for place in self.places if not place.idle])
 
     def pause(self, queues: Iterable[QueueKey], paused: bool) -> None:
         """Raises: UnknownQueue: one of them is not assigned; nothing has changed then."""

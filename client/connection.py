@@ -4,7 +4,7 @@ It connects when it is first needed, again when the coordinator has died (its su
 and anew in a forked child. A tree that was started again under the same name is attached to when somebody next asks
 for something; who has the patience waits for it (`outlast`).
 
-Questions to the coordinator take turns (native/fast_turns.c), which anything may come in the middle of:
+Questions to the coordinator take turns (native/python/turns.c), which anything may come in the middle of:
 
     another thread       waits for its turn, for as long as its own question may take
     a signal handler     has the turn already, half-way through: what it asks goes over a socket of its own
@@ -32,7 +32,7 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.client.whereabouts import Whereabouts
 from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
 from orbitmq.native._core import ffi
-from orbitmq.native._fast import Taken, Turns
+from orbitmq.native._types import Taken, Turns
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer, ControlSocket
 from orbitmq.shm.crash_point import crash_point

@@ -22,7 +22,7 @@ from orbitmq.client.session import ConsumerOpener
 from orbitmq.client.subscription import check_settings, tag_list, topic_names
 from orbitmq.errors import Closed, SettingError, UsageError
 from orbitmq.native._core import lib
-from orbitmq.native._fast import Message, Taken
+from orbitmq.native._types import Message, Taken
 from orbitmq.shm.means import NEEDY, refuse
 from orbitmq.shm.topic_table import QueueKey
 
@@ -138,7 +138,7 @@ class Consumer(Positions):
                 # The turn is only looked at, which costs a tenth of taking it: a reader at work refuses others by itself.
                 while message is not None:
                     yield message
-                    if self._turns.locked() or self._stale or self._waiter.check():
+                    if self._turns.locked() or self._stale or self._hold.check():
                         break
                     message = self._reader.gathered()
             except Closed:
@@ -152,7 +152,7 @@ class Consumer(Positions):
         """Ends the wait that is under way, or else the next one, in Interrupted; from any thread or signal handler. A call that
         finds messages gives them first."""
         self._interrupted = True
-        self._waiter.interrupt()
+        self._hold.interrupt()
         self._patience.ring()
 
     def resume(self) -> None:
@@ -163,7 +163,7 @@ class Consumer(Positions):
     def prompt(self) -> bool:
         """True when the next call will not have to ask the coordinator for a session or an assignment first, or to tell the
         program of queues."""
-        return not self._stale and not self._waiter.check() and not (self._member is not None and self._member.pending)
+        return not self._stale and not self._hold.check() and not (self._member is not None and self._member.pending)
 
     def settle(self, deadline: float | None = None) -> None:
         """Asks the coordinator for what the next call would have to ask for; waits for a broker until the deadline, of the
@@ -249,23 +249,23 @@ class Consumer(Positions):
     def _wait(self, timeout: float | None) -> bool:
         """True when there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None or timeout >= FOREVER_NS / 1e9 else int(max(0.0, timeout) * 1e9)
-        result = lib.WAITER_INTERRUPTED
-        while result == lib.WAITER_INTERRUPTED:
+        result = lib.PULL_HOLD_INTERRUPTED
+        while result == lib.PULL_HOLD_INTERRUPTED:
             self._look()
-            result = self._waiter.wait(self._reader, timeout_ns)
-        if result == lib.WAITER_TIMEOUT:
+            result = self._hold.wait(self._reader, timeout_ns)
+        if result == lib.PULL_HOLD_TIMEOUT:
             # A look without a wait has not asked yet whether anybody is there to send something.
-            if timeout_ns == 0 and self._waiter.gone():
-                result = lib.WAITER_GONE
+            if timeout_ns == 0 and self._hold.gone():
+                result = lib.PULL_HOLD_GONE
             else:
                 return False
-        if result == lib.WAITER_GONE:
+        if result == lib.PULL_HOLD_GONE:
             raise self._gone("wait for messages")
-        if result == lib.WAITER_REBALANCE and self._member is not None:
+        if result == lib.PULL_HOLD_REBALANCE and self._member is not None:
             self._member.rebalance()
             if self._member.pending and not self._awaited:
                 self._inform()
-        elif result == lib.WAITER_RECHECK and self._group is None:
+        elif result == lib.PULL_HOLD_RECHECK and self._group is None:
             self._refresh()
         return True
 

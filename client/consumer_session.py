@@ -1,8 +1,8 @@
 """A consumer's session: opening one when there is none that is good, letting it go, and who may use it.
 
-One thread at a time has the turn (native/fast_turns.c). Every call takes it, and finds a session of this process with the tree
-that runs, and an assignment that stands: `_ready` sees to both. `close` may come at any moment, from any thread: of whoever
-closes and whoever has the turn, at least one finds the other done and gives the session back."""
+One thread at a time has the turn (native/python/turns.c). Every call takes it, and finds a session of this process with the
+tree that runs, and an assignment that stands: `_ready` sees to both. `close` may come at any moment, from any thread: of
+whoever closes and whoever has the turn, at least one finds the other done and gives the session back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import room_for
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, UsageError
 from orbitmq.native._core import lib
-from orbitmq.native._fast import Reader, Taken, Turns, Waiter
+from orbitmq.native._types import PullHold, Reader, Taken, Turns
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.means import means
 
@@ -68,7 +68,7 @@ class ConsumerSession:
         self._stale = True
         self._handle: SessionHandle | None = None
         self._reader: Reader
-        self._waiter: Waiter
+        self._hold: PullHold
         self._assignment: Assignment
         self._listener = listener
         self._informing = 0  # the thread that runs a callback
@@ -122,8 +122,8 @@ class ConsumerSession:
                 return False
             self._reattach()
         try:
-            if (state := self._waiter.check()) and rebalance:
-                if state == lib.WAITER_GONE:
+            if (state := self._hold.check()) and rebalance:
+                if state == lib.PULL_HOLD_GONE:
                     raise self._gone(self._doing)
                 crash_point("consumer_outdated")
                 assert self._member is not None
@@ -148,7 +148,7 @@ class ConsumerSession:
     def _outlive(self, error: OrbitError) -> None:
         """The end of our broker is no error where there is patience: then there is no session any more. A callback may have met
         the end of another one."""
-        if not self._patience or not (self._stale or self._waiter.gone()):
+        if not self._patience or not (self._stale or self._hold.gone()):
             raise error
         self._stale, self._ended = True, False  # nobody was told
 
@@ -181,8 +181,8 @@ class ConsumerSession:
             self._reader.verify = self._verify
             self._reader.strict = self._strict
             self._reader.filter(self._tags)
-            self._waiter = Waiter(handle)
-            self._assignment = Assignment(self._reader, self._waiter)
+            self._hold = PullHold(handle)
+            self._assignment = Assignment(self._reader, self._hold)
             self._handle = handle
             if self._member is None:
                 self._refresh(begin=True)
@@ -208,7 +208,7 @@ class ConsumerSession:
             self._skipped += self._reader.skipped
             self._reader.close()
             if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
-                self._waiter.close()
+                self._hold.close()
         finally:
             (handle.leave if self._finalized else handle.close)()
 
@@ -264,7 +264,7 @@ class ConsumerSession:
     def _end(self) -> None:
         self._closing = True
         if self._handle is not None and not self._stale:
-            self._waiter.interrupt()
+            self._hold.interrupt()
         self._patience.ring()
         self._finish()
 

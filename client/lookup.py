@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from orbitmq.client.subscription import look_up
 from orbitmq.errors import CorruptRecord, SettingError, StoreError, UsageError
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._fast import Message, Reader
+from orbitmq.native._types import Message, Reader
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.index_file import TIME_END, candidates, key_hash

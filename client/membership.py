@@ -29,7 +29,7 @@ from orbitmq.shm.topic_table import QueueKey
 
 POLL_S_MIN = 1.0  # a member that waits says ten times a second that it is there
 SECONDS_MAX = 1e9
-NO_OFFSET: int = lib.WAITER_NO_OFFSET
+NO_OFFSET: int = lib.PULL_HOLD_NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Membership:
         """Joins with a fresh session. Raises: what the coordinator answers."""
         self._handle = handle
         self._assignment = assignment
-        assignment.waiter.check()  # a call, so that nobody takes us to hang
+        assignment.hold.check()  # a call, so that nobody takes us to hang
         self._take(self._join())
 
     def lose(self, *, told: bool, silent: bool) -> None:
@@ -146,7 +146,7 @@ class Membership:
         self._gone += [key for key, place in before.items() if not place.told and key not in unknown]
         assignment.replace(fresh)
         crash_point("membership_assigned")
-        assignment.waiter.join(answer["group"], answer["epoch"])
+        assignment.hold.join(answer["group"], answer["epoch"])
         self._torn.clear()
         assignment.announce()
         self._let_go()
@@ -215,10 +215,10 @@ class Membership:
             nothing was.
         """
         since = None if offsets is None else self._had_since(offsets)
-        assignment, waiter = self._assignment, self._assignment.waiter
+        assignment, waiter = self._assignment, self._assignment.hold
         while True:
             # A tree that has died need not be asked: what is put into a file that is not closed, the next start takes.
-            if waiter.check() == lib.WAITER_GONE:
+            if waiter.check() == lib.PULL_HOLD_GONE:
                 return False
             if waiter.commit(words := self._words(offsets, since)):
                 break
@@ -287,12 +287,12 @@ class Membership:
     # ---- questions
 
     def _join(self) -> dict[str, Any]:
-        """Becomes a member, with a file to commit in (native/commit_words.h)."""
+        """Becomes a member, with a file to commit in (native/shared/commit_words.h)."""
         self._joined = False
         answer, descriptor = self._opener.ask_for_file("join_group", **self._names(), **self._settings.fields())
         try:
             # Populated: the first commit should cost no more than the others.
-            self._assignment.waiter.words(mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
+            self._assignment.hold.words(mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
         finally:
             os.close(descriptor)
         self._joined = True

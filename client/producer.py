@@ -1,7 +1,7 @@
 """The producer: sends messages through a session's shared memory and waits for their receipts.
 
-What is called once a message (send, send_async, send_oneway, send_batch) is C: native/fast_producer.c. This class gives
-it its sessions and its results.
+What is called once a message (send, send_async, send_oneway, send_batch) is C: native/python/producer/producer.c. This class
+gives it its sessions and its results.
 
 A producer may be shared by threads. After fork the child's first send opens a session of its own; after the death of
 the broker tree the first send to its successor does, and waits for that one if it is told to (`wait`). Messages that were in
@@ -26,7 +26,7 @@ from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._fast import Pending, PendingBatch, ProducerBase, Taken, Turns
+from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from orbitmq.shm.durability import Durability
 
 if TYPE_CHECKING:
-    from orbitmq.native._fast import PendingBatch
+    from orbitmq.native._types import PendingBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from orbitmq.native._fast import ProducerBase
+    from orbitmq.native._types import ProducerBase
 
 LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
 SLICE_S = 0.1  # longest wait before the thread looks at all it waits for again

@@ -1,7 +1,10 @@
-"""Describes the cffi module `orbitmq.native._core`: its glue and its cdef. setup.py adds the C files that know no Python.
+"""Describes the native half, one shared object that holds two Python modules over one C core:
 
-The cdef is split by noun into native/cdef/*.h; build order is alphabetical, so a type that several nouns share stands in
-00_types.h.
+    orbitmq.native._core    cffi's: the functions and structs that native/cdef declares, for what is called seldom
+    orbitmq.native._types   native/python: types whose methods are called once a message, where cffi would cost too much
+
+The second is loaded out of the first one's file (native/_types.py). cdef is split by noun; build order is alphabetical, so a
+type that several nouns share stands in 00_types.h.
 """
 
 from pathlib import Path
@@ -10,11 +13,15 @@ from cffi import FFI
 
 # pip builds from the project's root, where sources must be named relative to setup.py.
 ROOT = Path("native")
+ROOMS = ("base", "format", "shared", "actors", "client", "check", "python")
 
 ffibuilder = FFI()
 ffibuilder.cdef("\n".join(path.read_text() for path in sorted(ROOT.glob("cdef/*.h"))))
 ffibuilder.set_source(
     "orbitmq.native._core",
     (ROOT / "core_glue.c.inc").read_text(),
+    sources=[str(path) for room in ROOMS for path in sorted((ROOT / room).rglob("*.c"))],
     include_dirs=[str(ROOT)],
+    define_macros=[("Py_LIMITED_API", "0x030b0000")],
+    py_limited_api=True,
 )

@@ -21,7 +21,7 @@ from orbitmq.store import abort, positions
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.mapped_file import list_starts
 from orbitmq.store.positions import Positions
-from orbitmq.store.recovery import recover
+from orbitmq.store.recovery.recover import recover
 from orbitmq.store.settings import StoreSettings
 
 GIB, MIB = 1 << 30, 1 << 20

@@ -1,4 +1,4 @@
-"""What every actor tells about itself (native/counters.h), read while it runs.
+"""What every actor tells about itself (native/shared/counters.h), read while it runs.
 
 A page holds single words that its owner writes without order: numbers are fresh, and not a consistent set.
 """

@@ -1,4 +1,4 @@
-"""Named places at which a test can have a process killed (native/crash_point.h), for steps that Python takes."""
+"""Named places at which a test can have a process killed (native/base/crash_point.h), for steps that Python takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doorbells: how one process sleeps until another has news for it (native/bell.h), with two ways to sleep.
+"""Doorbells: how one process sleeps until another has news for it (native/shared/bell.h), with two ways to sleep.
 
     sleeper                                      ringer
     ticket = bell.announce()                     publish the news

@@ -1,4 +1,4 @@
-"""The two locks (native/lock.h) from Python. Both survive the death of their holder and tell the next one about it.
+"""The two locks (native/shared/lock.h) from Python. Both survive the death of their holder and tell the next one about it.
 
     with BlockingLock(memory) as outcome:
         if outcome is LockOutcome.STOLEN:

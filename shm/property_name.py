@@ -1,4 +1,4 @@
-"""What a property may not be called; native/reserved.h has the rule."""
+"""What a property may not be called; native/format/reserved.h has the rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two ends of a byte ring (native/ring.h) from Python: for control paths and tests; hot paths stay in C.
+"""The two ends of a byte ring (native/shared/ring.h) from Python: for control paths and tests; hot paths stay in C.
 
 A ring lies in any writable buffer: two cache lines of positions, then `capacity` bytes of records. One process holds
 the producer, one the consumer.

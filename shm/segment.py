@@ -2,7 +2,7 @@
 
 The maker uses multiprocessing's SharedMemory, kept away from its resource tracker: that is one more process, and it
 would unlink what others still use when the first of them ends. Everybody else attaches through posix_ipc, read-only by
-default, and believes nothing before the header line (native/segment.h) says that this is the kind of segment it looks
+default, and believes nothing before the header line (native/shared/segment.h) says that this is the kind of segment it looks
 for.
 
 Names are omq.<generation, 8 hex digits>.<part>, 16 bytes; the generation is one life of the broker tree, so whatever

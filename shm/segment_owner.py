@@ -1,5 +1,5 @@
-"""Whose a segment in /dev/shm is. That stands in its header line (native/segment.h), signed by its maker, because a file that
-names a generation can be a copy: of a store whose broker runs on, or of one from another machine."""
+"""Whose a segment in /dev/shm is. That stands in its header line (native/shared/segment.h), signed by its maker, because a file
+that names a generation can be a copy: of a store whose broker runs on, or of one from another machine."""
 
 from __future__ import annotations
 

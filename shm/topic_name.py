@@ -1,4 +1,4 @@
-"""What a topic may be called; native/topics.h has the rule."""
+"""What a topic may be called; native/shared/topics.h has the rule."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The topic table in shared memory as Python sees it: anybody reads it, the coordinator alone adds to it. native/topics.h draws
-it."""
+"""The topic table in shared memory as Python sees it: anybody reads it, the coordinator alone adds to it.
+native/shared/topics.h draws it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from orbitmq.native._fast import Reader
+    from orbitmq.native._types import Reader
 
 BATCH_ROWS = 8_192  # a batch of small bodies still lies in the cache when Spark's process sends it on
 BATCH_BYTES = 16 << 20  # of bodies in one batch; only a single body may be larger

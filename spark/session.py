@@ -40,7 +40,7 @@ def local_session(
     except ImportError as error:
         raise ImportError(f"{error}; Spark needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
 
-    from orbitmq.spark.source import register
+    from orbitmq.spark.data_source import register
 
     cores = cores or len(os.sched_getaffinity(0))
     # Spark's Python processes are started from the JVM, which inherits the environment as it is now; they must find the

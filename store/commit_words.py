@@ -1,5 +1,5 @@
-"""The files in which members commit: orbitmq/commits/<slot>.<epoch> of a session (native/commit_words.h draws one). Made by the
-coordinator, mapped by the member, read by system call: their member may cut them short at any time."""
+"""The files in which members commit: orbitmq/commits/<slot>.<epoch> of a session (native/shared/commit_words.h draws one). Made
+by the coordinator, mapped by the member, read by system call: their member may cut them short at any time."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from orbitmq.store import atomic_file
 UNIT_SIZE = 20
 BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first one that a queue's first file holds
 LOG_END = (1 << 63) - 1
-RECORD_MAX = 64 << 20  # as native/log_walk.h
+RECORD_MAX = 64 << 20  # as native/format/log_walk.h
 SCAN_FILES = 3  # a queue is believed before its third-last file, as RocketMQ does
 
 _UNIT = struct.Struct(">QIq")

@@ -11,9 +11,9 @@ the boot of the machine that they hold for.
     {"generation":, "boot": 16 bytes, "vouched": [CRC-32 of consumerOffset.json, ...], "groups": {name: {"offsets": [[topic,
      queue, offset], ...], "group": {"epoch":, "assigned": {"<slot>.<epoch>": [[topic, queue], ...]}, ...}}}}
 
-word i of the file <slot>.<epoch> (native/commit_words.h) belongs to the i-th queue of `assigned`. `vouched` are the versions of
-consumerOffset.json beside which this counts: where another stands, another program or a person has set the offsets since.
-"""
+word i of the file <slot>.<epoch> (native/shared/commit_words.h) belongs to the i-th queue of `assigned`. `vouched` are the
+versions of consumerOffset.json beside which this counts: where another stands, another program or a person has set the offsets
+since. """
 
 from __future__ import annotations
 

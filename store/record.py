@@ -1,6 +1,6 @@
 """One CommitLog record as Python sees it: for recovery's reports, look-ups, tools and tests. Hot paths stay in C.
 
-The bytes are drawn in docs/formats/commitlog.md and in native/record.h, whose functions do the work here. A buffer
+The bytes are drawn in docs/formats/commitlog.md and in native/format/record.h, whose functions do the work here. A buffer
 may hold anything: reading one gives a record or the reason why there is none, never an exception and never a byte
 beyond it.
 """

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pyspark_orbitmq": {"spark"},  # beside the package
 }
 # The stub of the C types names the results that the Python class derived from them gives.
-BESIDES = {"native/_fast.pyi": {"client"}}
+BESIDES = {"native/_types.pyi": {"client"}}
 FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store"]
 FOUND_BY_SPARK = "pyspark_orbitmq"  # by its name, which therefore cannot lie within the package
 
@@ -109,7 +109,7 @@ def test_imports_point_one_way() -> None:
         ("actors/news.py", "from orbitmq import client"),
         ("actors/news.py", "from orbitmq.client.connection import Connection"),
         ("client/client.py", "def late():\n    from orbitmq.actors.settings import TreeSettings"),
-        ("client/client.py", "from orbitmq.spark.export import export_topic"),
+        ("client/client.py", "from orbitmq.spark.export.topics import export_topic"),
         ("cli/quickstart/flights.py", "from ...actors import spec"),
         ("orbitmq/errors.py", "from orbitmq.client import receipt"),
         ("orbitmq/__init__.py", "from orbitmq.cli import main"),
@@ -151,7 +151,7 @@ def test_no_machine_in_the_text() -> None:
 
 # Waits that nobody could ring for.
 NAPS = {
-    "native/reput.c": "until a full disk has room again",
+    "native/actors/reput.c": "until a full disk has room again",
     "client/connection.py": "until a coordinator's successor listens",
 }
 
@@ -170,7 +170,50 @@ def test_nothing_sleeps_for_a_duration() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [path for path in sources(".h") if path.parent == ROOT / "native"], ids=short)
+# What each room of the C core may include of the others; native/README.md says what stands where.
+NATIVE = ROOT / "native"
+MAY_INCLUDE: dict[str, set[str]] = {
+    "base": set(),
+    "format": {"base"},
+    "shared": {"base", "format"},
+    "actors": {"base", "format", "shared"},
+    "client": {"base", "format", "shared"},
+    "check": {"base", "format"},
+    "python": {"base", "format", "shared", "client"},
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(NATIVE).parts[0]
+
+
+def in_room(path: Path) -> bool:
+    return path.is_relative_to(NATIVE) and room_of(path) in MAY_INCLUDE
+
+
+def wrong_includes(room: str, text: str) -> list[str]:
+    """What a file of this room includes and must not."""
+    names = re.findall(r'^#include "([\w/]+\.h)"', text, re.MULTILINE)
+    return [name for name in names if name.partition("/")[0] not in MAY_INCLUDE[room] | {room}]
+
+
+def test_includes_point_one_way() -> None:
+    """Goal: the rooms of native/ show the architecture. Method: every include of every C file against the table above."""
+    files = [path for path in sources(".c", ".h") if in_room(path)]
+    assert {room_of(path) for path in files} == set(MAY_INCLUDE)
+    wrong = [f"{short(path)}: {name}" for path in files for name in wrong_includes(room_of(path), path.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("room", "include"),
+    [("base", "shared/bell.h"), ("shared", "client/reader.h"), ("client", "actors/run.h"), ("check", "shared/ring.h")],
+)
+def test_a_wrong_include_is_seen(room: str, include: str) -> None:
+    assert wrong_includes(room, f'#include <stdint.h>\n#include "{include}"\n') == [include]
+
+
+@pytest.mark.parametrize("path", [path for path in sources(".h") if in_room(path)], ids=short)
 def test_header_has_its_guard(path: Path) -> None:
     """Goal: any header may be included anywhere, once. Method: its guard is named for it and closes with the file."""
     guard = f"ORBITMQ_{path.stem.upper()}_H"
@@ -194,7 +237,7 @@ def c_functions(text: str) -> list[str]:
 
 def core_sources() -> list[Path]:
     """The C files that know no Python; the others hold entry points that their module's table names."""
-    return [path for path in sources(".c") if path.parent == ROOT / "native" and not path.stem.startswith("fast_")]
+    return [path for path in sources(".c") if in_room(path) and room_of(path) != "python"]
 
 
 @pytest.mark.parametrize("path", core_sources(), ids=short)
@@ -203,13 +246,13 @@ def test_symbols_carry_their_noun(path: Path) -> None:
     own header declares or includes; and some header declares the function."""
     seen = [path.with_suffix(".h")] if path.with_suffix(".h").exists() else []
     for header in seen:  # grows while it is walked
-        for name in re.findall(r'#include "(\w+\.h)"', header.read_text()):
-            if (found := path.with_name(name)).exists() and found not in seen:
+        for name in re.findall(r'#include "([\w/]+\.h)"', header.read_text()):
+            if (found := NATIVE / name).exists() and found not in seen:
                 seen.append(found)
     nouns = {path.stem.split("_")[0], path.stem.rstrip("s").split("_")[0]} | OTHER_NOUNS.get(path.name, set())
     for header in seen:
         nouns |= {name.split("_")[0] for name in re.findall(r"\b(?:struct|enum) (\w+)", header.read_text())}
-    declared = "\n".join(header.read_text() for header in path.parent.glob("**/*.h"))
+    declared = "\n".join(header.read_text() for header in NATIVE.glob("*/*.h"))
     for name in c_functions(path.read_text()):
         assert name.split("_")[0] in nouns, f"{name} in {path.name}"
         assert re.search(rf"\b{name}\(", declared), f"no header declares {name}"

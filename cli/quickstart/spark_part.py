@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orbitmq.spark.export import ExportReport, export_topic
+from orbitmq.spark.export.topics import ExportReport, export_topic
 from orbitmq.spark.session import local_session
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 /* Bells between threads: ping-pong, where one lost ring ends in a timeout; and one ringer with several sleepers and cancels. */
-#include "bell.h"
-#include "clock.h"
+#include "shared/bell.h"
+#include "base/clock.h"
 #include "drive.h"
 
 #define ROUNDS 20000u

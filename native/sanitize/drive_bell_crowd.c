@@ -1,6 +1,6 @@
 /* A client's crowd on one bell: the broker's ring wakes a few of it, whoever they are, and an honest crowd wakes the rest itself. */
-#include "bell.h"
-#include "clock.h"
+#include "shared/bell.h"
+#include "base/clock.h"
 #include "drive.h"
 
 #include <limits.h>

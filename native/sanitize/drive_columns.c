@@ -1,6 +1,6 @@
 /* Columns of records with any properties and bodies, each record in memory of exactly its size, and buffers of exactly the room
  * that columns_fit asks for; compared with what the record's own parser says. */
-#include "columns.h"
+#include "client/columns.h"
 #include "drive.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A page written by its owner and read by another thread meanwhile: numbers only grow, quantiles stay in range. */
-#include "counters.h"
+#include "shared/counters.h"
 #include "drive.h"
 
 #define ROUNDS 50000u

@@ -1,5 +1,5 @@
 /* CRCs by every way that this processor has, against one bit at a time; at every alignment, chained, copied and combined. */
-#include "crc32.h"
+#include "base/crc32.h"
 #include "drive.h"
 
 #include <string.h>

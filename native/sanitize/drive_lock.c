@@ -1,6 +1,6 @@
 /* Both locks from threads: a plain number that only the lock protects; and a holder that ends inside, stolen from exactly once. */
 #include "drive.h"
-#include "lock.h"
+#include "shared/lock.h"
 
 #define ROUNDS 20000u
 #define THREADS 3u

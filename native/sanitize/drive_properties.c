@@ -1,6 +1,6 @@
 /* Properties strings of any bytes, in memory of exactly their size, against a reader that goes byte by byte. */
 #include "drive.h"
-#include "properties.h"
+#include "format/properties.h"
 
 #include <string.h>
 

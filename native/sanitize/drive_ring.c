@@ -1,6 +1,6 @@
 /* A ring between two threads, every record checked byte for byte; then a consumer over garbage, which must stay inside. */
 #include "drive.h"
-#include "ring.h"
+#include "shared/ring.h"
 
 #include <sched.h>
 #include <string.h>

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import config, positions
-from orbitmq.store.fallbacks import fallbacks
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery.fallbacks import fallbacks
 from tests.actors.trees import kill, small_broker, until
 
 

@@ -16,7 +16,7 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
-from orbitmq.native._fast import Waiter
+from orbitmq.native._types import PullHold
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import actors, kill, small_broker, until
@@ -30,7 +30,7 @@ class Member:
     def __init__(self, client: orbitmq.Client) -> None:
         self.client = client
         self.handle: SessionHandle = client.connection.open_session(queue_capacity=64)
-        self.waiter = Waiter(self.handle)
+        self.hold = PullHold(self.handle)
         self.join()
 
     def join(self) -> None:
@@ -38,7 +38,7 @@ class Member:
         answer, words = self.client.connection.ask_for_file(
             "join_group", slot=handle.slot, epoch=handle.epoch, group="g", **wish
         )
-        self.waiter.words(mmap.mmap(words, 0))
+        self.hold.words(mmap.mmap(words, 0))
         os.close(words)
         self.take(answer)
 
@@ -50,16 +50,16 @@ class Member:
         self.epoch = answer["epoch"]
         self.queues = [queue for _, queue, _, _ in answer["queues"]]
         self.starts = {queue: start for _, queue, _, start in answer["queues"]}
-        self.waiter.join(answer["group"], answer["epoch"])
+        self.hold.join(answer["group"], answer["epoch"])
 
     def refresh(self) -> list[int]:
         """As a consumer does: asks only when the epoch has moved."""
-        if not self.waiter.current():
+        if not self.hold.current():
             self.take(self.ask("assignment"))
         return self.queues
 
     def close(self) -> None:
-        self.waiter.close()
+        self.hold.close()
         self.handle.close()
 
 
@@ -169,7 +169,7 @@ def test_coordinator_dies(tmp_path: Path) -> None:
         kill(broker, "coordinator")
         assert sorted(queue for queues in owned(broker).values() for queue in queues)
         assert actors(broker)["coordinator"].epoch == 2
-        assert all(member.waiter.current() for member in members)
+        assert all(member.hold.current() for member in members)
         for member, (epoch, queues) in zip(members, before, strict=True):
             answer = member.ask("assignment")
             assert (answer["epoch"], [queue for _, queue, _, _ in answer["queues"]]) == (epoch, queues)

@@ -26,7 +26,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.client.session import SessionHandle
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._fast import Waiter
+from orbitmq.native._types import PullHold
 from orbitmq.store.tree_settings import tree_settings
 from tests.actors.trees import SMALL
 
@@ -126,10 +126,10 @@ class Member:
             generation=tree.generation,
             close=lambda: None,
         )
-        self.waiter = Waiter(handle)
+        self.hold = PullHold(handle)
         answer = world.coordinator.groups.join(self.session, "g", ["t"], start)
         words = world.coordinator.groups.words_descriptor(self.session)
-        self.waiter.words(mmap.mmap(words, 0))
+        self.hold.words(mmap.mmap(words, 0))
         os.close(words)
         self._take(answer)
 
@@ -138,12 +138,12 @@ class Member:
 
     def commit(self, offset: int) -> bool:
         """The same offset in each of its queues; True if it counts."""
-        return self.waiter.commit([offset] * len(self.queues))
+        return self.hold.commit([offset] * len(self.queues))
 
     def _take(self, answer: dict[str, Any]) -> None:
         self.queues = [queue for _, queue, _, _ in answer["queues"]]
         self.starts = {queue: start for _, queue, _, start in answer["queues"]}
-        self.waiter.join(answer["group"], answer["epoch"])
+        self.hold.join(answer["group"], answer["epoch"])
 
 
 @pytest.fixture
@@ -238,11 +238,11 @@ def test_successor_knows_what_was_never_written(world: World) -> None:
     only_stays = set(stays.queues) - set(gone.queues)
     world.coordinator_dies()
     assert world.coordinator.committed() == {queue: 0 if queue in only_stays else 11 for queue in range(QUEUES)}
-    assert stays.waiter.current()
+    assert stays.hold.current()
     assert stays.commit(12)
     world.coordinator_dies()
     assert world.coordinator.committed() == dict.fromkeys(range(QUEUES), 12)
-    assert stays.waiter.current(), "nobody's epoch moved"
+    assert stays.hold.current(), "nobody's epoch moved"
 
 
 def test_rebalance_cut_short(world: World) -> None:
@@ -254,7 +254,7 @@ def test_rebalance_cut_short(world: World) -> None:
     assert not member.commit(22)
     world.coordinator_dies()
     assert lib.group_epoch(world.tree.control, 0) > raised
-    assert not member.waiter.current()
+    assert not member.hold.current()
     member.refresh()
     # The late commit's words carry the epoch that its member knew, and were there before anybody read them.
     assert set(member.starts.values()) in ({21}, {22})

@@ -15,9 +15,9 @@ from orbitmq.actors.retention import HOUR_MS
 from orbitmq.errors import OffsetOutOfRange, SettingError, UsageError
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
-from orbitmq.store.findings import Finding
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.findings import Finding
+from orbitmq.store.verify.verify import verify
 from tests.actors.trees import SMALL, actors, kill, small_broker, until
 from tests.store import log_builder
 from tests.store.log_builder import LogBuilder

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from orbitmq.client.arrow import record_batch
 from orbitmq.errors import CorruptRecord
-from orbitmq.native._fast import Message, Reader
+from orbitmq.native._types import Message, Reader
 from orbitmq.store import record
 from tests.native.composed_store import ComposedStore
 

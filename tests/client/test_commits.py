@@ -201,12 +201,12 @@ def test_a_commit_after_the_tree_died(world: World) -> None:
     reader = member._reader
     world.die()
     assert reader.message(1) is not None
-    assert member._waiter.commit(reader.positions())
+    assert member._hold.commit(reader.positions())
     world.up()
     assert world.written() == 11
     assert reader.message(1) is not None
-    assert not member._waiter.commit(reader.positions())
-    assert member._waiter.closed()
+    assert not member._hold.commit(reader.positions())
+    assert member._hold.closed()
     assert world.written() == 11
 
 

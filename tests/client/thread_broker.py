@@ -67,15 +67,15 @@ class ThreadBroker:
         self._threads: list[threading.Thread] = []
         lanes = ffi.new("void *[]", [self.lane])
         self._keep.append(lanes)
-        writer_tree = lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_WRITER)
+        writer_tree = lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_WRITER)
         writer = lib.writer_open(writer_tree)
         while lib.writer_take_over(writer, 10) != lib.RUN_NEED:
             pass
-        handler = lib.handler_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_HANDLER), 0)
+        handler = lib.handler_open(lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_HANDLER), 0)
         self._start(lambda: lib.handler_run(handler, 20), pausable=True)
         self._start(lambda: lib.writer_run(writer, 20))
         if flush:
-            service = lib.flush_open(lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_FLUSH))
+            service = lib.flush_open(lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, lib.ACTOR_FLUSH))
             self._start(lambda: lib.flush_run(service, 20))
 
     def _map(self, size: int, kind: str, descriptor: int = -1) -> Any:

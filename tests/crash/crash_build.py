@@ -1,4 +1,4 @@
-"""A second build of the package, under build/crash, whose processes know their crash points (native/crash_point.h).
+"""A second build of the package, under build/crash, whose processes know their crash points (native/base/crash_point.h).
 
 Only the two extension modules are built; everything else there is a link into the checkout. Whoever is started with the
 environment below runs it; this process, and the usual build, stay as they are.
@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "crash"
 POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
-# What is a point's in C, and in Python; neither its definition nor a test.
-SOURCES = ("native/*.c", "actors/*.py", "client/*.py", "store/*.py", "spark/*.py")
+# Where points stand, in C and in Python; neither their definition nor a test.
+SOURCES = ("native/*/*.c", "actors/*.py", "client/*.py", "store/**/*.py", "spark/**/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
 # Likewise of Spark's sink.
@@ -26,16 +26,23 @@ OF_SINK = {"sink_commit"}
 OF_EXPORT = {"export_folder", "export_task"}
 
 
-def points() -> dict[str, Path]:
-    """Every point by name, in the order of files and lines, with the file it stands in."""
-    found: dict[str, Path] = {}
+def points() -> dict[str, str]:
+    """Every point by name, in the order of files and lines, with the part that it belongs to."""
+    found: dict[str, str] = {}
     for pattern in SOURCES:
         for path in sorted(ROOT.glob(pattern)):
             for name in POINT.findall(path.read_text()):
-                assert name not in found, f"two crash points are called {name}: in {found[name]} and in {path}"
-                assert name.startswith(path.stem + "_"), f"the crash point {name} stands in {path}, which its name does not say"
-                found[name] = path
+                assert name not in found, f"two crash points are called {name}, the second in {path}"
+                parts = [part for part in _parts(path) if name.startswith(part + "_")]
+                assert parts, f"the crash point {name} stands in {path}, which its name does not say"
+                found[name] = parts[0]
     return found
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    """What points in this file may be named for, the longest first: store/repair/log.py has those of `repair_log`."""
+    folder = path.parent.name
+    return f"{folder}_{path.stem}", path.stem, folder
 
 
 def build() -> Path:

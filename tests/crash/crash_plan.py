@@ -1,4 +1,4 @@
-"""The file that arms crash points: which, and at the how-manieth passage (native/crash_point.c has the layout)."""
+"""The file that arms crash points: which, and at the how-manieth passage (native/base/crash_point.c has the layout)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import crash_build
 from ledger import Account
 from load import ENDED, Load, Stuck, dead, until
-from retained import STEMS
+from retained import PARTS
 from rich.console import Console
 from rich.table import Table
 
@@ -60,8 +60,8 @@ class Kill:
 def schedule(seed: int) -> Iterator[Kill]:
     """For ever."""
     rng = random.Random(seed)
-    elsewhere = STEMS | crash_build.OF_REPAIR | crash_build.OF_SINK | crash_build.OF_EXPORT
-    points = [point for point, path in crash_build.points().items() if path.stem not in elsewhere]
+    elsewhere = PARTS | crash_build.OF_REPAIR | crash_build.OF_SINK | crash_build.OF_EXPORT
+    points = [point for point, part in crash_build.points().items() if part not in elsewhere]
     kinds, weights = list(KINDS), list(KINDS.values())
     while True:
         yield Kill(rng.choices(kinds, weights)[0], rng.randrange(100_000), rng.choice(points), rng.choice((1, 1, 2, 5, 50)))

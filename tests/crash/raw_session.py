@@ -36,7 +36,7 @@ class RawSession:
 
     @property
     def state(self) -> int:
-        """native/control.h, enum session_state."""
+        """native/shared/control.h, enum session_state."""
         return int(lib.session_get_state(self.attachment.control, self.slot))
 
     @property

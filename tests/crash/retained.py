@@ -10,22 +10,22 @@ import orbitmq
 from orbitmq.errors import StoreLocked
 from orbitmq.store import config, mapped_file
 from orbitmq.store.config import DataVersion, TopicConfig
-from orbitmq.store.findings import Finding
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import BLANK_MAGIC, encode
 from orbitmq.store.settings import StoreSettings
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.findings import Finding
+from orbitmq.store.verify.verify import verify
 
 FILE_SIZE = 64 << 10
 FIRST_MS = 1_700_000_000_000
 TOPICS = ("short", "usual")
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=20, index_slots=61, index_entries=100)
 # Files whose points only this store's broker passes: the load of the other tests has nothing that is old.
-STEMS = {"retention", "trim"}
+PARTS = {"retention", "trim"}
 
 
 def points() -> list[str]:
-    return [point for point, path in crash_build.points().items() if path.stem in STEMS]
+    return [point for point, part in crash_build.points().items() if part in PARTS]
 
 
 def make_old_store(root: Path) -> Path:

@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from load import Load, dead, until
 
@@ -37,7 +36,7 @@ OWNER = {
     "writer_takeover": "writer",
 }
 # Likewise of the load's processes.
-CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "waiter": "share"}
+CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "pull_hold": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
@@ -59,12 +58,12 @@ BEFORE = {
 }
 
 
-def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
+def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     """Has somebody die at the point, and everything repaired; returns who died. Raises: Stuck: nobody passed it."""
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
-    provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, file.stem)
-    pause = 0.0 if file.stem in TREE and point not in BEFORE else ALONE_S
+    provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, part)
+    pause = 0.0 if part in TREE and point not in BEFORE else ALONE_S
     provoke_at = time.monotonic() + pause
     provoked = False
 
@@ -91,9 +90,9 @@ def strike(load: Load, point: str, file: Path, passage: int = 1) -> int:
     return victim
 
 
-def _provocations(load: Load, stem: str) -> Iterator[Callable[[], object]]:
-    if stem in CLIENT:
-        return itertools.repeat(partial(load.kill_worker, CLIENT[stem]))
+def _provocations(load: Load, part: str) -> Iterator[Callable[[], object]]:
+    if part in CLIENT:
+        return itertools.repeat(partial(load.kill_worker, CLIENT[part]))
     of_tree = [load.kill_tree, load.stop]
-    owner = OWNER.get(stem)
+    owner = OWNER.get(part)
     return itertools.cycle(of_tree if owner is None else [partial(load.kill_actor, owner), *of_tree])

@@ -22,12 +22,12 @@ from load import ENDED, SMALL, Load, dead, until
 
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.verify import verify
 
 QUEUES = 4
 MEMBERS = 3
 STEPS = int(os.environ.get("ORBITMQ_COMMIT_KILLS", "24"))
-STEMS = {"commit_files", "commits", "group_memory", "group_registry", "waiter", "membership", "config", "ground"}
+PARTS = {"commit_files", "commits", "group_memory", "group_registry", "pull_hold", "membership", "config", "ground"}
 KINDS = ("coordinator", "member", "tree", "tree", "stop", "point", "point", "point")
 PASS_TURNS = 400  # looks for somebody who passes an armed point
 
@@ -39,7 +39,7 @@ class World:
         self.load.client.create_topic(TOPIC, QUEUES)
         self.ledger = folder / "commits"
         self.ledger.touch()
-        self.points = [point for point, path in crash_build.points().items() if path.stem in STEMS]
+        self.points = [point for point, part in crash_build.points().items() if part in PARTS]
         self.members: list[subprocess.Popen[bytes]] = []
         self.lives = 0
         self.checked = 0

@@ -17,7 +17,7 @@ from test_kill import everything
 
 import orbitmq
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.verify import verify
 from tests.actors.trees import actors, kill, small_broker, until
 
 SMALL_LOG = {"log_file_size": 8 << 20, "lane_capacity": 1 << 20}

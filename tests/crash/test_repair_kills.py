@@ -22,15 +22,15 @@ from crash_build import OF_REPAIR
 from crash_plan import CrashPlan
 
 import orbitmq
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.settings import StoreSettings
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.verify import verify
 
 BODIES = [b"%d." % number + bytes([number % 251]) * (number * 37 % 200) for number in range(400)]
 DAMAGED = (50, 51, 200, 399)
-STEMS = {
+PARTS = {
     "skip": OF_REPAIR | {"abort", "atomic_file", "consume_queue", "index_file", "index_log", "positions", "recovery", "reput"},
     "cut": OF_REPAIR | {"log_cut", "recovery"},
 }
@@ -120,12 +120,12 @@ def expected(choice: str) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("choice", "stem"), [(choice, stem) for choice, stems in STEMS.items() for stem in sorted(stems)])
+@pytest.mark.parametrize(("choice", "stem"), [(choice, stem) for choice, stems in PARTS.items() for stem in sorted(stems)])
 def test_killed_at_every_point(store: Path, choice: str, stem: str, tmp_path: Path, damaged: Path) -> None:
     """Where recovery has begun already, a broker is started instead of a second repair, every other time."""
     plan = CrashPlan(tmp_path / "plan")
     passed: set[str] = set()
-    points = [point for point, file in crash_build.points().items() if file.stem == stem]
+    points = [point for point, part in crash_build.points().items() if part == stem]
     for point in points:
         for passage in (1, 4) if point in OFTEN else (1,):
             shutil.rmtree(store)

@@ -24,8 +24,8 @@ from orbitmq.errors import OrbitError
 from orbitmq.store.checkpoint import SAFETY_MS, Checkpoint
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.repair import Repair
-from orbitmq.store.repair_choice import Choice
+from orbitmq.store.repair.choice import Choice
+from orbitmq.store.repair.repair import Repair
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 

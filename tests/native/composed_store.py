@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.native._core import ffi, lib
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from orbitmq.store import record
 
 FILE_UNITS = 50  # small, so that readers cross ConsumeQueue files

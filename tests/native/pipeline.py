@@ -124,7 +124,7 @@ class Pipeline:
     def tree(self, actor: int) -> Any:
         lanes = ffi.new("void *[1]", [self.lane])
         self._keep.append(lanes)
-        return lib.tree_attach(self.control, self.topics, self.wake, lanes, 1, actor)
+        return lib.attachment_open(self.control, self.topics, self.wake, lanes, 1, actor)
 
     def handler(self) -> Any:
         return lib.handler_open(self.tree(8), 0)

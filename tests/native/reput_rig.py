@@ -240,7 +240,7 @@ class Reput:
     """One life of reput, in this process."""
 
     def __init__(self, rig: Rig) -> None:
-        self.tree = lib.tree_attach(rig.control, rig.topics, rig.wake, ffi.NULL, 0, lib.ACTOR_REPUT)
+        self.tree = lib.attachment_open(rig.control, rig.topics, rig.wake, ffi.NULL, 0, lib.ACTOR_REPUT)
         self.handle = lib.reput_open(self.tree)
         assert self.handle != ffi.NULL, ffi.errno
 
@@ -265,4 +265,4 @@ class Reput:
 
     def close(self) -> None:
         lib.reput_close(self.handle)
-        lib.tree_detach(self.tree)
+        lib.attachment_close(self.tree)

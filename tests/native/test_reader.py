@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.errors import Closed, CorruptRecord, StoreError
-from orbitmq.native._fast import Message, Reader
+from orbitmq.native._types import Message, Reader
 from orbitmq.store import record
 from tests.native.composed_store import ComposedStore
 

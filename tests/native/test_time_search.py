@@ -10,7 +10,7 @@ import pytest
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from tests.native.composed_store import FILE_UNITS, ComposedStore
 
 MANY = 20_000  # more than one step of a search looks at

@@ -18,7 +18,8 @@ from pipeline import run
 from orbitmq.native._core import ffi, lib
 
 FREE, READY, FAULTY, LOST = 0, 1, 4, 5
-# Places in shared memory that only a kill at the right instruction would leave so: native/session.h, native/lane.h.
+# Places in shared memory that only a kill at the right instruction would leave so: native/shared/session.h,
+# native/shared/lane.h.
 SESSION_COMPLETED_AT = 192
 LANE_HEAD_AT = 256
 

@@ -26,8 +26,8 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.store.index_file import IndexFile
 from orbitmq.store.index_headers import index_files
 from orbitmq.store.mapped_file import allocate
-from orbitmq.store.recovery import recover
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.recover import recover
+from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 
@@ -184,7 +184,7 @@ class Life:
     def close(self) -> None:
         if self._handler is not None:
             lib.handler_close(self._handler)
-            lib.tree_detach(self._handler_tree)
+            lib.attachment_close(self._handler_tree)
             self.flush._ended.set()
             os.close(self._session.descriptor)
         for actor in self._open:

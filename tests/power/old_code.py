@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from orbitmq.actors import queue_sync
-from orbitmq.store import log_rewrite, recovery
+from orbitmq.store.recovery import log_rewrite
+from orbitmq.store.recovery import recover as recovery
 from orbitmq.store.unsynced import Doubt
 
 

@@ -14,10 +14,10 @@ from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.mapped_file import list_starts
 from orbitmq.store.record import Fault, Record, check
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.verify import verify
 
 FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
 TOPICS = ("alarms", "flows")

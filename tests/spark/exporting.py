@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from orbitmq.shm import crash_point
-from orbitmq.spark.export import ExportReport, run_export
-from orbitmq.spark.export_job import Tasks
-from orbitmq.spark.export_manifest import ExportFile
-from orbitmq.spark.export_plan import Wish
-from orbitmq.spark.export_task import Job, run_task
+from orbitmq.spark.export.job import Tasks
+from orbitmq.spark.export.manifest import ExportFile
+from orbitmq.spark.export.plan import Wish
+from orbitmq.spark.export.task import Job, run_task
+from orbitmq.spark.export.topics import ExportReport, run_export
 from tests.spark.stored_topics import StoredTopics
 
 # topic, queue, offset, body

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from orbitmq.spark.source import register
+from orbitmq.spark.data_source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from orbitmq.native._fast import Message, Reader
-from orbitmq.spark import extents, staging
-from orbitmq.spark.sink_columns import Shape
-from orbitmq.spark.staging import StagedRows, Staging
+from orbitmq.native._types import Message, Reader
+from orbitmq.spark.sink import staging
+from orbitmq.spark.sink.columns import Shape
+from orbitmq.spark.sink.staging import StagedRows, Staging
+from orbitmq.spark.source import extents
 
 PER_BATCH = 1000
 

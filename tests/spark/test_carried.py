@@ -13,7 +13,7 @@ import pytest
 import orbitmq
 from orbitmq.shm.property_name import reserved_property
 from orbitmq.spark import carried, columns
-from orbitmq.spark.sink_columns import Shape
+from orbitmq.spark.sink.columns import Shape
 from orbitmq.store.record import unpack_properties
 
 if TYPE_CHECKING:

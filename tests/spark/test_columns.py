@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from orbitmq.spark.columns import batches
 from tests.spark.stored_topics import StoredTopics
 

@@ -17,7 +17,7 @@ from orbitmq.cli.main import main
 from orbitmq.errors import CorruptRecord, SettingError, UnknownTopic
 from orbitmq.spark import session
 from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.export import export, export_topic
+from orbitmq.spark.export.topics import export, export_topic
 from tests.spark.exporting import export_here, seen
 from tests.spark.stored_topics import StoredTopics
 

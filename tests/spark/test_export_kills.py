@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.spark.export_folder import OWN
+from orbitmq.spark.export.folder import OWN
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("spark/export_folder.py", "spark/export_task.py")
+SOURCES = ("spark/export/folder.py", "spark/export/task.py")
 POINTS = [point for source in SOURCES for point in re.findall(r'crash_point\("(\w+)"\)', (ROOT / source).read_text())] + [
     "atomic_file_written",
     "atomic_file_renamed",

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.spark.export_folder import OWN, ExportFolder
+from orbitmq.spark.export.folder import OWN, ExportFolder
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 

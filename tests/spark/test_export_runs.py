@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
-from orbitmq.spark import export_task
-from orbitmq.spark.export_folder import ExportFolder
-from orbitmq.spark.export_partition import divided, folder
+from orbitmq.spark.export import task as export_task
+from orbitmq.spark.export.folder import ExportFolder
+from orbitmq.spark.export.partition import divided, folder
 from tests.spark.exporting import Place, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
@@ -255,8 +255,8 @@ def test_a_gap_while_the_tasks_run(tmp_path: Path) -> None:
     stored.add("a", 1)
     for number in range(200):
         stored.send("a", b"%d" % number + bytes(1000))
-    from orbitmq.spark.export import run_export
-    from orbitmq.spark.export_plan import Wish
+    from orbitmq.spark.export.plan import Wish
+    from orbitmq.spark.export.topics import run_export
     from tests.spark.exporting import run_here
 
     shutil.copytree(stored.root, tmp_path / "copy")

@@ -11,7 +11,7 @@ import pytest
 from orbitmq.errors import BrokerNotRunning, SettingError
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.runtime import Description
-from orbitmq.spark import extents
+from orbitmq.spark.source import extents
 from orbitmq.store import broker_file, positions
 from orbitmq.store.layout import StoreLayout
 from tests.spark.stored_topics import StoredTopics

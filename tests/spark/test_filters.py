@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from orbitmq.spark.batch_reader import OrbitReader
-from orbitmq.spark.filters import narrowing
-from orbitmq.spark.options import parse
+from orbitmq.spark.source.batch_reader import OrbitReader
+from orbitmq.spark.source.filters import narrowing
+from orbitmq.spark.source.options import parse
 from tests.spark.stored_topics import StoredTopics
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import OffsetOutOfRange, UnknownQueue
-from orbitmq.spark import extents, moments, planning
-from orbitmq.spark.options import parse
+from orbitmq.spark.source import extents, moments, planning
+from orbitmq.spark.source.options import parse
 from tests.spark.stored_topics import StoredTopics
 
 FIRST = 1_000_001  # store ms of the first message

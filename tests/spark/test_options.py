@@ -6,7 +6,7 @@ import pytest
 
 from orbitmq.errors import SettingError, UnknownQueue
 from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.options import EARLIEST, LATEST, parse
+from orbitmq.spark.source.options import EARLIEST, LATEST, parse
 
 PLAIN = {"path": "/store", "subscribe": "orders"}
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.errors import OffsetOutOfRange, UnknownQueue, UnknownTopic
-from orbitmq.spark.options import parse
-from orbitmq.spark.planning import RANGES, SHORT, Slice, partitions, slices
+from orbitmq.spark.source.options import parse
+from orbitmq.spark.source.planning import RANGES, SHORT, Slice, partitions, slices
 
 EXTENTS = {"orders": {0: (10, 20), 1: (0, 0), 2: (5, 5)}, "bills": {0: (0, 3)}}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orbitmq.errors import SettingError
-from orbitmq.spark.progress import behind_latest
+from orbitmq.spark.stream.progress import behind_latest
 
 END, LATEST = '{"t": {"0": 5, "1": 3}}', '{"t": {"0": 5, "1": 10, "2": 2}}'
 

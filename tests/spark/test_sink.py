@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import orbitmq
-from orbitmq.spark.staging import Staging
+from orbitmq.spark.sink.staging import Staging
 from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import until
 from tests.spark.sink_rows import left, messages

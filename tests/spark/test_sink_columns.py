@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge, SettingError, TopicNameError
-from orbitmq.spark import sink_options
-from orbitmq.spark.sink_columns import Shape, check
+from orbitmq.spark.sink import options as sink_options
+from orbitmq.spark.sink.columns import Shape, check
 from orbitmq.store.record import unpack_properties
 
 MAP = pa.map_(pa.string(), pa.string())

@@ -20,10 +20,11 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import BrokerNotRunning, SettingError, TimedOut, UnknownQueue, UnknownTopic
-from orbitmq.spark import sink_commit, sink_state
-from orbitmq.spark.sink_commit import Target, abandon, commit
-from orbitmq.spark.sink_state import Query
-from orbitmq.spark.staging import StagedRows, Staging
+from orbitmq.spark.sink import commit as sink_commit
+from orbitmq.spark.sink import state as sink_state
+from orbitmq.spark.sink.commit import Target, abandon, commit
+from orbitmq.spark.sink.staging import StagedRows, Staging
+from orbitmq.spark.sink.state import Query
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 from tests.crash import crash_build
@@ -32,13 +33,13 @@ from tests.spark.sink_rows import left, messages, stage, wrong
 
 TASKS, ROWS = 2, 15_000
 NAME = "sink-commits"
-POINTS = [point for point, file in crash_build.points().items() if file.stem in crash_build.OF_SINK]
+POINTS = [point for point, part in crash_build.points().items() if part in crash_build.OF_SINK]
 COMMIT = """
 import json, sys
 from pathlib import Path
-from orbitmq.spark.sink_commit import Target, commit
-from orbitmq.spark.sink_state import Query
-from orbitmq.spark.staging import StagedRows, Staging
+from orbitmq.spark.sink.commit import Target, commit
+from orbitmq.spark.sink.state import Query
+from orbitmq.spark.sink.staging import StagedRows, Staging
 home, target, staged, named = json.loads(sys.argv[1])
 home = Staging(Path(home))
 commit(home, Target(*target), Query.of(home, "q"), 7, [StagedRows(**each) for each in staged], named=named)

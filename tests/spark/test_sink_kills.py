@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.spark.staging import Staging
+from orbitmq.spark.sink.staging import Staging
 from orbitmq.store.layout import StoreLayout
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan

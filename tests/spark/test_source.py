@@ -17,10 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import orbitmq
 from orbitmq.errors import CorruptRecord, OffsetOutOfRange, StoreError
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from orbitmq.spark.columns import COLUMNS, batches, schema
-from orbitmq.spark.options import columns_of
-from orbitmq.spark.source import OrbitSource
+from orbitmq.spark.data_source import OrbitSource
+from orbitmq.spark.source.options import columns_of
 from tests.spark.stored_topics import Row, StoredTopics
 
 if TYPE_CHECKING:

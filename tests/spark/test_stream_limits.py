@@ -7,8 +7,8 @@ import random
 import pytest
 
 from orbitmq.errors import SettingError
-from orbitmq.spark.stream_limits import Hold, share
-from orbitmq.spark.stream_offsets import Offsets, from_json, to_json
+from orbitmq.spark.stream.limits import Hold, share
+from orbitmq.spark.stream.offsets import Offsets, from_json, to_json
 
 
 def begins(*counts: int) -> Offsets:

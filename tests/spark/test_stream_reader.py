@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownTopic
-from orbitmq.spark.admission import ReadAllAvailable, ReadMaxRows
-from orbitmq.spark.options import parse
-from orbitmq.spark.stream_reader import OrbitStreamReader
+from orbitmq.spark.source.options import parse
+from orbitmq.spark.stream.admission import ReadAllAvailable, ReadMaxRows
+from orbitmq.spark.stream.reader import OrbitStreamReader
 from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
 from tests.spark.stored_topics import StoredTopics

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import orbitmq
-from orbitmq.spark.admission import SupportsTriggerAvailableNow
+from orbitmq.spark.stream.admission import SupportsTriggerAvailableNow
 from tests.actors.trees import small_broker, until
 from tests.spark.stored_topics import StoredTopics
 from tests.spark.stream_rampage import output

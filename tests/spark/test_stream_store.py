@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import BrokerNotRunning
-from orbitmq.spark.options import parse
-from orbitmq.spark.stream_reader import OrbitStreamReader
-from orbitmq.spark.stream_store import AWAY_S, StreamStore
+from orbitmq.spark.source.options import parse
+from orbitmq.spark.stream.reader import OrbitStreamReader
+from orbitmq.spark.stream.store import AWAY_S, StreamStore
 from tests.actors.trees import small_broker
 
 NAME = "test-stream-store"

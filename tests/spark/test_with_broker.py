@@ -12,9 +12,10 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import TimedOut
-from orbitmq.spark import extents, sink_options
-from orbitmq.spark.export import export_topic
-from orbitmq.spark.sink import Plan
+from orbitmq.spark.export.topics import export_topic
+from orbitmq.spark.sink import options as sink_options
+from orbitmq.spark.sink.writer import Plan
+from orbitmq.spark.source import extents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from log_builder import FILE_SIZE, LogBuilder
 from queue_builder import UNITS
 
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.recovery import recover
-from orbitmq.store.recovery_report import RecoveryReport
+from orbitmq.store.recovery.recover import recover
+from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=UNITS, index_slots=10, index_entries=20)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orbitmq
-from orbitmq.store.findings import Finding, Verdict
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.repair.trim import trim
 from orbitmq.store.settings import StoreSettings
-from orbitmq.store.trim import trim
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.findings import Finding, Verdict
+from orbitmq.store.verify.verify import verify
 
 SETTINGS = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=61, index_entries=150)
 TOPICS = ("flows", "alarms")

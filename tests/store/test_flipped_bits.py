@@ -17,11 +17,11 @@ from stored_by_broker import SETTINGS, Stored, store_by_broker
 
 from orbitmq.client.arrow import record_batch
 from orbitmq.errors import CorruptRecord, StoreError
-from orbitmq.native._fast import Reader
+from orbitmq.native._types import Reader
 from orbitmq.store import record
-from orbitmq.store.findings import Kind
 from orbitmq.store.log_scan import scan_log
 from orbitmq.store.record import BLANK_MAGIC, Fault
+from orbitmq.store.verify.findings import Kind
 
 BLANK = BLANK_MAGIC.to_bytes(4, "big")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import commit_words, commits, config, positions
-from orbitmq.store.file_checks import check_commits
 from orbitmq.store.group_memory import GroupMemory, Remembered
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.verify.file_checks import check_commits
 
 FIRST = "groups-1"  # written before groups-0 is
 

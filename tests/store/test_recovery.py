@@ -24,13 +24,14 @@ from recovery_rig import SETTINGS, run, set_reput, snapshot
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
-from orbitmq.store import abort, config, log_rewrite, mapped_file, positions, unsynced
+from orbitmq.store import abort, config, mapped_file, positions, unsynced
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import encode
-from orbitmq.store.recovery_report import RecoveryReport
-from orbitmq.store.recovery_table import ENDINGS, PLANS, Ending, Mark, Signs, ending
+from orbitmq.store.recovery import log_rewrite
+from orbitmq.store.recovery.report import RecoveryReport
+from orbitmq.store.recovery.table import ENDINGS, PLANS, Ending, Mark, Signs, ending
 
 ALL_SIGNS: list[Signs] = list(itertools.product((False, True), Mark, (False, True)))
 
@@ -299,7 +300,7 @@ def test_looking_changes_nothing(log: LogBuilder) -> None:
 
 
 def test_too_much_to_keep(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orbitmq.store.log_cut.KEEP_MAX", 1000)
+    monkeypatch.setattr("orbitmq.store.recovery.log_cut.KEEP_MAX", 1000)
     log.fill(5000)
     stale_records(log)
     report = run(log.layout)

@@ -16,7 +16,7 @@ from recovery_rig import run, set_reput
 from orbitmq.store import abort
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.positions import Positions
-from orbitmq.store.recovery_table import Ending
+from orbitmq.store.recovery.table import Ending
 from orbitmq.store.reput_commit import ReputCommit
 
 

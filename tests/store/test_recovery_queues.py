@@ -16,7 +16,7 @@ from orbitmq.store import abort, config
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.positions import Positions
-from orbitmq.store.recovery_table import Ending
+from orbitmq.store.recovery.table import Ending
 
 
 def test_queues_without_a_log_are_set_aside(log: LogBuilder) -> None:

@@ -26,8 +26,8 @@ from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import Fault, encode
-from orbitmq.store.recovery_report import RecoveryReport
-from orbitmq.store.recovery_table import ENDINGS, Ending, Mark, Signs, ending
+from orbitmq.store.recovery.report import RecoveryReport
+from orbitmq.store.recovery.table import ENDINGS, Ending, Mark, Signs, ending
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.unsynced import Unsynced, load

@@ -10,12 +10,13 @@ from log_builder import FIRST_MS, LogBuilder, Written
 from queue_builder import index_queues
 from recovery_rig import SETTINGS, run, set_reput
 
-from orbitmq.store import abort, recovery, rising
-from orbitmq.store.findings import Finding, Kind
+from orbitmq.store import abort, rising
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_scan import scan_log
 from orbitmq.store.positions import Positions
-from orbitmq.store.verify import verify
+from orbitmq.store.recovery import recover as recovery
+from orbitmq.store.verify.findings import Finding, Kind
+from orbitmq.store.verify.verify import verify
 
 
 def ours(log: LogBuilder, count: int = 10) -> list[Written]:

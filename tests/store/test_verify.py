@@ -15,13 +15,13 @@ from test_recovery import set_reput
 from orbitmq.errors import StoreLocked, StoreUnsupported
 from orbitmq.store import abort, config
 from orbitmq.store.config import DataVersion, TopicConfig
-from orbitmq.store.findings import Finding, Kind, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import BLANK_MAGIC, encode
 from orbitmq.store.settings import StoreSettings
-from orbitmq.store.verify import verify
+from orbitmq.store.verify.findings import Finding, Kind, Verdict
+from orbitmq.store.verify.verify import verify
 
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=10, index_entries=20)
 

@@ -22,12 +22,12 @@ import orbitmq
 from orbitmq.errors import StoreFailed
 from orbitmq.shm.segment import remove_leftovers, segment_prefix
 from orbitmq.store import abort, config
-from orbitmq.store import verify as verifying
-from orbitmq.store.findings import Finding, Kind, Verdict
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.trim import trim
-from orbitmq.store.verify import verify
+from orbitmq.store.repair.trim import trim
+from orbitmq.store.verify import verify as verifying
+from orbitmq.store.verify.findings import Finding, Kind, Verdict
+from orbitmq.store.verify.verify import verify
 
 INDEX_SLOTS_AT, INDEX_ENTRIES_AT = 40, 40 + 4 * SETTINGS.index_slots
 

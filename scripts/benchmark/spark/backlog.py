@@ -61,8 +61,8 @@ class Backlog:
 
 
 def _partition_counts(store: Path, topic: str) -> tuple[int, ...]:
-    from orbitmq.spark.batch_reader import OrbitPartition, OrbitReader
-    from orbitmq.spark.options import parse
+    from orbitmq.spark.source.batch_reader import OrbitPartition, OrbitReader
+    from orbitmq.spark.source.options import parse
 
     cut = OrbitReader(parse({"path": str(store), "subscribe": topic})).partitions()
     return tuple(sum(piece.count for piece in each.slices) for each in cut if isinstance(each, OrbitPartition))

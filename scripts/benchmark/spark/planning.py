@@ -38,8 +38,8 @@ def _stopped(stage: Stage) -> Iterator[Path]:
 
 
 def _seconds(store: Path) -> float:
-    from orbitmq.spark.batch_reader import OrbitPartition, OrbitReader
-    from orbitmq.spark.options import parse
+    from orbitmq.spark.source.batch_reader import OrbitPartition, OrbitReader
+    from orbitmq.spark.source.options import parse
 
     begin = time.perf_counter()
     reader = OrbitReader(parse({"path": str(store), "subscribe": "planned"}))

@@ -1,7 +1,7 @@
 """Goal: every memory-order edge of native/ is held by a litmus test, and both say the same as the sources.
 
 Method: the model decides each test of native/litmus as it stands and with each of its orders weakened; the index
-(native/litmus/README.md), the labels in the sources' comments and the lines that the tests quote are compared as text."""
+(native/README.md), the labels in the sources' comments and the lines that the tests quote are compared as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from litmus.program import load, weakened
 
 NATIVE = Path(__file__).parents[3] / "native"
 TESTS = sorted((NATIVE / "litmus").glob("*.litmus"))
-INDEX = (NATIVE / "litmus" / "README.md").read_text()
+INDEX = (NATIVE / "README.md").read_text()
 LABEL = re.compile(r"\[(?:edge )?([A-Z]\d(?:(?:, |-)[A-Z]\d)*)\]")
 ROW = re.compile(r"^\| ([A-Z]\d(?:, [A-Z]\d)*) \|", re.MULTILINE)
 

@@ -1,0 +1,18 @@
+/* The flush service: makes the log durable, in time or on demand. */
+#ifndef ORBITMQ_FLUSH_H
+#define ORBITMQ_FLUSH_H
+
+#include "actors/run.h"
+#include "shared/attachment.h"
+
+struct flush;
+
+struct flush *flush_open(struct attachment *tree);
+void flush_close(struct flush *flush);
+
+/* Syncs everything up to the wrote position that it reads first; returns bytes made durable. */
+uint64_t flush_step(struct flush *flush);
+
+enum run_result flush_run(struct flush *flush, uint32_t limit_ms);
+
+#endif

@@ -1,0 +1,25 @@
+/* The send handler: takes frames from the sessions it owns, validates them, and writes finished images into its lane.
+ *
+ * It believes nothing that a client wrote: each header is copied out before it is looked at, each length is bounded by the
+ * record that holds it, bodies are copied into the lane before their CRC is computed. A session whose ring contradicts
+ * itself is marked SESSION_FAULTY and left alone.
+ */
+#ifndef ORBITMQ_HANDLER_H
+#define ORBITMQ_HANDLER_H
+
+#include "actors/run.h"
+#include "shared/attachment.h"
+
+struct handler;
+
+/* Takes up the work where a predecessor left it (handler.c says how). NULL when memory is short. */
+struct handler *handler_open(struct attachment *tree, uint32_t lane);
+void handler_close(struct handler *handler);
+
+/* One bounded step over the sessions with news; returns the number of messages put into the lane. */
+uint32_t handler_step(struct handler *handler);
+
+/* Steps and sleeps until limit_ms are over. */
+enum run_result handler_run(struct handler *handler, uint32_t limit_ms);
+
+#endif

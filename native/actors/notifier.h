@@ -1,0 +1,20 @@
+/* The pull-hold notifier: knows which session waits for which queue, and wakes sessions when reput marked queues dirty.
+ *
+ * Interests are sticky: a session names its queues once, and from then on its bell's `asleep` word says whether it waits.
+ * A queue with one interested session is rung by reput itself; the notifier serves the others, in batches.
+ */
+#ifndef ORBITMQ_NOTIFIER_H
+#define ORBITMQ_NOTIFIER_H
+
+#include "actors/run.h"
+#include "shared/attachment.h"
+
+struct notifier;
+
+/* Starts with every session's interests unread and every queue dirty. */
+struct notifier *notifier_open(struct attachment *tree);
+void notifier_close(struct notifier *notifier);
+uint32_t notifier_step(struct notifier *notifier);
+enum run_result notifier_run(struct notifier *notifier, uint32_t limit_ms);
+
+#endif

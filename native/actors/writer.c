@@ -1,0 +1,352 @@
+/* One batch: apply, commit, deliver, free. What a death in each leaves, and what the successor does about it:
+ *
+ *   apply    Records are copied to the log behind `wrote`, their results noted in the lane. Nobody reads behind `wrote`;
+ *            the successor zeroes there (stale well-formed records would come back in a later recovery) and applies the
+ *            same lane records again: `applied` in the commit record has not moved.
+ *   commit   One store flips the commit record: the new end of the log, and how far each lane is in it. Before it, the
+ *            batch has not happened; after it, it has.
+ *   deliver  Noted results go into the sessions' slots, then `completed` rises. The successor delivers what lies between a
+ *            lane's freed and applied positions; messages at or below `completed` have their verdict already and are left alone,
+ *            because their slot may hold a later one.
+ *   free     The lane's head moves to applied.
+ *
+ * Queue offsets are counted in the queue slots while applying, so after a death they may be ahead of the log. The successor
+ * takes them from reput's published maxima, once reput has indexed all that was committed.
+ */
+#include "base/crash_point.h"
+#include "shared/verdict.h"
+#include "actors/writer_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct writer *writer_open(struct attachment *tree)
+{
+    struct writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return NULL;
+    const struct settings *settings = &tree->control->settings;
+    writer->tree = tree;
+    writer->file_size = settings->log_file_size;
+    writer->session_slot = SESSIONS_MAX;
+    writer->pace = pace_start();
+    small_write_open(&writer->small);
+    writer->failed_at = UINT64_MAX;
+    log_map_open(&writer->map, settings->store, settings->log_file_size, true);
+    const struct commit_slot last = commit_read(&tree->control->commit);
+    writer->wrote = last.wrote;
+    writer->store_ms = last.store_ms;
+    for (uint32_t i = 0; i < settings->lanes; i++) {
+        struct ring *ring = &tree->lanes[i]->ring;
+        /* acquire: what our predecessor freed */
+        ring_consumer_attach(&writer->lanes[i], ring, tree->lanes[i]->capacity,
+                             atomic_load_explicit(&ring->head.position, memory_order_acquire));
+    }
+    return writer;
+}
+
+void writer_close(struct writer *writer)
+{
+    small_write_close(&writer->small);
+    log_map_close(&writer->map);
+    free(writer);
+}
+
+/* ---- apply --------------------------------------------------------------------------------------------------------- */
+
+static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
+{
+    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
+}
+
+/* Why no room can be made, as the verdict for the sender; VERDICT_NONE where waiting will help. */
+static enum verdict refusal(const struct writer *writer, const struct lane_record *record, uint32_t *detail)
+{
+    const struct control *control = writer->tree->control;
+    /* acquire: as they were stored, by ourselves and by the flush service; only the numbers are used */
+    const uint32_t log_error = atomic_load_explicit(&control->wrote.error, memory_order_acquire);
+    const uint32_t flush_error = atomic_load_explicit(&control->flushed.error, memory_order_acquire);
+    if (log_error) {
+        *detail = log_error;
+        return VERDICT_STORE_FAILED;
+    }
+    if (flush_error && (!control->settings.go_on_unsynced || awaits_disk(writer, record))) {
+        *detail = flush_error;
+        return VERDICT_SYNC_FAILED;
+    }
+    return VERDICT_NONE;
+}
+
+/* Notes that a session waits for the disk; the flush service wants to know how many do. */
+static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
+{
+    const uint64_t bit = UINT64_C(1) << (slot % 64);
+    uint64_t *word = &writer->asked[slot / 64];
+    batch->flush = true;
+    batch->askers += !(*word & bit);
+    *word |= bit;
+}
+
+static void reject(struct batch *batch, struct lane_record *record, enum verdict verdict, uint32_t detail)
+{
+    record->code = verdict;
+    record->detail = detail;
+    batch->rejected++;
+}
+
+/* Copies one image to the end of the log and fills its holes, or the other way round where it is to be a small write; notes the
+ * result. False: the batch must end here and wait. */
+static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
+{
+    uint32_t detail = 0;
+    enum verdict verdict = refusal(writer, record, &detail);
+    if (verdict == VERDICT_NONE && !writer_make_room(writer, record->image_size)) {
+        verdict = refusal(writer, record, &detail);
+        if (verdict == VERDICT_NONE)
+            detail = writer->short_of
+                         ? (uint32_t)writer->short_of
+                         : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
+        if (verdict == VERDICT_NONE && detail == 0) {
+            batch->waits = true;
+            return false;
+        }
+        verdict = verdict ? verdict : VERDICT_STORE_FULL;
+    }
+    if (verdict != VERDICT_NONE) {
+        reject(batch, record, verdict, detail);
+        return true;
+    }
+    struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
+    /* relaxed: only the writer reads it back; others show it */
+    const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
+    const uint64_t at = writer->wrote - writer->file_start;
+    const bool small = batch->small && awaits_disk(writer, record);
+    /* In the log's order, so that nothing lies behind a record that the disk refuses. */
+    if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
+        verdict = refusal(writer, record, &detail);
+        reject(batch, record, verdict, detail);
+        return true;
+    }
+    uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
+    if (!small) {
+        memcpy(to, record + 1, record->image_size);
+        CRASH_POINT("writer_copied");
+    }
+    record_finish(to, record->image_size, &record->seal, queue_offset, writer->wrote, writer->store_ms);
+    CRASH_POINT("writer_finished");
+    if (small)
+        small_write_add(&writer->small, at, to, record->image_size);
+    atomic_store_explicit(&queue->next_offset, queue_offset + 1, memory_order_relaxed);
+    CRASH_POINT("writer_counted");
+    record->code = VERDICT_APPENDED;
+    record->physical_offset = writer->wrote;
+    record->queue_offset = queue_offset;
+    CRASH_POINT("writer_noted");
+    writer->wrote += record->image_size;
+    batch->bytes += record->image_size;
+    if (record->flags & SEND_FLUSH)
+        ask(writer, batch, record->session_slot);
+    return true;
+}
+
+static void apply_lane(struct writer *writer, struct batch *batch, uint32_t lane)
+{
+    struct ring_consumer *in = &writer->lanes[lane];
+    struct ring_record header;
+    uint8_t *payload;
+    while (batch->bytes < WRITER_BATCH_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
+        struct lane_record *record = (struct lane_record *)payload;
+        if (header.type == LANE_APPEND && !apply(writer, batch, record))
+            return;
+        batch->rejected += header.type == LANE_REJECT;
+        batch->messages++;
+        ring_pass(in, &header);
+    }
+}
+
+/* A small write has failed: the records of this batch from there on, which nobody reads yet, are taken back, and their senders refused.
+ * Nothing is appended any more, so what part of one may lie there is the next recovery's to cut. */
+static void take_back(struct writer *writer, struct batch *batch, const uint64_t from[])
+{
+    const struct attachment *tree = writer->tree;
+    for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++) {
+        struct ring_consumer look;
+        ring_consumer_attach(&look, &tree->lanes[lane]->ring, tree->lanes[lane]->capacity, from[lane]);
+        struct ring_record header;
+        uint8_t *payload;
+        while (look.position < writer->lanes[lane].position && ring_peek(&look, &header, &payload) == RING_RECORD &&
+               look.position < writer->lanes[lane].position) {
+            struct lane_record *record = (struct lane_record *)payload;
+            if (record->code == VERDICT_APPENDED && record->physical_offset >= writer->failed_at) {
+                struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
+                /* relaxed: as in apply() */
+                atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
+                batch->bytes -= record->image_size;
+                reject(batch, record, VERDICT_STORE_FAILED,
+                       atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
+            }
+            ring_pass(&look, &header);
+        }
+    }
+    writer->wrote = writer->failed_at;
+}
+
+/* ---- one batch ----------------------------------------------------------------------------------------------------- */
+
+static void commit(struct writer *writer, struct batch *batch)
+{
+    struct control *control = writer->tree->control;
+    struct commit_slot slot = {.wrote = writer->wrote, .store_ms = writer->store_ms};
+    for (uint32_t i = 0; i < control->settings.lanes; i++)
+        slot.applied[i] = writer->lanes[i].position;
+    commit_write(&control->commit, &slot);
+    CRASH_POINT("writer_committed");
+    if (batch->bytes == 0)
+        return;
+    /* release: the log's bytes before the position that lets others read them [W1] */
+    atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
+    CRASH_POINT("writer_published");
+    atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
+    /* relaxed: only we write it, and it stands before the wish it belongs to */
+    if (batch->askers)
+        atomic_store_explicit(&control->flush_askers,
+                              atomic_load_explicit(&control->flush_askers, memory_order_relaxed) + batch->askers,
+                              memory_order_relaxed);
+    if (batch->flush || control->settings.flush_every_batch)
+        atomic_store_explicit(&control->flush_wanted, writer->wrote, memory_order_release);
+    CRASH_POINT("writer_flush_wanted");
+}
+
+void writer_free_lanes(struct writer *writer)
+{
+    struct attachment *tree = writer->tree;
+    for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
+        ring_release(&writer->lanes[i], writer->lanes[i].position);
+        CRASH_POINT("writer_lane_freed");
+    }
+}
+
+void writer_wake_followers(struct writer *writer, const struct batch *batch)
+{
+    struct attachment *tree = writer->tree;
+    uint32_t wakes = 0;
+    /* seq_cst: the lanes' heads before our look at who waits for room; a handler raises `stalled`, announces with a full
+     * fence, then looks at the head [M1] */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (batch->bytes) {
+        wakes += bell_ring(&tree->control->reput_bell);
+        CRASH_POINT("writer_reput_rung");
+        if (batch->flush || tree->control->settings.flush_every_batch)
+            wakes += bell_ring(&tree->wake->flush);
+    }
+    for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
+        if (batch->wake[i] || atomic_load_explicit(&tree->lanes[i]->stalled, memory_order_relaxed))
+            wakes += bell_ring(&tree->wake->handler[i]);
+        CRASH_POINT("writer_handler_rung");
+    }
+    count(tree->page, COUNT_WAKES, wakes);
+}
+
+/* In all lanes, about. */
+static uint64_t waiting_bytes(const struct writer *writer)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < writer->tree->control->settings.lanes; i++)
+        /* relaxed: what else comes meanwhile changes nothing but speed */
+        bytes += atomic_load_explicit(&writer->tree->lanes[i]->ring.tail.position, memory_order_relaxed) - writer->lanes[i].position;
+    return bytes;
+}
+
+uint32_t writer_step(struct writer *writer)
+{
+    struct attachment *tree = writer->tree;
+    struct batch batch = {0};
+    uint64_t from[LANES_MAX];
+    const uint32_t lanes = tree->control->settings.lanes;
+    const uint64_t now = clock_real_ms();
+    if (now > writer->store_ms)
+        writer->store_ms = now; /* never back, whatever the clock does */
+    /* relaxed: whoever waits since then will be counted for the next sync, a little sooner or later */
+    const uint64_t flushed = atomic_load_explicit(&tree->control->flushed.value, memory_order_relaxed);
+    if (flushed != writer->asked_at) {
+        writer->asked_at = flushed;
+        memset(writer->asked, 0, sizeof writer->asked);
+    }
+    batch.small = waiting_bytes(writer) <= SMALL_WRITE_BYTES;
+    for (uint32_t i = 0; i < lanes; i++) {
+        const uint32_t lane = (writer->first_lane + i) % lanes;
+        from[lane] = writer->lanes[lane].position;
+        apply_lane(writer, &batch, lane);
+    }
+    writer_end_small(writer);
+    if (writer->failed_at != UINT64_MAX)
+        take_back(writer, &batch, from);
+    writer->failed_at = UINT64_MAX;
+    writer->first_lane = (writer->first_lane + 1) % lanes;
+    writer->waits = batch.waits;
+    if (batch.messages == 0)
+        return 0;
+
+    CRASH_POINT("writer_applied");
+    commit(writer, &batch);
+    for (uint32_t i = 0; i < lanes; i++)
+        if (from[i] != writer->lanes[i].position)
+            writer_deliver_lane(writer, &batch, i, from[i], writer->lanes[i].position);
+    writer_free_lanes(writer);
+    writer_wake_followers(writer, &batch);
+    writer_look_ahead(writer);
+
+    count(tree->page, COUNT_STEPS, 1);
+    count(tree->page, COUNT_MESSAGES, batch.messages - batch.rejected);
+    count(tree->page, COUNT_REJECTED, batch.rejected);
+    count(tree->page, COUNT_BYTES, batch.bytes);
+    histogram_record(&tree->page->histogram, batch.messages);
+    return batch.messages;
+}
+
+/* ---- loop ---------------------------------------------------------------------------------------------------------- */
+
+static bool has_news(const struct writer *writer)
+{
+    const struct attachment *tree = writer->tree;
+    for (uint32_t i = 0; i < tree->control->settings.lanes; i++)
+        /* acquire, after the announcement's fence [B1] */
+        if (atomic_load_explicit(&tree->lanes[i]->ring.tail.position, memory_order_acquire) != writer->lanes[i].position)
+            return true;
+    return false;
+}
+
+/* Sleeps until a handler rings, or the allocator when it is a file that is missing. */
+static enum bell_wake sleep_for_news(struct writer *writer)
+{
+    struct attachment *tree = writer->tree;
+    struct bell *bell = &tree->control->writer_bell;
+    attachment_sweep(tree);
+    writer->session = NULL;
+    const uint32_t ticket = bell_announce(bell);
+    if (writer->waits ? writer_file_ready(writer) : has_news(writer)) {
+        bell_cancel(bell, ticket);
+        return BELL_RUNG;
+    }
+    if (writer->waits)
+        bell_ring(&tree->control->allocator_bell);
+    count(tree->page, COUNT_SLEEPS, 1);
+    return bell_sleep(bell, ticket, BELL_LIMIT_NS);
+}
+
+enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
+{
+    struct attachment *tree = writer->tree;
+    const uint64_t end = clock_ms() + limit_ms;
+    const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
+    for (;;) {
+        const uint32_t messages = writer_step(writer);
+        const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns, control_crowded(tree->control));
+        if (messages)
+            pace_work(&writer->pace, messages);
+        if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(writer) == BELL_SIGNAL))
+            return RUN_SIGNAL;
+        attachment_beat(tree);
+        if (clock_ms() >= end)
+            return RUN_TIME;
+    }
+}

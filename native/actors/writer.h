@@ -1,0 +1,28 @@
+/* The CommitLog writer: the one process that writes log bytes, and the one that gives out offsets. */
+#ifndef ORBITMQ_WRITER_H
+#define ORBITMQ_WRITER_H
+
+#include "actors/run.h"
+#include "shared/attachment.h"
+
+#define WRITER_BATCH_BYTES (256u << 10) /* a batch ends with the record that passes this */
+
+struct writer;
+
+struct writer *writer_open(struct attachment *tree);
+void writer_close(struct writer *writer);
+
+/* Takes over from a predecessor, or from recovery: publishes the commit record's wrote position, delivers again what was applied,
+ * zeroes what may lie behind it, and takes the queues' next offsets once reput has reached it. RUN_TIME: not yet, call
+ * again; RUN_FAILED: errno in the page. Returns RUN_NEED when the takeover is complete and steps may begin. */
+/* Where that ends which a predecessor may have left behind the log, a physical offset; 0: it left nothing. writer_take_over zeroes it,
+ * and syncs the zeros: before that, the caller notes durably up to where (store/unsynced.py). */
+uint64_t writer_left_over(struct writer *writer);
+
+enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);
+
+/* Appends at most one batch; returns the number of messages it answered. */
+uint32_t writer_step(struct writer *writer);
+enum run_result writer_run(struct writer *writer, uint32_t limit_ms);
+
+#endif

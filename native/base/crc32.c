@@ -1,0 +1,377 @@
+/* CRC-32 by carry-less multiplication where the processor has it (64 bytes at a time with AVX-512, else 16), by its CRC
+ * instruction on aarch64, by eight tables elsewhere; chosen once, at load.
+ *
+ * Polynomials are bit-reflected here: in an n-bit word, bit i is the coefficient of x^(n-1-i). The carry-less product of
+ * two 64-bit words, read as a 128-bit word, is therefore the product of their polynomials times x; every power of x below
+ * that serves as a factor is one smaller than the distance that it moves its operand, for that reason.
+ *
+ * All factors are computed at load (some 20 us) instead of standing here in hexadecimal: their exponents say where they
+ * come from. They are written by the constructor and never again.
+ */
+#include "base/crc32.h"
+#include "base/bytes.h"
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define CLMUL __attribute__((target("pclmul,sse4.1")))
+#define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl,avx512vbmi")))
+#endif
+#if defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
+#define POLYNOMIAL 0xEDB88320u /* P without its x^32 */
+#define ONE 0x80000000u        /* the polynomial 1 */
+
+/* slices[k][b]: the register after the byte b and k zero bytes. */
+static uint32_t slices[8][256];
+
+/* powers[k][b]: x^(8 * b * 256^k) mod P. An operator costs one multiplication for each byte of its length beyond the first,
+ * so lengths below 256 cost a load, and nobody needs a cache of operators. */
+static uint32_t powers[8][256];
+
+static uint32_t raw_by_tables(uint32_t reg, const uint8_t *at, size_t size)
+{
+#if defined(__ARM_FEATURE_CRC32)
+    for (; size >= 8; at += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        reg = __crc32d(reg, word);
+    }
+    for (; size; size--)
+        reg = __crc32b(reg, *at++);
+#else
+    for (; size >= 8; at += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        word ^= reg;
+        reg = slices[7][word & 255] ^ slices[6][word >> 8 & 255] ^ slices[5][word >> 16 & 255] ^ slices[4][word >> 24 & 255] ^
+              slices[3][word >> 32 & 255] ^ slices[2][word >> 40 & 255] ^ slices[1][word >> 48 & 255] ^ slices[0][word >> 56];
+    }
+    for (; size; size--)
+        reg = reg >> 8 ^ slices[0][(reg ^ *at++) & 255];
+#endif
+    return reg;
+}
+
+static uint32_t multiply_by_bits(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = ONE; bit; bit >>= 1) {
+        product ^= b & (0u - (uint32_t)((a & bit) != 0));
+        b = b >> 1 ^ (POLYNOMIAL & (0u - (b & 1)));
+    }
+    return product;
+}
+
+/* x^-31 mod P. */
+static uint32_t minus_31;
+
+#if defined(__x86_64__)
+
+static bool carryless; /* the processor multiplies without carries, and we use it */
+static bool wide;      /* ... four pairs at once */
+
+/* The factors of a 128-bit word that is moved over n bits: x^(n+63) for its first half, x^(n-1) for its second. */
+struct fold {
+    uint64_t first;
+    uint64_t second;
+};
+static struct fold over_128, over_512, over_2048;
+static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
+static uint8_t to_end[128];    /* 64 bytes from r on: the shuffle that moves a word's first r bytes to its end */
+static uint64_t x63, x95;
+
+/* Moves bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
+ * start, 16 bytes from move + r keep its first r bytes at its end; an index with its top bit set gives zero. */
+static const uint8_t move[48] = {
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, //
+    0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  //
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+};
+
+CLMUL static inline __m128i fold(__m128i word, struct fold by)
+{
+    __m128i factors = _mm_set_epi64x((long long)by.second, (long long)by.first);
+    return _mm_xor_si128(_mm_clmulepi64_si128(word, factors, 0x00), _mm_clmulepi64_si128(word, factors, 0x11));
+}
+
+CLMUL static inline __m128i times(uint64_t a, uint64_t b)
+{
+    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi64_si128((long long)b), 0x00);
+}
+
+/* A polynomial of degree 63 at most, mod P: Barrett's quotient with floor(x^64 / P), then the remainder. */
+CLMUL static inline uint32_t reduce_64(uint64_t value)
+{
+    uint64_t quotient = (uint32_t)_mm_cvtsi128_si64(times((uint32_t)value, 0x1F7011641));
+    uint64_t multiple = (uint64_t)_mm_cvtsi128_si64(times(quotient, 0x1DB710641));
+    return (uint32_t)((value ^ multiple) >> 32);
+}
+
+/* A polynomial of degree 95 at most (the first 32 bits of the word are zero), mod P. */
+CLMUL static inline uint32_t reduce_96(__m128i value)
+{
+    __m128i folded = _mm_clmulepi64_si128(value, _mm_cvtsi64_si128((long long)x63), 0x00);
+    return reduce_64((uint64_t)_mm_extract_epi64(_mm_xor_si128(value, folded), 1));
+}
+
+/* A polynomial of degree 127 at most, times x^32, mod P. */
+CLMUL static inline uint32_t reduce_128(__m128i value)
+{
+    __m128i moved = _mm_clmulepi64_si128(value, _mm_cvtsi64_si128((long long)x95), 0x00);
+    return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(value, 8), 4)));
+}
+
+CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
+{
+    if (size < 16)
+        return raw_by_tables(reg, at, size);
+    const uint8_t *end = at + size;
+    __m128i word = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128((int)reg));
+    at += 16;
+    if (size >= 64) { /* four words side by side hide the multiplier's latency */
+        __m128i second = _mm_loadu_si128((const __m128i *)at);
+        __m128i third = _mm_loadu_si128((const __m128i *)(at + 16));
+        __m128i fourth = _mm_loadu_si128((const __m128i *)(at + 32));
+        for (at += 48; end - at >= 64; at += 64) {
+            word = _mm_xor_si128(fold(word, over_512), _mm_loadu_si128((const __m128i *)at));
+            second = _mm_xor_si128(fold(second, over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
+            third = _mm_xor_si128(fold(third, over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
+            fourth = _mm_xor_si128(fold(fourth, over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
+        }
+        word = _mm_xor_si128(fold(word, over_128), second);
+        word = _mm_xor_si128(fold(word, over_128), third);
+        word = _mm_xor_si128(fold(word, over_128), fourth);
+    }
+    for (; end - at >= 16; at += 16)
+        word = _mm_xor_si128(fold(word, over_128), _mm_loadu_si128((const __m128i *)at));
+    if (at < end) {
+        /* r bytes are left. word's first r bytes are folded; its others and the r new ones are the next word, whose new
+         * bytes come from a load that ends where the data ends. */
+        size_t r = (size_t)(end - at);
+        __m128i down = _mm_loadu_si128((const __m128i *)(move + 16 + r));
+        __m128i head = _mm_shuffle_epi8(word, _mm_loadu_si128((const __m128i *)(move + r)));
+        __m128i last = _mm_loadu_si128((const __m128i *)(end - 16));
+        __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(word, down), last, down);
+        word = _mm_xor_si128(fold(head, over_128), next);
+    }
+    return reduce_128(word);
+}
+
+CLMUL_WIDE static inline __m512i fold_wide(__m512i word, __m512i by, __m512i next)
+{
+    __m512i first = _mm512_clmulepi64_epi128(word, by, 0x00), second = _mm512_clmulepi64_epi128(word, by, 0x11);
+    return _mm512_ternarylogic_epi64(first, second, next, 0x96); /* xor of three */
+}
+
+CLMUL_WIDE static inline __m512i everywhere(struct fold by)
+{
+    return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)by.second, (long long)by.first));
+}
+
+CLMUL_WIDE static inline uint32_t reduce_512(__m512i word)
+{
+    __m512i last = _mm512_maskz_mov_epi64(0xC0, word);
+    word = fold_wide(word, _mm512_loadu_si512(to_last), last);
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(word), _mm512_extracti64x4_epi64(word, 1));
+    return reduce_128(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+
+/* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
+ * the bytes before the data masked out (those are not touched, even where there is no memory). The register is added
+ * to the first four bytes: it is repeated all over the word, so turned that it begins there, and masked. */
+CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, size_t size)
+{
+    const uint8_t *end = at + size;
+    if (size % 64 < 4 && size % 64) {
+        reg = raw_by_tables(reg, at, size % 64);
+        at += size % 64;
+    }
+    size_t odd = (size_t)(end - at - 1) % 64 + 1; /* 4 to 64 */
+    __mmask64 used = ~(__mmask64)0 << (64 - odd);
+    __m512i word = _mm512_maskz_loadu_epi8(used, (const void *)((uintptr_t)at - (64 - odd)));
+    uint32_t turned = reg << (-odd * 8 & 24) | (uint32_t)((uint64_t)reg >> (32 - (-odd * 8 & 24)));
+    word = _mm512_xor_si512(word, _mm512_maskz_mov_epi8((__mmask64)15 << (64 - odd), _mm512_set1_epi32((int)turned)));
+    at += odd;
+    const __m512i by_64 = everywhere(over_512);
+    if (end - at >= 512) { /* four words side by side, so that long data do not wait for the multiplier */
+        const __m512i by_256 = everywhere(over_2048);
+        __m512i second = _mm512_loadu_si512(at), third = _mm512_loadu_si512(at + 64), fourth = _mm512_loadu_si512(at + 128);
+        for (at += 192; end - at >= 256; at += 256) {
+            word = fold_wide(word, by_256, _mm512_loadu_si512(at));
+            second = fold_wide(second, by_256, _mm512_loadu_si512(at + 64));
+            third = fold_wide(third, by_256, _mm512_loadu_si512(at + 128));
+            fourth = fold_wide(fourth, by_256, _mm512_loadu_si512(at + 192));
+        }
+        word = fold_wide(fold_wide(fold_wide(word, by_64, second), by_64, third), by_64, fourth);
+    }
+    for (; at < end; at += 64)
+        word = fold_wide(word, by_64, _mm512_loadu_si512(at));
+    return reduce_512(word);
+}
+
+/* As above, storing what it reads. Every byte is folded from the very register that its last store comes from, so the result
+ * fits the copy even while somebody writes the source: the first store takes 64 bytes, of which all but the odd ones are
+ * stored again when the next load has read them again. */
+CLMUL_WIDE static uint32_t copy_by_wide_folding(uint32_t reg, uint8_t *to, const uint8_t *from, size_t size)
+{
+    size_t odd = (size - 1) % 64 + 1;
+    __m512i word = _mm512_loadu_si512(from);
+    _mm512_storeu_si512(to, word);
+    if (odd < 4) {
+        uint8_t bytes[64];
+        _mm512_storeu_si512(bytes, word);
+        reg = raw_by_tables(reg, bytes, odd);
+        from += odd, to += odd, size -= odd;
+        odd = 64;
+        word = _mm512_loadu_si512(from);
+        _mm512_storeu_si512(to, word);
+    }
+    const uint8_t *end = from + size;
+    word = _mm512_xor_si512(word, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
+    word = _mm512_maskz_permutexvar_epi8(~(__mmask64)0 << (64 - odd), _mm512_loadu_si512(to_end + odd), word);
+    const __m512i by_64 = everywhere(over_512);
+    for (from += odd, to += odd; from < end; from += 64, to += 64) {
+        __m512i next = _mm512_loadu_si512(from);
+        _mm512_storeu_si512(to, next);
+        word = fold_wide(word, by_64, next);
+    }
+    return reduce_512(word);
+}
+
+CLMUL static uint32_t multiply_carryless(uint32_t a, uint32_t b)
+{
+    return reduce_64((uint64_t)_mm_cvtsi128_si64(times(a, b)) << 1);
+}
+
+CLMUL static uint32_t raw_words_carryless(const uint64_t *words, const uint32_t *factors, unsigned count)
+{
+    __m128i sum = _mm_setzero_si128();
+    for (unsigned i = 0; i < count; i++)
+        sum = _mm_xor_si128(sum, times(words[i], (uint64_t)factors[i] << 32));
+    return reduce_96(sum);
+}
+
+#endif
+
+uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
+{
+#if defined(__x86_64__)
+    if (wide && size >= 64)
+        return raw_by_wide_folding(reg, data, size);
+    if (carryless)
+        return raw_by_folding(reg, data, size);
+#endif
+    return raw_by_tables(reg, data, size);
+}
+
+uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size)
+{
+#if defined(__x86_64__)
+    if (wide && size >= 64)
+        return ~copy_by_wide_folding(~crc, to, from, size);
+#endif
+    memcpy(to, from, size);
+    return crc32_update(crc, to, size);
+}
+
+uint32_t crc32_update(uint32_t crc, const void *data, size_t size)
+{
+    return ~crc32_raw(~crc, data, size);
+}
+
+uint32_t crc32_multiply(uint32_t a, uint32_t b)
+{
+#if defined(__x86_64__)
+    if (carryless)
+        return multiply_carryless(a, b);
+#endif
+    return multiply_by_bits(a, b);
+}
+
+uint32_t crc32_operator(uint64_t zero_bytes)
+{
+    uint32_t product = powers[0][zero_bytes & 255];
+    for (unsigned k = 1; zero_bytes >>= 8; k++)
+        product = crc32_multiply(product, powers[k][zero_bytes & 255]);
+    return product;
+}
+
+uint32_t crc32_word_factor(uint64_t zero_bytes)
+{
+    return crc32_multiply(crc32_operator(zero_bytes), 1); /* 1 is x^31 */
+}
+
+uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count)
+{
+#if defined(__x86_64__)
+    if (carryless)
+        return raw_words_carryless(words, factors, count);
+#endif
+    uint32_t sum = 0; /* a register over 8 bytes holds them times x^32, so x^31 is in it twice now */
+    for (unsigned i = 0; i < count; i++)
+        sum ^= multiply_by_bits(factors[i], raw_by_tables(0, (const uint8_t *)&words[i], 8));
+    return multiply_by_bits(sum, minus_31);
+}
+
+enum crc32_way crc32_use(enum crc32_way most)
+{
+#if defined(__x86_64__)
+    carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    wide = carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    return wide ? CRC32_FOLD_WIDE : carryless ? CRC32_FOLD : CRC32_TABLES;
+#else
+    (void)most;
+    return CRC32_TABLES;
+#endif
+}
+
+static uint32_t power_of_x(unsigned exponent)
+{
+    uint32_t product = ONE;
+    while (exponent--)
+        product = product >> 1 ^ (POLYNOMIAL & (0u - (product & 1)));
+    return product;
+}
+
+#if defined(__x86_64__)
+static struct fold fold_over(unsigned bits)
+{
+    return (struct fold){(uint64_t)power_of_x(bits + 63) << 32, (uint64_t)power_of_x(bits - 1) << 32};
+}
+#endif
+
+__attribute__((constructor)) static void crc32_prepare(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++)
+        slices[0][byte] = multiply_by_bits(byte, power_of_x(8));
+    for (unsigned k = 1; k < 8; k++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            slices[k][byte] = slices[k - 1][byte] >> 8 ^ slices[0][slices[k - 1][byte] & 255];
+#if defined(__x86_64__)
+    over_128 = fold_over(128);
+    over_512 = fold_over(512);
+    over_2048 = fold_over(2048);
+    for (unsigned i = 0; i < 128; i++)
+        to_end[i] = (uint8_t)i;
+    for (unsigned quarter = 0; quarter < 3; quarter++)
+        to_last[quarter] = fold_over(128 * (3 - quarter));
+    x63 = (uint64_t)power_of_x(63) << 32;
+    x95 = (uint64_t)power_of_x(95) << 32;
+#endif
+    minus_31 = ONE;
+    for (unsigned i = 0; i < 31; i++) /* divides by x: P's own lowest term tells whether P was added */
+        minus_31 = minus_31 & 0x80000000u ? (minus_31 ^ POLYNOMIAL) << 1 | 1 : minus_31 << 1;
+    crc32_use(CRC32_FOLD_WIDE);
+    uint32_t step = power_of_x(8);
+    for (unsigned k = 0; k < 8; k++) {
+        powers[k][0] = ONE;
+        for (unsigned b = 1; b < 256; b++)
+            powers[k][b] = crc32_multiply(powers[k][b - 1], step);
+        step = crc32_multiply(powers[k][255], step);
+    }
+}

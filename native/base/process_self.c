@@ -1,0 +1,55 @@
+#include "base/process_self.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Fields 48 and 49 of /proc/self/stat. The name in field 2 may hold spaces and brackets, so counting starts behind its last ')'. */
+static bool argument_area(char **start, char **end)
+{
+    char line[4096];
+    FILE *file = fopen("/proc/self/stat", "re");
+    if (file == NULL)
+        return false;
+    size_t size = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[size] = '\0';
+    const char *at = strrchr(line, ')');
+    if (at == NULL)
+        return false;
+    for (int field = 2; field < 48; field++) {
+        at = strchr(at + 1, ' ');
+        if (at == NULL)
+            return false;
+    }
+    unsigned long long from = 0, to = 0;
+    if (sscanf(at, " %llu %llu", &from, &to) != 2 || from == 0 || to <= from)
+        return false; /* the kernel hides the addresses from a process that may not be traced */
+    *start = (char *)(uintptr_t)from;
+    *end = (char *)(uintptr_t)to;
+    return true;
+}
+
+void process_name(const char *brief, const char *name)
+{
+    prctl(PR_SET_NAME, (unsigned long)(uintptr_t)brief, 0, 0, 0);
+    char *start, *end;
+    if (!argument_area(&start, &end))
+        return;
+    size_t room = (size_t)(end - start);
+    size_t size = strlen(name);
+    if (size > room - 1)
+        size = room - 1;
+    /* The kernel shows the area up to its end; zeros behind the name are left out by ps. */
+    memcpy(start, name, size);
+    memset(start + size, 0, room - size);
+}
+
+bool process_tie(int parent)
+{
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0, 0, 0);
+    return getppid() == parent;
+}

@@ -1,0 +1,68 @@
+/* Arrow columns out of message references, row after row into buffers that the caller allocated. No object a message, and no
+ * knowledge of Arrow beyond the shape of its buffers: values back to back with n + 1 int32 offsets for binary and text, one
+ * value a row for numbers, one bit a row for validity, least significant first.
+ *
+ * Rows come in blocks small enough to lie in the cache from the check of their records to their copy: a batch of 65,536 rows
+ * that was first checked, then measured, then copied fetched each record from memory three times.
+ */
+#ifndef ORBITMQ_COLUMNS_H
+#define ORBITMQ_COLUMNS_H
+
+#include "client/column_host.h"
+#include "client/column_pairs.h"
+#include "client/reader.h"
+
+enum column {
+    COLUMN_BODY = 1 << 0,     /* binary, decompressed */
+    COLUMN_TAGS = 1 << 1,     /* text or null */
+    COLUMN_KEYS = 1 << 2,     /* text or null: words separated by one space */
+    COLUMN_TOPIC = 1 << 3,    /* int32 index into the reader's names */
+    COLUMN_QUEUE = 1 << 4,    /* int32 */
+    COLUMN_OFFSET = 1 << 5,   /* int64 queue offset */
+    COLUMN_PHYSICAL = 1 << 6, /* int64 physical offset */
+    COLUMN_BORN = 1 << 7,     /* int64 milliseconds since the epoch */
+    COLUMN_STORED = 1 << 8,   /* likewise */
+    COLUMN_FLAG = 1 << 9,     /* int32 */
+    COLUMN_RECONSUME = 1 << 10,  /* int32 */
+    COLUMN_ID = 1 << 11,         /* text: hex digits */
+    COLUMN_BORN_HOST = 1 << 12,  /* text */
+    COLUMN_STORE_HOST = 1 << 13, /* text */
+    COLUMN_HEADERS = 1 << 14,    /* the sender's own properties; null without any */
+    COLUMN_PROPERTIES = 1 << 15, /* all properties */
+};
+
+#define COLUMNS_BLOCK 512u /* rows to append at once */
+
+/* Buffers; those of columns that are not selected stay NULL. */
+struct columns {
+    uint32_t rows; /* appended so far */
+    struct column_text body, tags, keys;
+    int32_t *topic, *queue, *flag, *reconsume;
+    int64_t *offset, *physical, *born_ms, *stored_ms;
+    struct column_text id;
+    struct column_host born_host, store_host;
+    struct column_pairs headers, properties;
+};
+
+/* What the first references of a block need. */
+struct columns_need {
+    uint32_t rows;
+    bool compressed; /* the body behind them is stored compressed: it has to be appended by itself */
+    uint64_t body;   /* bytes of bodies */
+    uint64_t text;   /* bytes of tags at most, and of any other text but bodies: all of the records beside their bodies */
+};
+
+/* Of the first references as many as fit with `limit` bytes of bodies in all, and likewise of properties where these are selected,
+ * and with what the offsets reach; the first row of all always does. */
+struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
+                                uint64_t limit);
+
+/* Appends rows for which there is room: what they need, and COLUMN_SLACK behind each text. cursors: the reader's. */
+void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
+                    const struct reader_cursor *cursors);
+
+/* Appends one row with this body instead of the stored one. */
+void columns_append_one(struct columns *columns, const struct message_ref *ref, struct slice body,
+                        const struct reader_cursor *cursors);
+
+#endif

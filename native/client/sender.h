@@ -1,0 +1,89 @@
+/* The client's half of a send: frames into the session's submission ring, verdicts out of its completion slots.
+ *
+ * A sender is private to its process; threads share it under the session's lock, which the caller takes (block_acquire on
+ * session->lock) around open..close of a frame. Nothing here allocates or knows Python.
+ */
+#ifndef ORBITMQ_SENDER_H
+#define ORBITMQ_SENDER_H
+
+#include "shared/control.h"
+#include "shared/topics.h"
+#include "shared/verdict.h"
+
+struct sender {
+    struct session *session;       /* mapped read-write */
+    const struct control *control; /* mapped read-only, as is topics */
+    const struct topics *topics;
+    struct wake *wake;             /* mapped read-write */
+    struct session_shape shape;
+    struct session_parts parts;
+    struct ring_producer sq;
+    uint64_t submitted; /* messages given a sequence: the last one's */
+    uint64_t settled;   /* verdicts up to here were taken out of their slots; submitted - settled <= window */
+    uint64_t flush_through; /* the newest message that waits for the disk */
+    int supervisor;     /* pidfd of the tree's supervisor, -1: not watched */
+    struct send_frame *frame; /* the open one, in the ring */
+    uint32_t frame_used;
+    uint32_t frame_room;
+};
+
+enum sender_result {
+    SENDER_OK = 0,
+    SENDER_RING_FULL = 1,   /* no room in the submission ring now */
+    SENDER_WINDOW_FULL = 2, /* window messages without a settled verdict */
+    SENDER_TOO_LARGE = 3,   /* a message that could never fit this session */
+    SENDER_TIMEOUT = 4,
+    SENDER_SIGNAL = 5,
+    SENDER_GONE = 6,        /* the tree is dead or stopped */
+    SENDER_STOPPED = 7,     /* flushed will not get there: the log's error state; see position.error */
+};
+
+#define SENDER_FRAME_BYTES 16384u /* a frame of many messages is closed and published about here */
+#define SENDER_NO_HEAD UINT64_MAX
+#define SENDER_FLUSH_SPIN_NS 200000u /* the same for the disk: an fdatasync of a few pages takes 100 us on a quick one */
+#define SENDER_SPIN_NS 60000u     /* how long a wait for a verdict spins first, where there are two processors */
+
+void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
+                   const struct control *control, const struct topics *topics, struct wake *wake, int supervisor);
+
+/* Opens a frame for messages to one topic, with room for `room` bytes of messages (strides). */
+enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room);
+
+/* Adds a message to the open frame: copies the header and returns where properties, then body, go; NULL when the frame has no room
+ * left for it (close it and open another). Gives the message its sequence: sender->submitted. */
+uint8_t *sender_add(struct sender *sender, const struct send_message *message);
+
+/* Ends the frame and publishes it; rings the handler if it sleeps. An empty frame vanishes. */
+void sender_close(struct sender *sender);
+
+/* Forgets the open frame, if there is one: none of it was published. For whoever finds the lock stolen, or gives up half way. */
+void sender_void(struct sender *sender);
+
+/* The waits below touch nothing of the sender that changes, so they may run beside another thread that holds the lock. */
+
+/* Sequence of the last message with a verdict. */
+static inline uint64_t sender_completed(const struct sender *sender) { return session_completed(sender->session); }
+
+/* False once nobody will answer this session any more: the tree has stopped or died, or the broker gave the session up. */
+bool sender_alive(const struct sender *sender);
+
+/* Spins until completed >= sequence, for at most limit_ns; false when it did not get there. Returns at once on one processor. */
+bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_ns);
+
+/* Waits until completed >= sequence: spins, then sleeps. timeout_ns 0: only looks; UINT64_MAX: without limit. */
+enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_t timeout_ns);
+
+/* Waits until the flushed position reaches `end`. */
+enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint64_t timeout_ns);
+
+/* Waits until completed >= sequence or the handler has taken frames since the ring's head was at `head` (sq.head_seen when the
+ * frame did not fit; SENDER_NO_HEAD: never mind): a sender that was told RING_FULL or WINDOW_FULL tries again after it. */
+enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, uint64_t head, uint64_t timeout_ns);
+
+/* The verdict of a completed message that is not settled yet, copied out. */
+struct completion sender_verdict(const struct sender *sender, uint64_t sequence);
+
+/* Frees the slots up to sequence for reuse. */
+void sender_settle(struct sender *sender, uint64_t sequence);
+
+#endif

@@ -1,0 +1,25 @@
+/* RocketMQ's levels of delay, in its default setting (messageDelayLevel); a message names its level, not its time. */
+#include "format/delay.h"
+
+#define SECOND 1000u
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+
+static const uint32_t level_ms[DELAY_LEVELS] = {
+    1 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND, 1 * MINUTE, 2 * MINUTE,  3 * MINUTE,  4 * MINUTE, 5 * MINUTE,
+    6 * MINUTE, 7 * MINUTE, 8 * MINUTE,  9 * MINUTE,  10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 1 * HOUR,   2 * HOUR,
+};
+
+uint64_t delay_due_ms(struct slice level, uint64_t store_ms)
+{
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < level.size; i++) {
+        const uint32_t digit = level.data[i] - (uint32_t)'0';
+        if (digit > 9)
+            return 0;
+        number = number > DELAY_LEVELS ? number : number * 10 + digit; /* once too high, it stays so */
+    }
+    if (number == 0)
+        return 0;
+    return store_ms + level_ms[(number > DELAY_LEVELS ? DELAY_LEVELS : number) - 1];
+}

@@ -1,0 +1,34 @@
+/* Delayed messages as RocketMQ keeps them: a message with the property DELAY, a level from 1 on, waits in the topic
+ * SCHEDULE_TOPIC_XXXX, and its ConsumeQueue unit has, in the place of the tags code, the time when it is due.
+ * Source: RocketMQ 4.9 ScheduleMessageService, CommitLog; see docs/formats/consumequeue.md.
+ */
+#ifndef ORBITMQ_DELAY_H
+#define ORBITMQ_DELAY_H
+
+#include "format/properties.h"
+
+#define DELAY_TOPIC "SCHEDULE_TOPIC_XXXX"
+#define DELAY_LEVELS 18u
+
+static inline bool delay_is_topic(struct slice topic)
+{
+    return topic.size == sizeof DELAY_TOPIC - 1 && __builtin_memcmp(topic.data, DELAY_TOPIC, sizeof DELAY_TOPIC - 1) == 0;
+}
+
+/* When a message of this DELAY property that was stored at store_ms is due, ms; 0 when it names no level. Levels above the last
+ * one count as that. */
+uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
+
+/* What a record's ConsumeQueue unit has behind place and size: the due time of a delayed message, else the code of its tag. */
+static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms)
+{
+    if (__builtin_expect(delay_is_topic(topic), 0)) {
+        const struct slice level = properties_get(properties.data, properties.size, "DELAY", 5);
+        const uint64_t due_ms = delay_due_ms(level, store_ms);
+        if (due_ms)
+            return (int64_t)due_ms;
+    }
+    return tags_code(tags);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* Scans the CommitLog forward from a record boundary to the first place where no good record lies; recovery and verify use
+ * it. Nothing but the files is believed: every record is checked by size, place and CRCs.
+ *
+ * On the way it notes, for every queue of the scanned part, the offset after its newest message: what the ConsumeQueues will
+ * say once reput has caught up.
+ */
+#ifndef ORBITMQ_LOG_SCAN_H
+#define ORBITMQ_LOG_SCAN_H
+
+#include "format/queue_table.h"
+
+struct scan;
+
+/* Plain, for Python. */
+struct scan_state {
+    uint64_t offset;      /* everything from the start up to here is good */
+    uint64_t last_ms;     /* store timestamp of the newest record seen, 0: none */
+    uint64_t last_offset; /* where that record begins */
+    uint64_t first_ms;    /* likewise of the first one */
+    uint64_t rising_from; /* of the records seen, none at or behind this place is followed by one of an earlier time */
+    uint64_t records;
+    uint32_t first_sealed; /* the first one has the CRC property: it is of OrbitMQ's making */
+    uint32_t blanks;      /* file ends passed over */
+    uint32_t fault;       /* enum record_fault at offset, once the end is reached; RECORD_END also when the file is missing */
+    uint32_t error;       /* errno of SCAN_FAILED */
+    uint32_t queue_count;
+};
+
+struct scan_queue {
+    uint64_t next_offset; /* 1 + queue offset of the newest message seen; prepared and rolled back messages have none */
+    struct queue_name name;
+};
+
+enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };
+
+/* store: root of the store; from: a record boundary. NULL with errno ENOMEM. */
+struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from);
+void scan_close(struct scan *scan);
+
+/* Goes on for about limit_bytes, so that the caller can show progress and look at signals. */
+enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes);
+
+void scan_look(const struct scan *scan, struct scan_state *state);
+
+/* Copies the notes on queues [first, first + most); returns how many. The order means nothing. */
+uint32_t scan_queues(const struct scan *scan, uint32_t first, uint32_t most, struct scan_queue *queues);
+
+#endif

@@ -1,0 +1,244 @@
+/* Writes, finishes, reads and checks CommitLog records; record.h draws them. */
+#include "format/record.h"
+#include "base/bytes.h"
+#include "base/crc32.h"
+
+#include <assert.h>
+
+#define CRC_MASK 0x7FFFFFFFu /* Java keeps CRCs in a signed int and drops the sign */
+
+/* Bodies from this size on are read once only: the record's CRC takes over the body's by two multiplications. Below it,
+ * reading the body again costs less than they do. */
+#define COMBINE_FROM 1024u
+
+#define ZLIB_FIRST 0x78u /* what a zlib stream begins with */
+
+static const uint8_t crc_name[8] = {'_', '_', 'C', 'R', 'C', '3', '2', '#'};
+
+uint32_t record_trim(const uint8_t *properties, uint32_t size)
+{
+    return size && properties[size - 1] == PROPERTY_END ? size - 1 : size;
+}
+
+/* The user's properties as stored: with the separator that parts them from the CRC property. */
+static uint32_t own_properties(const struct record_parts *parts)
+{
+    return parts->properties_size ? parts->properties_size + 1 : 0;
+}
+
+uint32_t record_image_size(const struct record_parts *parts)
+{
+    return RECORD_FIXED + parts->body_size + parts->topic_size + own_properties(parts) + RECORD_CRC_SIZE;
+}
+
+void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal)
+{
+    uint32_t size = record_image_size(parts), checked = size - RECORD_CRC_SIZE;
+    assert(parts->topic_size <= TOPIC_SIZE_MAX);
+    assert(parts->properties_size <= RECORD_PROPERTIES_MAX);
+    assert(parts->body_size <= INT32_MAX - RECORD_FIXED - TOPIC_SIZE_MAX - PROPERTIES_MAX);
+    assert(!(parts->sys_flag & (SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6)));
+
+    uint8_t *body = image + RECORD_BODY_AT, *tail = body + parts->body_size;
+    uint32_t body_crc = crc32_copy(0, body, parts->body, parts->body_size);
+
+    store_be32(image, size);
+    store_be32(image + 4, RECORD_MAGIC);
+    store_be32(image + 8, body_crc & CRC_MASK);
+    store_be32(image + 12, parts->queue_id);
+    store_be32(image + RECORD_FLAG_AT, parts->flag);
+    memset(image + RECORD_QUEUE_OFFSET_AT, 0, 16); /* two holes: physical offset follows at once */
+    store_be32(image + RECORD_SYSFLAG_AT, parts->sys_flag);
+    store_be64(image + RECORD_BORN_MS_AT, parts->born_ms);
+    memcpy(image + 48, parts->born_host, 8);
+    memset(image + RECORD_STORE_MS_AT, 0, 8);
+    memcpy(image + 64, parts->store_host, 8);
+    store_be32(image + 72, parts->reconsume_times);
+    store_be64(image + 76, parts->prepared_offset);
+    store_be32(image + 84, parts->body_size);
+
+    uint8_t *at = tail;
+    *at++ = (uint8_t)parts->topic_size;
+    memcpy(at, parts->topic, parts->topic_size);
+    at += parts->topic_size;
+    store_be16(at, (uint16_t)(own_properties(parts) + RECORD_CRC_SIZE));
+    at += 2;
+    if (parts->properties_size) {
+        memcpy(at, parts->properties, parts->properties_size);
+        at += parts->properties_size;
+        *at++ = PROPERTY_END;
+    }
+    assert(at == image + checked);
+
+    if (parts->body_size < COMBINE_FROM) {
+        seal->crc = crc32_update(0, image, checked);
+    } else {
+        uint32_t head = crc32_update(0, image, RECORD_BODY_AT);
+        uint32_t both = crc32_combine(head, body_crc, crc32_operator(parts->body_size));
+        seal->crc = crc32_update(both, tail, (size_t)(at - tail));
+    }
+    seal->hole_operator = crc32_operator(checked - (RECORD_STORE_MS_AT + 8));
+}
+
+/* The CRC property with value's ten digits, the least significant first. Two digits, then eight in one word: halves of
+ * four, two and one digits are split side by side, each division being a multiplication that is exact in its range. */
+static void write_crc(uint8_t *at, uint32_t value)
+{
+    uint32_t upper = value / 100000000, lower = value % 100000000;
+    uint64_t digits = (uint64_t)(lower / 10000) << 32 | lower % 10000;
+    uint64_t part = (digits * 5243 >> 19) & 0x0000007F0000007F; /* / 100 */
+    digits = (digits - part * 100) | part << 16;
+    part = (digits * 103 >> 10) & 0x000F000F000F000F; /* / 10 */
+    digits = (digits - part * 10) | part << 8;
+    digits += 0x3030303030303030;
+    memcpy(at, crc_name, 8);
+    at[8] = PROPERTY_NAME_END;
+    memcpy(at + 9, &digits, 8);
+    at[17] = (uint8_t)('0' + upper % 10);
+    at[18] = (uint8_t)('0' + upper / 10);
+    at[19] = PROPERTY_END;
+}
+
+/* crc32_word_factor of 36, 28 and 0: the bytes between each hole's end and the end of the last. */
+static const uint32_t hole_factors[3] = {0x9570D495, 0x01B5FD1D, 0x00000001};
+
+void record_finish(uint8_t *record, uint32_t size, const struct record_seal *seal, uint64_t queue_offset,
+                   uint64_t physical_offset, uint64_t store_ms)
+{
+    uint64_t holes[3]; /* as they lie in the record */
+    store_be64(&holes[0], queue_offset);
+    store_be64(&holes[1], physical_offset);
+    store_be64(&holes[2], store_ms);
+    memcpy(record + RECORD_QUEUE_OFFSET_AT, &holes[0], 16);
+    memcpy(record + RECORD_STORE_MS_AT, &holes[2], 8);
+    uint32_t moved = crc32_multiply(seal->hole_operator, crc32_raw_words(holes, hole_factors, 3));
+    write_crc(record + size - RECORD_CRC_SIZE, (seal->crc ^ moved) & CRC_MASK);
+}
+
+enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view)
+{
+    if (available < RECORD_BLANK_SIZE)
+        return RECORD_BAD_SIZE;
+    uint32_t total = load_be32(at), magic = load_be32(at + 4);
+    view->total_size = total;
+    if (magic == RECORD_BLANK)
+        return RECORD_IS_BLANK;
+    if (magic == 0 && total == 0)
+        return RECORD_END;
+    if (magic != RECORD_MAGIC)
+        return RECORD_BAD_MAGIC;
+    if (total < RECORD_FIXED || total > INT32_MAX || total > available)
+        return RECORD_BAD_SIZE;
+
+    /* From here on every step is bounded by total: what is left after it must stay at or above zero. */
+    view->body_crc = load_be32(at + 8);
+    view->queue_id = load_be32(at + 12);
+    view->flag = load_be32(at + RECORD_FLAG_AT);
+    view->queue_offset = load_be64(at + RECORD_QUEUE_OFFSET_AT);
+    view->physical_offset = load_be64(at + RECORD_PHYSICAL_AT);
+    view->sys_flag = load_be32(at + RECORD_SYSFLAG_AT);
+    view->born_ms = load_be64(at + RECORD_BORN_MS_AT);
+    uint32_t born_size = view->sys_flag & SYSFLAG_BORN_IPV6 ? 20 : 8;
+    uint32_t store_size = view->sys_flag & SYSFLAG_STORE_IPV6 ? 20 : 8;
+    uint32_t fixed = RECORD_FIXED - 16 + born_size + store_size;
+    if (total < fixed)
+        return RECORD_BAD_SIZE;
+    uint32_t left = total - fixed; /* for body, topic and properties */
+
+    const uint8_t *next = at + 48;
+    view->born_host = (struct slice){next, born_size};
+    next += born_size;
+    view->store_ms = load_be64(next);
+    next += 8;
+    view->store_host = (struct slice){next, store_size};
+    next += store_size;
+    view->reconsume_times = load_be32(next);
+    view->prepared_offset = load_be64(next + 4);
+
+    uint32_t body_size = load_be32(next + 12);
+    next += 16;
+    if (body_size > left)
+        return RECORD_BAD_SIZE;
+    left -= body_size;
+    view->body = (struct slice){next, body_size};
+    next += body_size;
+
+    uint32_t topic_size = *next++;
+    if (topic_size > TOPIC_SIZE_MAX || topic_size > left)
+        return RECORD_BAD_SIZE;
+    left -= topic_size;
+    view->topic = (struct slice){next, topic_size};
+    next += topic_size;
+
+    uint32_t properties_size = load_be16(next);
+    if (properties_size > PROPERTIES_MAX || properties_size != left)
+        return RECORD_BAD_SIZE;
+    view->properties = (struct slice){next + 2, properties_size};
+    return RECORD_GOOD;
+}
+
+static uint32_t crc_of_body(const struct record_view *view) { return crc32_update(0, view->body.data, view->body.size); }
+
+/* The CRC of all bytes before the CRC property, when that of the body is known. */
+static uint32_t crc_of_record(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
+{
+    const uint32_t checked = view->total_size - RECORD_CRC_SIZE;
+    if (view->body.size < COMBINE_FROM)
+        return crc32_update(0, at, checked);
+    const uint8_t *tail = view->body.data + view->body.size;
+    const uint32_t head = crc32_update(0, at, (size_t)(view->body.data - at));
+    const uint32_t both = crc32_combine(head, body_crc, crc32_operator(view->body.size));
+    return crc32_update(both, tail, checked - (size_t)(tail - at));
+}
+
+bool record_sealed(const struct record_view *view)
+{
+    return view->properties.size >= RECORD_CRC_SIZE &&
+           memcmp(view->properties.data + view->properties.size - RECORD_CRC_SIZE, crc_name, sizeof crc_name) == 0;
+}
+
+static bool has_zero(const uint8_t *at, uint32_t size)
+{
+    return size && memchr(at, 0, size) != NULL;
+}
+
+/* Whether the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
+ * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a
+ * sector, there are zeros, which no properties string of anybody's holds: they do not count as a record without the property
+ * either. */
+static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
+{
+    if (view->properties.size < RECORD_CRC_SIZE)
+        return !has_zero(view->properties.data, view->properties.size);
+    uint8_t expected[RECORD_CRC_SIZE];
+    const uint8_t *stored = at + view->total_size - RECORD_CRC_SIZE;
+    uint32_t differing = (stored[8] != PROPERTY_NAME_END) + (stored[19] != PROPERTY_END);
+    for (unsigned i = 0; i < sizeof crc_name; i++)
+        differing += stored[i] != crc_name[i];
+    if (differing > 3)
+        return !has_zero(stored, RECORD_CRC_SIZE);
+    write_crc(expected, crc_of_record(at, view, body_crc) & CRC_MASK);
+    return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
+}
+
+enum record_fault record_check_body(const uint8_t *at, const struct record_view *view)
+{
+    const uint32_t body_crc = crc_of_body(view);
+    if ((body_crc & CRC_MASK) != view->body_crc)
+        return RECORD_BAD_BODY_CRC;
+    const bool plain = view->sys_flag == 0 && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
+    return plain || crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
+}
+
+enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view)
+{
+    enum record_fault fault = record_parse(at, available, view);
+    if (fault != RECORD_GOOD)
+        return fault;
+    if (view->physical_offset != physical_offset)
+        return RECORD_BAD_PLACE;
+    const uint32_t body_crc = crc_of_body(view);
+    if ((body_crc & CRC_MASK) != view->body_crc)
+        return RECORD_BAD_BODY_CRC;
+    return crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
+}

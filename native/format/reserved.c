@@ -1,0 +1,157 @@
+/* Names of RocketMQ's. Every property of a sender's own is looked up here, so it is a switch over lengths: of one length there are few. */
+#include "format/reserved.h"
+
+#define NAME(text, kind)                                 \
+    if (memcmp(name.data, text, sizeof(text) - 1) == 0) \
+        return kind;
+#define ARGUMENT(text) NAME(text, RESERVED_ARGUMENT)
+#define ID(text) NAME(text, RESERVED_ID)
+#define NOTE(text) NAME(text, RESERVED_NOTE)
+#define WISH(text) NAME(text, RESERVED_WISH)
+
+/* Each stands in the case of its own length. */
+enum reserved reserved_property(struct slice name)
+{
+    switch (name.size) {
+    case 3:
+        WISH("TTL")
+        break;
+    case 4:
+        ARGUMENT("KEYS") ARGUMENT("TAGS") NOTE("WAIT")
+        break;
+    case 5:
+        WISH("DELAY")
+        break;
+    case 6:
+        WISH("PGROUP") WISH("POP_CK")
+        break;
+    case 7:
+        NOTE("CLUSTER")
+        break;
+    case 8:
+        ID("UNIQ_KEY") NOTE("TRACE_ON") NOTE("__CRC32#") WISH("BUYER_ID") WISH("MQ2_FLAG") WISH("MSG_TYPE")
+        WISH("REAL_QID") WISH("TRAN_MSG")
+        break;
+    case 9:
+        WISH("INNER_NUM")
+        break;
+    case 10:
+        NOTE("MAX_OFFSET") NOTE("MIN_OFFSET") NOTE("MSG_REGION") WISH("INNER_BASE") WISH("REAL_TOPIC")
+        break;
+    case 11:
+        WISH("ARRIVE_TIME") WISH("INSTANCE_ID") WISH("RETRY_TOPIC")
+        break;
+    case 12:
+        WISH("1ST_POP_TIME") WISH("TIMER_OUT_MS")
+        break;
+    case 13:
+        WISH("TRANSFER_FLAG") WISH("__SHARDINGKEY")
+        break;
+    case 14:
+        WISH("CORRELATION_ID") WISH("RECONSUME_TIME") WISH("TIMER_DELAY_MS")
+        break;
+    case 15:
+        WISH("CORRECTION_FLAG") WISH("PUSH_REPLY_TIME") WISH("REPLY_TO_CLIENT") WISH("TIMER_DELAY_SEC")
+        break;
+    case 16:
+        WISH("DLQ_ORIGIN_TOPIC") WISH("TIMER_DELIVER_MS") WISH("TIMER_DEQUEUE_MS") WISH("TIMER_ENQUEUE_MS")
+        WISH("TIMER_ROLL_TIMES")
+        break;
+    case 17:
+        WISH("ORIGIN_MESSAGE_ID") WISH("TIMER_DEL_UNIQKEY")
+        break;
+    case 18:
+        NOTE("CONSUME_START_TIME")
+        break;
+    case 19:
+        WISH("MAX_RECONSUME_TIMES")
+        break;
+    case 20:
+        WISH("INNER_MULTI_DISPATCH")
+        break;
+    case 21:
+        WISH("DLQ_ORIGIN_MESSAGE_ID")
+        break;
+    case 23:
+        WISH("TRANSACTION_CHECK_TIMES")
+        break;
+    case 24:
+        WISH("INNER_MULTI_QUEUE_OFFSET")
+        break;
+    case 26:
+        WISH("TRAN_PREPARED_QUEUE_OFFSET")
+        break;
+    case 30:
+        WISH("CHECK_IMMUNITY_TIME_IN_SECONDS")
+        break;
+    }
+    return RESERVED_NOT;
+}
+
+const char *reserved_property_why(enum reserved kind)
+{
+    switch (kind) {
+    case RESERVED_ARGUMENT:
+        return "it is given as tags= or keys=";
+    case RESERVED_NOTE:
+        return "brokers and clients note something about the message under this name";
+    case RESERVED_WISH:
+        return "the name asks a RocketMQ broker for something that OrbitMQ does not do yet";
+    default:
+        return NULL;
+    }
+}
+
+static bool begins(const uint8_t *name, uint32_t size, const char *with)
+{
+    const size_t length = strlen(with);
+    return size >= length && memcmp(name, with, length) == 0;
+}
+
+static bool is(const uint8_t *name, uint32_t size, const char *text) { return size == strlen(text) && begins(name, size, text); }
+
+const char *reserved_topic_why(const uint8_t *name, uint32_t size)
+{
+    if (is(name, size, "SCHEDULE_TOPIC_XXXX") || is(name, size, "rmq_sys_wheel_timer"))
+        return "RocketMQ keeps delayed messages there, which OrbitMQ does not deliver yet";
+    if (begins(name, size, "%RETRY%"))
+        return "RocketMQ keeps a group's messages there that are to be tried again, which OrbitMQ does not do yet";
+    if (begins(name, size, "%DLQ%"))
+        return "RocketMQ keeps a group's messages there that it has given up, which OrbitMQ does not do yet";
+    if (begins(name, size, "RMQ_SYS_TRANS_") || is(name, size, "TRANS_CHECK_MAX_TIME_TOPIC"))
+        return "RocketMQ keeps open transactions there, which OrbitMQ does not have yet";
+    if (begins(name, size, "%LMQ%"))
+        return "RocketMQ keeps queues of other topics there, which OrbitMQ does not have";
+    if (begins(name, size, "RMQ_SYS_") || begins(name, size, "rmq_sys_") || is(name, size, "TBW102") ||
+        is(name, size, "SELF_TEST_TOPIC") || is(name, size, "OFFSET_MOVED_EVENT"))
+        return "it is a system topic of RocketMQ's";
+    return NULL;
+}
+
+/* TAGS or KEYS, with what ends a name: how nearly every properties string begins, and all that most have. */
+static inline bool argument_at(const uint8_t *at, uint32_t left)
+{
+    return left > 5 && at[4] == PROPERTY_NAME_END && (memcmp(at, "TAGS", 4) == 0 || memcmp(at, "KEYS", 4) == 0);
+}
+
+/* Steps as properties_next does, but looks for the end of a name only where it is not known already: a handler does this for every
+ * message. */
+bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name)
+{
+    const uint8_t *const end = properties + size;
+    for (const uint8_t *at = properties, *next; at < end; at = next + 1) {
+        const bool argument = argument_at(at, (uint32_t)(end - at));
+        const uint8_t *from = argument ? at + 5 : at;
+        if (!(next = memchr(from, PROPERTY_END, (size_t)(end - from))))
+            next = end;
+        if (argument)
+            continue;
+        const uint8_t *split = memchr(at, PROPERTY_NAME_END, (size_t)(next - at));
+        if (!split || split == at || split + 1 == next)
+            continue; /* no property, for want of a name or a value */
+        *name = (struct slice){at, (uint32_t)(split - at)};
+        if (reserved_property(*name) >= RESERVED_NOTE)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,136 @@
+/* A Reader's batches, handed out piece by piece: as messages, as bodies, or one record by its place. */
+#include "python/consumer/reader_object.h"
+
+int64_t py_reader_gather(struct reader_object *self, uint32_t most)
+{
+    struct reader *reader = self->reader;
+    if (self->taken == reader->count) {
+        self->taken = 0;
+        const bool fault = reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
+        if (fault && !(self->strict && py_reader_removal(self))) {
+            py_reader_raise(self);
+            return -1;
+        }
+    }
+    if (self->strict && py_reader_removal(self)) {
+        py_reader_raise_removal(self);
+        return -1;
+    }
+    const uint32_t rest = reader->count - self->taken;
+    return rest < most ? rest : most;
+}
+
+void py_reader_put_back(struct reader_object *self)
+{
+    struct reader *reader = self->reader;
+    for (uint32_t i = reader->count; i-- > self->taken;) {
+        const struct message_ref *ref = &reader->refs[i];
+        reader_seek(reader, ref->cursor, ref->queue_offset);
+    }
+    reader_release(reader);
+    self->taken = 0;
+}
+
+/* ---- messages ---- */
+
+/* pin: that of the reference's file, or NULL with an exception set. */
+static PyObject *message_of(PyObject *pin, const struct message_ref *ref)
+{
+    return pin ? py_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
+}
+
+PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint32_t most;
+    if (!py_take_count(most_object, &most))
+        return NULL;
+    const int64_t count = py_reader_gather(self, most);
+    if (count < 0)
+        return NULL;
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    PyObject *pin = NULL;
+    const struct log_file *pinned = NULL;
+    const struct message_ref *refs = self->reader->refs + self->taken;
+    for (int64_t i = 0; list && i < count; i++) {
+        if (refs[i].file != pinned) {
+            Py_XDECREF(pin);
+            pin = py_pin_of(self, &refs[i]);
+            pinned = refs[i].file;
+        }
+        PyObject *message = message_of(pin, &refs[i]);
+        if (!message || PyList_SetItem(list, (Py_ssize_t)i, message) < 0)
+            Py_CLEAR(list);
+    }
+    Py_XDECREF(pin);
+    if (list)
+        py_reader_delivered(self, (uint32_t)count);
+    return list;
+}
+
+/* The first undelivered message; there is one. */
+static PyObject *next_message(struct reader_object *self)
+{
+    const struct message_ref *ref = self->reader->refs + self->taken;
+    PyObject *pin = py_pin_of(self, ref);
+    PyObject *message = message_of(pin, ref);
+    Py_XDECREF(pin);
+    if (message)
+        py_reader_delivered(self, 1);
+    return message;
+}
+
+PyObject *py_delivery_message(PyObject *object, PyObject *batch)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint32_t most;
+    if (!py_take_count(batch, &most))
+        return NULL;
+    const int64_t count = py_reader_gather(self, most);
+    if (count <= 0)
+        return count < 0 ? NULL : Py_NewRef(Py_None);
+    return next_message(self);
+}
+
+PyObject *py_delivery_gathered(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct reader_object *self = py_reader_self(object);
+    return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
+}
+
+PyObject *py_delivery_record(PyObject *object, PyObject *offset_object)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint64_t offset;
+    if (!py_take_u64(offset_object, &offset))
+        return NULL;
+    py_reader_put_back(self);
+    if (!reader_record(self->reader, offset))
+        return py_reader_raise(self);
+    const struct message_ref *ref = self->reader->refs;
+    PyObject *pin = py_pin_of(self, ref);
+    PyObject *message = message_of(pin, ref);
+    Py_XDECREF(pin);
+    reader_release(self->reader);
+    return message;
+}
+
+PyObject *py_delivery_bodies(PyObject *object, PyObject *most_object)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint32_t most;
+    if (!py_take_count(most_object, &most))
+        return NULL;
+    const int64_t count = py_reader_gather(self, most);
+    PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
+    const struct message_ref *refs = self->reader->refs + self->taken;
+    for (int64_t i = 0; list && i < count; i++) {
+        PyObject *body = py_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
+        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
+            Py_CLEAR(list);
+    }
+    if (list)
+        py_reader_delivered(self, (uint32_t)count);
+    return list;
+}

@@ -1,0 +1,313 @@
+/* Message: 48 bytes and no copy. It holds its keeper (a pinned CommitLog file, or bytes) and the record's address; every
+ * attribute is decoded when it is asked for, because most messages are asked for one or two. The message exports the buffer
+ * protocol over its body, so a memoryview keeps the message, and the message the mapping. */
+#include "python/message.h"
+#include "base/bytes.h"
+
+struct message {
+    PyObject_HEAD
+    PyObject *keeper;
+    const uint8_t *record;
+    uint32_t size;
+    uint32_t body_at;
+    uint32_t body_size;
+};
+
+#define CRC_NAME "__CRC32#"
+/* Of a decompressed body. A record of 4 MiB can hold a thousand times as many zeros; RocketMQ's producers send 4 MiB of plain
+ * body at most unless they are told otherwise. */
+#define PLAIN_MAX (64 << 20)
+
+static PyTypeObject *message_type;
+
+PyObject *py_message_new(PyObject *keeper, const uint8_t *record, uint32_t size, uint32_t body_at, uint32_t body_size)
+{
+    struct message *message = (struct message *)PyType_GenericAlloc(message_type, 0);
+    if (!message)
+        return NULL;
+    message->keeper = Py_NewRef(keeper);
+    message->record = record;
+    message->size = size;
+    message->body_at = body_at;
+    message->body_size = body_size;
+    return (PyObject *)message;
+}
+
+static PyObject *decompress(const uint8_t *record, const uint8_t *body, uint32_t size)
+{
+    const uint32_t type = load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSION_TYPE;
+    const uint64_t physical_offset = load_be64(record + RECORD_PHYSICAL_AT);
+    if (type != 0 && type != SYSFLAG_COMPRESSION_ZLIB)
+        return py_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)physical_offset),
+                          "could not decompress the body of the record at %llu: its compression type is 0x%x, and only zlib is known",
+                          (unsigned long long)physical_offset, (unsigned)type);
+    PyObject *zlib = PyImport_ImportModule("zlib");
+    PyObject *stream = zlib ? PyObject_CallMethod(zlib, "decompressobj", NULL) : NULL;
+    PyObject *packed = stream ? PyBytes_FromStringAndSize((const char *)body, size) : NULL;
+    PyObject *plain = packed ? PyObject_CallMethod(stream, "decompress", "On", packed, (Py_ssize_t)PLAIN_MAX + 1) : NULL;
+    PyObject *whole = plain ? PyObject_GetAttrString(stream, "eof") : NULL;
+    if (!whole && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        Py_CLEAR(plain);
+    } else if (!whole || whole != Py_True || PyBytes_Size(plain) > PLAIN_MAX) {
+        PyErr_Clear();
+        const bool large = plain && PyBytes_Size(plain) > PLAIN_MAX;
+        Py_CLEAR(plain);
+        py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)physical_offset),
+                   large ? "could not decompress the body of the record at %llu: it is larger than 64 MiB"
+                         : "could not decompress the body of the record at %llu: it is no zlib stream",
+                   (unsigned long long)physical_offset);
+    }
+    Py_XDECREF(whole);
+    Py_XDECREF(packed);
+    Py_XDECREF(stream);
+    Py_XDECREF(zlib);
+    return plain;
+}
+
+static inline int is_compressed(const uint8_t *record) { return load_be32(record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED; }
+
+PyObject *py_body_bytes(const uint8_t *record, uint32_t body_at, uint32_t body_size)
+{
+    if (__builtin_expect(is_compressed(record), 0))
+        return decompress(record, record + body_at, body_size);
+    return PyBytes_FromStringAndSize((const char *)record + body_at, body_size);
+}
+
+static void message_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((struct message *)self)->keeper);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int message_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct message *message = (struct message *)self;
+    if (is_compressed(message->record)) {
+        PyObject *plain = decompress(message->record, message->record + message->body_at, message->body_size);
+        if (!plain) {
+            view->obj = NULL;
+            return -1;
+        }
+        const int result = PyObject_GetBuffer(plain, view, flags);
+        Py_DECREF(plain); /* the view holds it */
+        return result;
+    }
+    return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)(message->record + message->body_at), message->body_size, 1, flags);
+}
+
+/* The record was checked when the message was made, so parsing cannot fail. */
+static struct record_view view_of(PyObject *self)
+{
+    const struct message *message = (struct message *)self;
+    struct record_view view = {0};
+    const enum record_fault fault = record_parse(message->record, message->size, &view);
+    if (fault != RECORD_GOOD) /* a file changed under us: an empty view, never a wild pointer */
+        view = (struct record_view){0};
+    return view;
+}
+
+/* Text of stored bytes. What is not UTF-8 becomes U+FFFD, as in Java. */
+static PyObject *text(struct slice slice)
+{
+    return PyUnicode_DecodeUTF8((const char *)slice.data, slice.size, "replace");
+}
+
+static PyObject *message_body(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyMemoryView_FromObject(self);
+}
+
+static PyObject *message_topic(PyObject *self, void *unused)
+{
+    (void)unused;
+    return text(view_of(self).topic);
+}
+
+static PyObject *message_tags(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct slice properties = view_of(self).properties;
+    const struct slice tags = properties_get(properties.data, properties.size, "TAGS", 4);
+    return tags.data ? text(tags) : Py_NewRef(Py_None);
+}
+
+static PyObject *message_keys(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct slice properties = view_of(self).properties;
+    const struct slice keys = properties_get(properties.data, properties.size, "KEYS", 4);
+    PyObject *list = PyList_New(0);
+    for (uint32_t at = 0; list && at < keys.size;) {
+        const uint8_t *space = memchr(keys.data + at, ' ', keys.size - at);
+        const uint32_t end = space ? (uint32_t)(space - keys.data) : keys.size;
+        if (end > at) {
+            PyObject *key = text((struct slice){keys.data + at, end - at});
+            if (!key || PyList_Append(list, key) < 0)
+                Py_CLEAR(list);
+            Py_XDECREF(key);
+        }
+        at = end + 1;
+    }
+    return list;
+}
+
+static PyObject *message_properties(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct slice properties = view_of(self).properties;
+    PyObject *dict = PyDict_New();
+    uint32_t position = 0;
+    struct slice name, value;
+    while (dict && properties_next(properties.data, properties.size, &position, &name, &value)) {
+        /* the record's own check, not something that was sent */
+        if (name.size == sizeof CRC_NAME - 1 && memcmp(name.data, CRC_NAME, name.size) == 0)
+            continue;
+        PyObject *key = text(name);
+        PyObject *item = key ? text(value) : NULL;
+        if (!item || PyDict_SetItem(dict, key, item) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(item);
+    }
+    return dict;
+}
+
+/* RocketMQ's offset message id: store host, then physical offset, in upper-case hex. */
+static PyObject *message_id(PyObject *self, void *unused)
+{
+    (void)unused;
+    static const char digits[] = "0123456789ABCDEF";
+    const struct record_view view = view_of(self);
+    uint8_t raw[28];
+    char hex[56];
+    uint32_t size = view.store_host.size <= 20 ? view.store_host.size : 0;
+    if (size)
+        memcpy(raw, view.store_host.data, size);
+    store_be64(raw + size, view.physical_offset);
+    size += 8;
+    for (uint32_t i = 0; i < size; i++) {
+        hex[2 * i] = digits[raw[i] >> 4];
+        hex[2 * i + 1] = digits[raw[i] & 15];
+    }
+    return PyUnicode_FromStringAndSize(hex, 2 * size);
+}
+
+enum number { QUEUE, OFFSET, PHYSICAL, SIZE, BORN, STORED, FLAG, SYS_FLAG, RECONSUME, PREPARED };
+
+static PyObject *message_number(PyObject *self, void *which)
+{
+    const struct record_view view = view_of(self);
+    uint64_t value = 0;
+    switch ((enum number)(uintptr_t)which) {
+    case QUEUE: value = view.queue_id; break;
+    case OFFSET: value = view.queue_offset; break;
+    case PHYSICAL: value = view.physical_offset; break;
+    case SIZE: value = view.total_size; break;
+    case BORN: value = view.born_ms; break;
+    case STORED: value = view.store_ms; break;
+    case FLAG: return PyLong_FromLong((int32_t)view.flag); /* signed in every RocketMQ client */
+    case SYS_FLAG: value = view.sys_flag; break;
+    case RECONSUME: value = view.reconsume_times; break;
+    case PREPARED: value = view.prepared_offset; break;
+    }
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *message_repr(PyObject *self)
+{
+    const struct record_view view = view_of(self);
+    PyObject *topic = text(view.topic);
+    if (!topic)
+        return NULL;
+    PyObject *repr = PyUnicode_FromFormat("Message(topic=%R, queue=%u, offset=%llu, body=<%u bytes>)", topic,
+                                          (unsigned)view.queue_id, (unsigned long long)view.queue_offset,
+                                          (unsigned)view.body.size);
+    Py_DECREF(topic);
+    return repr;
+}
+
+/* Message.from_record(data): over one whole record in any bytes, which it keeps. */
+static PyObject *message_from_record(PyObject *type, PyObject *data)
+{
+    (void)type;
+    if (!PyBytes_Check(data)) {
+        PyErr_SetString(PyExc_TypeError, "a record must be bytes");
+        return NULL;
+    }
+    char *at;
+    Py_ssize_t size;
+    struct record_view view;
+    if (PyBytes_AsStringAndSize(data, &at, &size) < 0)
+        return NULL;
+    const enum record_fault fault = record_parse((const uint8_t *)at, (uint64_t)size, &view);
+    if (fault != RECORD_GOOD)
+        return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:O}", "offset", Py_None),
+                          "could not read a record of %zd bytes: fault %d", size, (int)fault);
+    if (record_check_body((const uint8_t *)at, &view) != RECORD_GOOD)
+        return py_raise("CorruptRecord", NULL, Py_BuildValue("{s:K}", "offset", (unsigned long long)view.physical_offset),
+                          "could not read the record of physical offset %llu: its body does not match its CRC",
+                          (unsigned long long)view.physical_offset);
+    return py_message_new(data, (const uint8_t *)at, view.total_size, (uint32_t)(view.body.data - (const uint8_t *)at),
+                            view.body.size);
+}
+
+static PyObject *message_record(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const struct message *message = (struct message *)self;
+    return PyBytes_FromStringAndSize((const char *)message->record, message->size);
+}
+
+#define NUMBER(name, which, doc) {name, message_number, NULL, doc, (void *)(uintptr_t)(which)}
+
+static PyGetSetDef message_attributes[] = {
+    {"body", message_body, NULL, "memoryview: into the mapped log; of a decompressed copy when it is stored compressed", NULL},
+    {"topic", message_topic, NULL, "str", NULL},
+    {"tags", message_tags, NULL, "str, or None", NULL},
+    {"keys", message_keys, NULL, "list of str", NULL},
+    {"properties", message_properties, NULL, "dict of str: all that was sent beside the body, tags and keys included", NULL},
+    {"id", message_id, NULL, "str: store host and physical offset, 32 hex digits", NULL},
+    NUMBER("queue", QUEUE, "int: queue id"),
+    NUMBER("offset", OFFSET, "int: queue offset"),
+    NUMBER("physical_offset", PHYSICAL, "int: bytes from the begin of the log"),
+    NUMBER("size", SIZE, "int: bytes of the whole record"),
+    NUMBER("born_ms", BORN, "int: when it was sent, milliseconds since the epoch"),
+    NUMBER("stored_ms", STORED, "int: when it was appended, milliseconds since the epoch"),
+    NUMBER("flag", FLAG, "int: the sender's own, signed 32 bits"),
+    NUMBER("sys_flag", SYS_FLAG, "int: bits of RocketMQ's sysFlag"),
+    NUMBER("reconsume_times", RECONSUME, "int: how often it was sent back"),
+    NUMBER("prepared_offset", PREPARED, "int: physical offset of the half message, or 0"),
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef message_methods[] = {
+    {"record", message_record, METH_NOARGS, "The whole record as it is stored, copied."},
+    {"from_record", message_from_record, METH_O | METH_CLASS, "A message over one whole stored record in bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot message_slots[] = {
+    {Py_tp_doc, "One message: a view into the log that keeps its file mapped. bytes(message) copies the body."},
+    {Py_tp_dealloc, (void *)message_dealloc},
+    {Py_tp_repr, (void *)message_repr},
+    {Py_tp_getset, message_attributes},
+    {Py_tp_methods, message_methods},
+    {Py_bf_getbuffer, (void *)message_getbuffer},
+    {0, NULL},
+};
+
+static PyType_Spec message_spec = {
+    .name = "orbitmq.native._types.Message",
+    .basicsize = sizeof(struct message),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = message_slots,
+};
+
+int py_add_message(PyObject *module)
+{
+    message_type = py_add_type(module, &message_spec);
+    return message_type ? 0 : -1;
+}

@@ -1,0 +1,31 @@
+/* What the parts of the extension module orbitmq.native._types share. It holds the entry points that are called once a message,
+ * where cffi's drop and retake of the interpreter lock would cost more than the work. Limited API of Python 3.11, one wheel
+ * for all later versions. Files in native/python know Python; all others must not.
+ */
+#ifndef ORBITMQ_OBJECTS_H
+#define ORBITMQ_OBJECTS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+
+/* Each adds its types to the module; 0, or -1 with an exception set. Weak, so that the module also builds with one alone. */
+__attribute__((weak)) int py_add_producer(PyObject *module);
+__attribute__((weak)) int py_add_consumer(PyObject *module);
+__attribute__((weak)) int py_add_turns(PyObject *module);
+
+/* Raises orbitmq.errors.<kind> with a message in PyUnicode_FromFormat's format. hint may be NULL. values (a reference that is
+ * stolen, may be NULL) is a dict: its items become the exception's attributes. Always returns NULL. */
+void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...);
+
+/* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> where it is no text. what: for the message. */
+const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size);
+
+/* Creates a type from its spec and adds it to the module under the spec's last name part; NULL with an exception set. */
+PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
+
+/* How many forks lie between this process and the one that loaded the module: a session belongs to the count at which it was
+ * attached. Cheaper than getpid on every call. */
+unsigned py_forks(void);
+
+#endif

@@ -1,0 +1,475 @@
+/* What one call wants sent: arguments checked, and the properties string that they make.
+ *
+ *   TAGS 0x01 tags 0x02 KEYS 0x01 key ' ' key 0x02 name 0x01 value 0x02 ...
+ *
+ * Strings are used where they lie: a str keeps its UTF-8, and the call keeps the str.
+ */
+#include "python/producer/producer.h"
+
+#include "base/crc32.h"
+#include "format/reserved.h"
+#include <string.h>
+
+static const char *const argument_names[ARGUMENTS] = {
+    [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
+    [ARG_DURABILITY] = "durability", [ARG_TIMEOUT] = "timeout", [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag",
+};
+static PyObject *interned[ARGUMENTS];
+
+/* Largest record that any broker accepts, bytes; RocketMQ's own. MESSAGE_MAX in store/settings.py. */
+enum { MESSAGE_MOST = 4 << 20 };
+
+int letters_init(void)
+{
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (!interned[i] && !(interned[i] = PyUnicode_InternFromString(argument_names[i])))
+            return -1;
+    return 0;
+}
+
+int parse_name(PyObject *name, int most, Py_ssize_t positional)
+{
+    for (int i = 0; i < most; i++)
+        if (name == interned[i])
+            return i;
+    for (int i = 0; i < most; i++)
+        if (PyUnicode_CompareWithASCIIString(name, argument_names[i]) == 0)
+            return i;
+    if (positional < 2 && (PyUnicode_CompareWithASCIIString(name, "topic") == 0 ||
+                           PyUnicode_CompareWithASCIIString(name, most == ARGUMENTS ? "body" : "bodies") == 0))
+        return ARG_POSITIONAL;
+    PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R", name);
+    return -1;
+}
+
+int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
+                     PyObject **rest)
+{
+    const char *const wanted[2] = {"topic", second};
+    PyObject *found[2] = {count > 0 ? args[0] : NULL, count > 1 ? args[1] : NULL};
+    Py_ssize_t given = count;
+    if (count < 2) {
+        const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+        for (Py_ssize_t i = 0; i < named; i++)
+            for (int k = 0; k < 2; k++)
+                if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), wanted[k]) == 0) {
+                    given += 1;
+                    found[k] = k < count ? NULL : args[count + i];
+                }
+    }
+    if (given != 2 || !found[0] || !found[1]) {
+        PyErr_Format(PyExc_TypeError, "expected two arguments, topic and %s, and keywords", second);
+        return -1;
+    }
+    *topic = found[0];
+    *rest = found[1];
+    return 0;
+}
+
+static int property_error(PyObject *value, const char *what, const char *why)
+{
+    py_raise("PropertyError", NULL, Py_BuildValue("{s:O}", "value", value), "could not use %s %R: %s", what, value, why);
+    return -1;
+}
+
+/* UTF-8 of a name or value that may stand in the properties string. A key must also hold no space, since one separates keys. */
+static int property_text(PyObject *value, const char *what, bool key, const char **text, uint32_t *size)
+{
+    Py_ssize_t length;
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s must be str, not %R", what, (PyObject *)Py_TYPE(value));
+        return -1;
+    }
+    const char *at = py_utf8(value, "PropertyError", what, &length);
+    if (!at)
+        return -1;
+    if (length == 0)
+        return property_error(value, what, "it is empty");
+    if (length > (Py_ssize_t)PROPERTIES_MAX) {
+        py_raise("PropertiesTooLarge", NULL, Py_BuildValue("{s:n,s:I}", "size", length, "limit", PROPERTIES_ROOM),
+                   "could not use %s of %zd bytes: the properties may take %u", what, length, PROPERTIES_ROOM);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < length; i++) {
+        const uint8_t byte = (uint8_t)at[i];
+        if (byte == PROPERTY_NAME_END || byte == PROPERTY_END)
+            return property_error(value, what, "it holds a separator byte (0x01 or 0x02)");
+        if (key && byte == ' ')
+            return property_error(value, what, "it holds a space, which separates keys");
+    }
+    *text = at;
+    *size = (uint32_t)length;
+    return 0;
+}
+
+int parse_tags(PyObject *value, const char **tags, uint32_t *size)
+{
+    *tags = NULL;
+    *size = 0;
+    if (value == Py_None)
+        return 0;
+    if (property_text(value, "tags", false, tags, size) < 0)
+        return -1;
+    for (uint32_t i = 1; i < *size; i++)
+        if ((*tags)[i - 1] == '|' && (*tags)[i] == '|') {
+            /* No filter could ask for it, in RocketMQ neither. */
+            py_raise("PropertyError", "a message has one tag; what it is to be found by besides are keys",
+                       Py_BuildValue("{s:O}", "value", value), "could not use tags %R: '||' separates the tags of a filter", value);
+            return -1;
+        }
+    if ((uint8_t)(*tags)[0] <= ' ' || (uint8_t)(*tags)[*size - 1] <= ' ')
+        return property_error(value, "tags", "a filter has the blanks around a tag taken away");
+    if (*size == 1 && **tags == '*')
+        return property_error(value, "tags", "a filter '*' wants all messages");
+    return 0;
+}
+
+int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined)
+{
+    *keys = NULL;
+    *joined = NULL;
+    *size = 0;
+    if (value == Py_None)
+        return 0;
+    if (PyUnicode_Check(value)) /* one key; taken as a sequence it would be one a character, which nobody wants */
+        return property_text(value, "key", true, keys, size);
+    if (PyTuple_CheckExact(value) && PyTuple_Size(value) == 0)
+        return 0;
+    if (PyList_CheckExact(value) && PyList_Size(value) == 1) {
+        /* the usual case, without a copy; the reference, because another thread may empty the list while we wait for room */
+        *joined = PyList_GetItem(value, 0);
+        Py_INCREF(*joined);
+        if (property_text(*joined, "key", true, keys, size) == 0)
+            return 0;
+        Py_CLEAR(*joined);
+        return -1;
+    }
+    PyObject *list = PySequence_List(value);
+    if (!list)
+        return -1;
+    const Py_ssize_t count = PyList_Size(list);
+    int result = 0;
+    for (Py_ssize_t i = 0; i < count && result == 0; i++)
+        result = property_text(PyList_GetItem(list, i), "key", true, keys, size);
+    PyObject *space = result == 0 && count ? PyUnicode_FromString(" ") : NULL;
+    if (space && (*joined = PyUnicode_Join(space, list))) {
+        Py_ssize_t length;
+        *keys = PyUnicode_AsUTF8AndSize(*joined, &length);
+        *size = length > (Py_ssize_t)PROPERTIES_MAX ? PROPERTIES_MAX + 1 : (uint32_t)length; /* letter_fits refuses it */
+    }
+    Py_XDECREF(space);
+    Py_DECREF(list);
+    if (result == 0 && count && !*keys) {
+        Py_XDECREF(*joined);
+        result = -1;
+    }
+    return result;
+}
+
+int parse_durability(PyObject *value, enum durability *durability)
+{
+    if (value == Py_None)
+        return 0;
+    if (PyUnicode_Check(value)) {
+        if (PyUnicode_CompareWithASCIIString(value, "appended") == 0) {
+            *durability = DURABILITY_APPENDED;
+            return 0;
+        }
+        if (PyUnicode_CompareWithASCIIString(value, "flushed") == 0) {
+            *durability = DURABILITY_FLUSHED;
+            return 0;
+        }
+    }
+    py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "durability", value),
+               "could not send with durability %R: it is neither 'appended' nor 'flushed'", value);
+    return -1;
+}
+
+int parse_timeout(PyObject *value, uint64_t *timeout_ns)
+{
+    if (value == Py_None)
+        return 0;
+    const double seconds = PyFloat_AsDouble(value);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(seconds >= 0)) {
+        py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "timeout", value),
+                   "could not use timeout %R: it is not a number of seconds from 0", value);
+        return -1;
+    }
+    *timeout_ns = seconds < 9e9 ? (uint64_t)(seconds * 1e9) : FOREVER;
+    return 0;
+}
+
+int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+{
+    const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    if (count + named > 1 || (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "result() takes one argument, timeout");
+        return -1;
+    }
+    return count + named ? parse_timeout(args[0], timeout_ns) : 0;
+}
+
+int parse_queue(PyObject *value, int64_t *queue)
+{
+    if (value == Py_None)
+        return 0;
+    const long long number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+    }
+    if (number < 0 || number > UINT32_MAX) {
+        py_raise("UnknownQueue", "queues are numbered from 0; leave out queue= for one after another",
+                   Py_BuildValue("{s:O}", "queue", value), "could not send to queue %R: no topic has it", value);
+        return -1;
+    }
+    *queue = number;
+    return 0;
+}
+
+static int parse_flag(PyObject *value, uint32_t *flag)
+{
+    const long long number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred())
+        return -1;
+    if (number < INT32_MIN || number > (long long)UINT32_MAX) {
+        py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "flag", value), "could not use flag %R: it passes 32 bits", value);
+        return -1;
+    }
+    *flag = (uint32_t)number;
+    return 0;
+}
+
+/* -1 with PropertyError for a name that is not the caller's to set. */
+static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
+{
+    const enum reserved kind = reserved_property((struct slice){(const uint8_t *)text, size});
+    const char *why = reserved_property_why(kind);
+    if (!why)
+        return 0;
+    if (strcmp(text, "WAIT") == 0)
+        why = "what a receipt waits for is given as durability=";
+    return property_error(name, "property", why);
+}
+
+/* The encoded form of a mapping from str to str, as bytes; NULL with an exception. */
+static PyObject *encode_properties(PyObject *mapping)
+{
+    PyObject *items = PyMapping_Items(mapping);
+    PyObject *pieces = items ? PyList_New(0) : NULL;
+    bool good = pieces != NULL;
+    for (Py_ssize_t i = 0; good && i < PyList_Size(items); i++) {
+        PyObject *item = PyList_GetItem(items, i);
+        const char *text;
+        uint32_t size;
+        PyObject *name = PyTuple_GetItem(item, 0), *value = PyTuple_GetItem(item, 1);
+        good = name && value && property_text(name, "property", false, &text, &size) == 0 && refuse_reserved(name, text, size) == 0 &&
+               property_text(value, "property value", false, &text, &size) == 0;
+        PyObject *piece = good ? PyUnicode_FromFormat("%U\x01%U\x02", name, value) : NULL;
+        good = piece && PyList_Append(pieces, piece) == 0;
+        Py_XDECREF(piece);
+    }
+    PyObject *nothing = good ? PyUnicode_FromString("") : NULL;
+    PyObject *joined = nothing ? PyUnicode_Join(nothing, pieces) : NULL;
+    PyObject *encoded = joined ? PyUnicode_AsUTF8String(joined) : NULL;
+    Py_XDECREF(joined);
+    Py_XDECREF(nothing);
+    Py_XDECREF(pieces);
+    Py_XDECREF(items);
+    return encoded;
+}
+
+static int parse_body(PyObject *body, struct letter *letter)
+{
+    Py_ssize_t size;
+    if (PyBytes_Check(body)) {
+        char *data;
+        if (PyBytes_AsStringAndSize(body, &data, &size) < 0)
+            return -1;
+        letter->body = (const uint8_t *)data;
+    } else if (PyUnicode_Check(body)) {
+        if (!(letter->body = (const uint8_t *)py_utf8(body, "UsageError", "body", &size)))
+            return -1;
+    } else {
+        if (PyObject_GetBuffer(body, &letter->view, PyBUF_SIMPLE) < 0)
+            return -1;
+        letter->viewed = true;
+        letter->body = letter->view.buf;
+        size = letter->view.len;
+    }
+    /* A size that does not fit becomes the largest that does: letter_fits refuses both. */
+    letter->body_size = size > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+    return 0;
+}
+
+static int parse_argument(struct letter *letter, enum argument which, PyObject *value)
+{
+    switch (which) {
+    case ARG_TAGS:
+        return parse_tags(value, &letter->tags, &letter->tags_size);
+    case ARG_KEYS:
+        Py_CLEAR(letter->joined);
+        return parse_keys(value, &letter->keys, &letter->keys_size, &letter->joined);
+    case ARG_QUEUE:
+        return parse_queue(value, &letter->queue);
+    case ARG_QUEUE_KEY:
+        letter->queue_key = value == Py_None ? NULL : value;
+        return 0;
+    case ARG_PROPERTIES:
+        Py_CLEAR(letter->extra);
+        return value == Py_None || (letter->extra = encode_properties(value)) ? 0 : -1;
+    case ARG_FLAG:
+        return parse_flag(value, &letter->flag);
+    case ARG_DURABILITY:
+        return parse_durability(value, &letter->durability);
+    case ARG_TIMEOUT:
+        return parse_timeout(value, &letter->timeout_ns);
+    case ARGUMENTS:
+    case ARG_POSITIONAL:
+        break;
+    }
+    return -1;
+}
+
+int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *body;
+    memset(letter, 0, sizeof *letter);
+    if (parse_positional(args, count, names, "body", &letter->topic, &body) < 0)
+        return -1;
+    letter->queue = -1;
+    letter->durability = self->durability;
+    letter->timeout_ns = self->timeout_ns;
+    int result = parse_body(body, letter);
+    const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < named && result == 0; i++) {
+        const int which = parse_name(PyTuple_GetItem(names, i), ARGUMENTS, count);
+        if (which == ARG_POSITIONAL)
+            continue;
+        result = which < 0 ? -1 : parse_argument(letter, (enum argument)which, args[count + i]);
+    }
+    if (result < 0)
+        letter_clear(letter);
+    return result;
+}
+
+void letter_clear(struct letter *letter)
+{
+    if (letter->viewed)
+        PyBuffer_Release(&letter->view);
+    letter->viewed = false;
+    Py_CLEAR(letter->joined);
+    Py_CLEAR(letter->extra);
+}
+
+/* Four letters of name, two separators. */
+uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys)
+{
+    return (tags ? 6 + tags_size : 0) + (keys ? 6 + keys_size : 0);
+}
+
+uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size)
+{
+    memcpy(at, name, 4);
+    at[4] = PROPERTY_NAME_END;
+    memcpy(at + 5, value, size);
+    at[5 + size] = PROPERTY_END;
+    return at + 6 + size;
+}
+
+uint32_t letter_properties_size(const struct letter *letter)
+{
+    const uint64_t extra = letter->extra ? (uint64_t)PyBytes_Size(letter->extra) : 0;
+    const uint64_t size = properties_size(letter->tags_size, letter->tags, letter->keys_size, letter->keys) + extra;
+    return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+}
+
+uint8_t *letter_properties(const struct letter *letter, uint8_t *at)
+{
+    if (letter->tags)
+        at = properties_put(at, "TAGS", letter->tags, letter->tags_size);
+    if (letter->keys)
+        at = properties_put(at, "KEYS", letter->keys, letter->keys_size);
+    if (letter->extra) {
+        const size_t size = (size_t)PyBytes_Size(letter->extra);
+        memcpy(at, PyBytes_AsString(letter->extra), size);
+        at += size;
+    }
+    return at;
+}
+
+uint64_t letter_room(const Producer *self, uint32_t topic)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint32_t broker = sender->control->settings.message_max;
+    const uint32_t limit = sender->shape.message_max < broker ? sender->shape.message_max : broker;
+    const uint32_t around = RECORD_FIXED + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
+    return limit > around ? limit - around : 0;
+}
+
+const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
+{
+    if (size > MESSAGE_MOST)
+        return "send it in parts: no broker takes more than 4194304 bytes";
+    if (size <= broker)
+        return "raise message_max= of producer()";
+    return session < broker ? "raise message_max= of producer(), and message_max of the broker" : "raise message_max of the broker";
+}
+
+int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t size)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint64_t room = letter_room(self, topic);
+    if (body_size + size <= room && size <= PROPERTIES_ROOM)
+        return 0;
+    const uint32_t around = RECORD_FIXED + RECORD_CRC_SIZE + sender->topics->topic[topic].name_size;
+    if (size > PROPERTIES_ROOM)
+        py_raise("PropertiesTooLarge", "send fewer keys or properties, or put them into the body",
+                   Py_BuildValue("{s:O,s:K,s:I}", "topic", name, "size", (unsigned long long)size, "limit", PROPERTIES_ROOM),
+                   "could not send to topic %R: the properties take %llu bytes, and the limit is %u", name,
+                   (unsigned long long)size, PROPERTIES_ROOM);
+    else
+        py_raise("MessageTooLarge",
+                   letter_limit_hint(body_size + size + around, sender->shape.message_max, sender->control->settings.message_max),
+                   Py_BuildValue("{s:O,s:K,s:K}", "topic", name, "size", (unsigned long long)(body_size + size + around), "limit",
+                                 (unsigned long long)(room + around)),
+                   "could not send to topic %R: the record takes %llu bytes, and the limit is %llu", name,
+                   (unsigned long long)(body_size + size + around), (unsigned long long)(room + around));
+    return -1;
+}
+
+int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue)
+{
+    /* relaxed: the number of queues only grows, and the handler checks again */
+    const uint32_t queues =
+        atomic_load_explicit(&self->link->sender.topics->topic[topic].queues, memory_order_relaxed);
+    if (wanted >= 0 && key) {
+        py_raise("UsageError", NULL, NULL, "could not choose a queue of topic %R: queue= and queue_key= were both given", name);
+        return -1;
+    }
+    if (wanted >= 0) {
+        *queue = (uint32_t)wanted;
+        if (wanted < queues)
+            return 0;
+        py_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
+                   Py_BuildValue("{s:O,s:L,s:I}", "topic", name, "queue", (long long)wanted, "queues", queues),
+                   "could not send to queue %lld of topic %R: it has %u queues, numbered from 0", (long long)wanted, name, queues);
+        return -1;
+    }
+    const char *text;
+    Py_ssize_t size;
+    if (PyUnicode_Check(key))
+        text = py_utf8(key, "UsageError", "queue_key", &size);
+    else if (PyBytes_Check(key))
+        text = PyBytes_AsStringAndSize(key, (char **)&text, &size) < 0 ? NULL : text;
+    else
+        return PyErr_Format(PyExc_TypeError, "queue_key must be str or bytes, not %R", (PyObject *)Py_TYPE(key)), -1;
+    if (!text)
+        return -1;
+    /* A CRC, so that every process and every later version sends a key the same way. */
+    *queue = crc32_update(0, text, (size_t)size) % queues;
+    return 0;
+}

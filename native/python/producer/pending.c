@@ -1,0 +1,185 @@
+/* Pending: one message's verdict to come. Not tracked by the garbage collector, which would cost a fifth of a send: it
+ * refers to its producer, and nothing of the producer refers back but the run, which does not count.
+ */
+#include "python/producer/producer.h"
+
+static PyTypeObject *pending_type;
+
+Pending *pending_new(Producer *producer, PyObject *topic)
+{
+    Pending *self = PyObject_New(Pending, pending_type);
+    if (!self)
+        return NULL;
+    Py_INCREF((PyObject *)producer);
+    Py_INCREF(topic);
+    self->producer = producer;
+    self->topic = topic;
+    self->verdict.code = VERDICT_NONE;
+    self->posted = false;
+    self->durable = false;
+    return self;
+}
+
+static void pending_dealloc(Pending *self)
+{
+    Producer *producer = self->producer;
+    if (self->posted && self->verdict.code == VERDICT_NONE) {
+        /* In flight and of no interest any more: its run becomes one-way. */
+        struct link *link = producer->link;
+        struct run *run = &link->runs[self->run & (link->sender.shape.window - 1)];
+        run->kind = RUN_ONEWAY;
+        run->owner = NULL;
+    }
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_DECREF(self->topic);
+    Py_DECREF((PyObject *)producer);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
+}
+
+static void take_news(const Pending *self)
+{
+    if (self->verdict.code == VERDICT_NONE)
+        producer_look(self->producer);
+}
+
+/* ---- the disk ---- */
+
+uint64_t disk_flushed(const struct on_disk *wish)
+{
+    const Producer *producer = wish->producer;
+    if (wish->life == producer->life && producer->link)
+        return producer_flushed(producer);
+    /* What a later life of the tree has flushed says nothing about what was in the page cache before it. */
+    return wish->life + 1 >= producer->life ? producer->flushed_before : 0;
+}
+
+bool disk_open(const struct on_disk *wish)
+{
+    return disk_flushed(wish) < wish->end && wish->life == wish->producer->life && wish->producer->link &&
+           producer_flush_error(wish->producer) == 0;
+}
+
+int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict)
+{
+    while (disk_open(wish)) {
+        switch (producer_wait_unlocked(wish->producer, WAIT_FLUSHED, wish->end, 0, deadline_ns)) {
+        case PRODUCER_ERROR:
+            return -1;
+        case PRODUCER_TIMEOUT:
+            verdict_timeout(wish->topic, timeout_ns, "could not see on disk what was sent to");
+            return -1;
+        default:
+            break;
+        }
+    }
+    if (disk_flushed(wish) < wish->end) {
+        verdict->detail = producer_flush_error(wish->producer);
+        verdict->code = verdict->detail ? VERDICT_NOT_ON_DISK : VERDICT_LOST;
+    }
+    return 0;
+}
+
+static struct on_disk wish_of(const Pending *self)
+{
+    return (struct on_disk){.producer = self->producer, .topic = self->topic, .life = self->life,
+                            .end = self->verdict.physical_offset + self->verdict.size};
+}
+
+/* ---- the type ---- */
+
+PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
+{
+    const uint64_t deadline_ns = deadline_after(timeout_ns);
+    take_news(self);
+    while (self->verdict.code == VERDICT_NONE) {
+        switch (producer_wait_verdict(self->producer, self->sequence, deadline_ns)) {
+        case PRODUCER_ERROR:
+            return NULL;
+        case PRODUCER_TIMEOUT:
+            return verdict_timeout(self->topic, timeout_ns, "could not get the receipt of the message to");
+        default:
+            break;
+        }
+        take_news(self);
+    }
+    const struct on_disk wish = wish_of(self);
+    if (self->durable && self->verdict.code == VERDICT_APPENDED && disk_wait(&wish, timeout_ns, deadline_ns, &self->verdict) < 0)
+        return NULL;
+    return verdict_result(self->producer, self->topic, &self->verdict, disk_flushed(&wish));
+}
+
+/* End in the log that the disk must still reach, or 0. */
+static uint64_t flush_end(const Pending *self)
+{
+    const struct on_disk wish = wish_of(self);
+    return self->durable && self->verdict.code == VERDICT_APPENDED && disk_open(&wish) ? wish.end : 0;
+}
+
+bool pending_open(const Pending *self) { return self->verdict.code == VERDICT_NONE || flush_end(self) != 0; }
+
+static PyObject *pending_done(Pending *self, PyObject *unused)
+{
+    (void)unused;
+    take_news(self);
+    return PyBool_FromLong(!pending_open(self));
+}
+
+static PyObject *pending_result(Pending *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t timeout_ns = FOREVER;
+    if (parse_result_timeout(args, count, names, &timeout_ns) < 0)
+        return NULL;
+    return pending_wait(self, timeout_ns);
+}
+
+static PyObject *pending_await(Pending *self)
+{
+    return PyObject_CallMethod((PyObject *)self->producer, "_awaiting", "O", self);
+}
+
+static PyObject *pending_flush_end(Pending *self, void *unused)
+{
+    (void)unused;
+    take_news(self);
+    return PyLong_FromUnsignedLongLong(flush_end(self));
+}
+
+static PyObject *pending_verdict(Pending *self, void *unused)
+{
+    (void)unused;
+    take_news(self);
+    return PyBool_FromLong(self->verdict.code != VERDICT_NONE);
+}
+
+static PyMethodDef pending_methods[] = {
+    {"done", (PyCFunction)pending_done, METH_NOARGS,
+     "done() -> bool: whether result() would answer at once."},
+    {"result", (PyCFunction)(void (*)(void))pending_result, METH_FASTCALL | METH_KEYWORDS,
+     "result(timeout=None) -> Receipt: waits for the verdict, seconds; raises what it stands for."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef pending_getset[] = {
+    {"_flush_end", (getter)pending_flush_end, NULL, "end in the log that the disk must still reach, bytes; 0: none", NULL},
+    {"_answered", (getter)pending_verdict, NULL, "whether the verdict is there, whatever the disk does", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot pending_slots[] = {
+    {Py_tp_doc, (void *)"A message on its way. result() waits for its receipt; it can be awaited."},
+    {Py_tp_dealloc, (void *)pending_dealloc},
+    {Py_tp_methods, pending_methods},
+    {Py_tp_getset, pending_getset},
+    {Py_am_await, (void *)pending_await},
+    {0, NULL},
+};
+
+static PyType_Spec pending_spec = {
+    .name = "orbitmq.native._types.Pending",
+    .basicsize = sizeof(Pending),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = pending_slots,
+};
+
+int pending_init(PyObject *module) { return (pending_type = py_add_type(module, &pending_spec)) ? 0 : -1; }

@@ -1,0 +1,322 @@
+/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from
+ * it, which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once
+ * a message stays in Python.
+ */
+#include "python/producer/producer.h"
+
+#include <string.h>
+
+static PyTypeObject *producer_type;
+
+/* One attempt to put the letter into the ring. */
+static enum sender_result post_once(Producer *self, const struct letter *letter, uint32_t topic, uint32_t queue, uint64_t born_ms)
+{
+    struct link *link = self->link;
+    struct sender *sender = &link->sender;
+    const struct send_message message = {
+        .body_size = letter->body_size,
+        .properties_size = letter_properties_size(letter),
+        .queue_id = queue,
+        .flag = letter->flag,
+    };
+    const uint32_t stride = (uint32_t)send_message_stride(message.properties_size, message.body_size);
+    producer_lock(link);
+    const enum sender_result result = sender_open(sender, topic, letter->durable ? SEND_FLUSH : 0, born_ms, stride);
+    if (result == SENDER_OK) {
+        uint8_t *at = letter_properties(letter, sender_add(sender, &message));
+        memcpy(at, letter->body, letter->body_size);
+        sender_close(sender);
+    }
+    producer_unlock(link);
+    return result;
+}
+
+/* Sends the letter, waiting for room if the producer waits. pending NULL: one-way. */
+static int post(Producer *self, struct letter *letter, Pending *pending)
+{
+    uint64_t deadline_ns = 0;
+    for (;;) {
+        const uint64_t born_ms = born_now();
+        if (producer_ready(self, born_ms) < 0)
+            return -1;
+        const uint32_t topic = producer_topic(self, letter->topic);
+        if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)
+            return -1;
+        letter->durable = producer_durable(self, topic, letter->durability);
+        struct link *link = self->link;
+        uint32_t queue;
+        if (letter->queue >= 0 || letter->queue_key) {
+            if (letter_queue(self, topic, letter->topic, letter->queue, letter->queue_key, &queue) < 0)
+                return -1;
+        } else {
+            queue = self->next_queue[topic];
+        }
+        const struct sender *sender = &link->sender;
+        /* Verdicts are taken out early enough that the window seldom looks full, and seldom enough that the line that the
+         * writer raises `completed` in does not travel for every message. */
+        if (sender->submitted - sender->settled >= sender->shape.window / 2 && (sender->submitted & 63) == 0)
+            link_harvest(link);
+        const enum sender_result result = post_once(self, letter, topic, queue, born_ms);
+        if (result == SENDER_OK) {
+            /* relaxed: the number of queues only grows */
+            const uint32_t queues = atomic_load_explicit(&sender->topics->topic[topic].queues, memory_order_relaxed);
+            if (letter->queue < 0 && !letter->queue_key)
+                self->next_queue[topic] = queue + 1 < queues ? queue + 1 : 0;
+            const uint64_t run = link_push(link, pending ? RUN_PENDING : RUN_ONEWAY, pending, 0, 1);
+            if (pending) {
+                pending->posted = true;
+                pending->durable = letter->durable;
+                pending->sequence = sender->submitted;
+                pending->run = run;
+                pending->life = self->life;
+            }
+            return 0;
+        }
+        if (producer_make_room(self, result, letter->topic, 1 + sender->shape.window / 8, self->wait_when_full,
+                               letter->timeout_ns, &deadline_ns) < 0)
+            return -1;
+    }
+}
+
+static Pending *send_letter(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns)
+{
+    struct letter letter;
+    if (letter_parse(self, &letter, args, count, names) < 0)
+        return NULL;
+    Pending *pending = pending_new(self, letter.topic);
+    if (pending && post(self, &letter, pending) < 0)
+        Py_CLEAR(pending);
+    *timeout_ns = letter.timeout_ns;
+    letter_clear(&letter);
+    return pending;
+}
+
+static PyObject *producer_send_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t timeout_ns;
+    return (PyObject *)send_letter(self, args, count, names, &timeout_ns);
+}
+
+static PyObject *producer_send(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    uint64_t timeout_ns;
+    Pending *pending = send_letter(self, args, count, names, &timeout_ns);
+    if (!pending)
+        return NULL;
+    PyObject *receipt = pending_wait(pending, timeout_ns);
+    if (!receipt && pending_open(pending))
+        verdict_pending((PyObject *)pending);
+    Py_DECREF(pending);
+    return receipt;
+}
+
+static PyObject *producer_send_oneway(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    struct letter letter;
+    if (letter_parse(self, &letter, args, count, names) < 0)
+        return NULL;
+    const int result = post(self, &letter, NULL);
+    letter_clear(&letter);
+    if (result < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- all messages ---- */
+
+/* _settle(timeout) -> bool: waits until no message is in flight. */
+static PyObject *producer_settle(Producer *self, PyObject *timeout)
+{
+    uint64_t timeout_ns = FOREVER;
+    if (parse_timeout(timeout, &timeout_ns) < 0)
+        return NULL;
+    const uint64_t deadline_ns = deadline_after(timeout_ns);
+    const uint64_t life = self->life;
+    const uint64_t target = self->link ? self->link->sender.submitted : 0;
+    while (producer_look(self) && self->life == life && self->link->sender.settled < target) {
+        switch (producer_wait_verdict(self, target, deadline_ns)) {
+        case PRODUCER_ERROR:
+            return NULL;
+        case PRODUCER_TIMEOUT:
+            Py_RETURN_FALSE;
+        default:
+            break;
+        }
+    }
+    Py_RETURN_TRUE;
+}
+
+/* _wait(settled, end, timeout): until a message after `settled` has its verdict (end 0), or the disk has reached `end`; or the
+ * tree is gone, or the time is over. False when there is no session to wait on. */
+static PyObject *producer_wait(Producer *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "_wait takes settled, end and timeout");
+    const unsigned long long settled = PyLong_AsUnsignedLongLong(args[0]);
+    const unsigned long long end = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(args[1]);
+    uint64_t timeout_ns = FOREVER;
+    if (PyErr_Occurred() || parse_timeout(args[2], &timeout_ns) < 0)
+        return NULL;
+    if (!producer_look(self))
+        Py_RETURN_FALSE;
+    const uint64_t deadline_ns = deadline_after(timeout_ns);
+    if (end ? producer_wait_unlocked(self, WAIT_FLUSHED, end, 0, deadline_ns) == PRODUCER_ERROR
+            : settled < self->link->sender.submitted &&
+                  producer_wait_unlocked(self, WAIT_VERDICT, settled + 1, 0, deadline_ns) == PRODUCER_ERROR)
+        return NULL;
+    producer_look(self);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *producer_settled(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(producer_look(self) ? self->link->sender.settled : 0);
+}
+
+/* _retire(): ends the session and all further use; what is in flight is perhaps stored. */
+static PyObject *producer_close(Producer *self, PyObject *unused)
+{
+    (void)unused;
+    self->closed = true;
+    producer_retire(self, self->link && self->link->forks != py_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    Py_RETURN_NONE;
+}
+
+static PyObject *producer_in_flight(Producer *self, void *unused)
+{
+    (void)unused;
+    if (!producer_look(self))
+        return PyLong_FromLong(0);
+    return PyLong_FromUnsignedLongLong(self->link->sender.submitted - self->link->sender.settled);
+}
+
+static PyObject *producer_is_ready(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(!self->closed && producer_usable(self, born_now()) && !(self->rides && producer_stopping(self)));
+}
+
+/* _prepare(): has a session when it returns. */
+static PyObject *producer_prepare(Producer *self, PyObject *unused)
+{
+    (void)unused;
+    if (producer_ready(self, born_now()) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *producer_failed(Producer *self, void *unused)
+{
+    (void)unused;
+    producer_look(self);
+    return PyLong_FromUnsignedLongLong(self->failed + (self->link ? self->link->failed : 0));
+}
+
+static PyObject *producer_is_closed(Producer *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(self->closed);
+}
+
+/* ---- the type ---- */
+
+static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
+{
+    int wait;
+    PyObject *durability;
+    double timeout;
+    int rides;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "pOdp", &wait, &durability, &timeout, &rides) || parse_durability(durability, &self->durability) < 0)
+        return -1;
+    self->wait_when_full = wait;
+    self->rides = rides;
+    self->timeout_ns = timeout < 9e9 ? (uint64_t)(timeout * 1e9) : FOREVER;
+    return 0;
+}
+
+static int producer_traverse(Producer *self, visitproc visit, void *arg)
+{
+    Py_VISIT((PyObject *)Py_TYPE((PyObject *)self));
+    if (self->link)
+        Py_VISIT(self->link->handle);
+    return 0;
+}
+
+static int producer_clear(Producer *self)
+{
+    if (self->link)
+        self->link->leaves = true;
+    producer_retire(self, self->link && self->link->forks != py_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    producer_forget_topics(self);
+    return 0;
+}
+
+static void producer_dealloc(Producer *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    producer_clear(self);
+    Py_XDECREF(self->host);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF((PyObject *)type);
+}
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+#define SEND_ARGUMENTS \
+    "(topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, timeout=None)"
+#define BATCH_ARGUMENTS \
+    "(topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, timeout=None)"
+
+static PyMethodDef producer_methods[] = {
+    {"send", FAST(producer_send), METH_FASTCALL | METH_KEYWORDS, "send" SEND_ARGUMENTS " -> Receipt"},
+    {"send_async", FAST(producer_send_async), METH_FASTCALL | METH_KEYWORDS, "send_async" SEND_ARGUMENTS " -> Pending"},
+    {"send_oneway", FAST(producer_send_oneway), METH_FASTCALL | METH_KEYWORDS, "send_oneway" SEND_ARGUMENTS},
+    {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, "send_batch" BATCH_ARGUMENTS " -> Receipts"},
+    {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS,
+     "send_batch_async" BATCH_ARGUMENTS " -> PendingBatch"},
+    {"_send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, "a batch out of Arrow's buffers, on its way"},
+    {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
+    {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
+    {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
+    {"_prepare", (PyCFunction)producer_prepare, METH_NOARGS, "opens a session unless there is one"},
+    {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
+    {"_wait", FAST(producer_wait), METH_FASTCALL, "waits for news"},
+    {"_retire", (PyCFunction)producer_close, METH_NOARGS, "ends the session and refuses all further sends"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef producer_getset[] = {
+    {"in_flight", (getter)producer_in_flight, NULL, "messages sent and not yet answered", NULL},
+    {"failed", (getter)producer_failed, NULL, "messages that nobody waits for and that were not stored", NULL},
+    {"closed", (getter)producer_is_closed, NULL, "whether close() was called", NULL},
+    {"_ready", (getter)producer_is_ready, NULL, "whether a send would find a session, and need not open one", NULL},
+    {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot producer_slots[] = {
+    {Py_tp_doc, (void *)"What of a producer is called once a message."},
+    {Py_tp_init, (void *)producer_init},
+    {Py_tp_traverse, (void *)producer_traverse},
+    {Py_tp_clear, (void *)producer_clear},
+    {Py_tp_dealloc, (void *)producer_dealloc},
+    {Py_tp_methods, producer_methods},
+    {Py_tp_getset, producer_getset},
+    {0, NULL},
+};
+
+static PyType_Spec producer_spec = {
+    .name = "orbitmq.native._types.ProducerBase",
+    .basicsize = sizeof(Producer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = producer_slots,
+};
+
+int py_add_producer(PyObject *module)
+{
+    if (letters_init() < 0 || pending_init(module) < 0 || batch_init(module) < 0)
+        return -1;
+    return (producer_type = py_add_type(module, &producer_spec)) ? 0 : -1;
+}

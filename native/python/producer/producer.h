@@ -1,0 +1,352 @@
+/* The producer's C types and what their files share.
+ *
+ *   producer.c  the type ProducerBase, and sends of one message
+ *   producer_session.c   its session, its view of the topic table, its waits
+ *   letter.c    what one call wants sent: its arguments, checked, and its properties string
+ *   parcel.c    what one batch call wants sent
+ *   table.c     the same out of Arrow's buffers
+ *   link.c      one session, the runs of messages in flight on it, and their verdicts
+ *   pending.c   the type Pending: one message's verdict to come
+ *   pending_batch.c     the type PendingBatch: many messages of one call
+ *   verdicts.c   verdicts as receipts and as exceptions
+ *   receipt.c   the making of a receipt
+ *
+ * Everything here runs under the interpreter's lock, which is given up only around the waits in producer_session.c; no frame is
+ * open then, and no Python code runs while one is. The session's own lock is taken around each frame all the same, since it
+ * is what makes a session whole again after a thread's death.
+ */
+#ifndef ORBITMQ_PRODUCER_H
+#define ORBITMQ_PRODUCER_H
+
+#include "python/objects.h"
+#include "format/properties.h"
+#include "format/record.h"
+#include "client/sender.h"
+
+#define FOREVER UINT64_MAX
+#define PROPERTIES_ROOM RECORD_PROPERTIES_MAX /* what a message's own properties may take, last separator included, bytes */
+
+/* Beside enum verdict, in completions of our own: nobody will answer. */
+enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001, VERDICT_NOT_ON_DISK = 0x10002 };
+
+/* What a send or a producer asks for. */
+enum durability {
+    DURABILITY_UNSAID = 0, /* as the producer says; of a producer: as the topic says */
+    DURABILITY_APPENDED = 1,
+    DURABILITY_FLUSHED = 2,
+};
+
+typedef struct producer Producer;
+typedef struct pending Pending;
+typedef struct batch Batch;
+
+/* ---- link.c ---- */
+
+/* Messages with consecutive sequences whose verdicts go to one place. The owner is not counted: it takes itself out of its
+ * runs when it goes, and its messages are one-way from then on. So a producer and its pendings form no cycle. */
+struct run {
+    enum run_kind { RUN_ONEWAY, RUN_PENDING, RUN_BATCH } kind;
+    uint32_t count;
+    uint32_t index; /* RUN_BATCH: of the first message in its batch */
+    void *owner;    /* Pending or Batch */
+};
+
+struct link {
+    struct sender sender;
+    PyObject *handle;   /* the SessionHandle that keeps everything mapped */
+    unsigned forks;     /* py_forks() when it was attached */
+    uint32_t users;     /* the producer, and every thread that waits without the interpreter's lock */
+    bool leaves;        /* its end comes with its producer's finalization, which may wait for nothing */
+    struct run *runs;   /* window of them: each stands for at least one message in flight */
+    uint64_t run_head;  /* oldest run; run & (window - 1) */
+    uint64_t run_tail;
+    uint64_t failed;    /* one-way messages that were not appended */
+};
+
+struct link *link_open(PyObject *handle);
+void link_release(struct link *link);
+
+/* Notes that the `count` messages just published belong to owner; returns the run's number. */
+uint64_t link_push(struct link *link, enum run_kind kind, void *owner, uint32_t index, uint32_t count);
+
+/* Hands out the verdicts that have come. */
+void link_harvest(struct link *link);
+
+/* Gives every message in flight `code` instead of a verdict. */
+void link_lose(struct link *link, uint32_t code);
+
+void link_disown(struct link *link, void *owner);
+
+/* ---- producer_session.c ---- */
+
+#define TOPIC_CACHE 16u
+
+struct topic_memo {
+    PyObject *name; /* the very str object that was given, or NULL */
+    uint32_t index;
+};
+
+struct producer {
+    PyObject_HEAD
+    struct link *link;       /* NULL: no session now */
+    uint64_t life;           /* raised with each session: which one a pending belongs to */
+    uint64_t looked_ms;      /* when the tree's life was last looked at */
+    uint64_t flushed_before; /* flushed position at the end of the previous life */
+    uint64_t failed;         /* of former links */
+    uint64_t timeout_ns;
+    uint64_t regain_ns;      /* how long it took to get the interpreter's lock back the last time */
+    PyObject *host;          /* bytes: the broker's address and port in message ids; NULL before the first session */
+    uint32_t *next_queue;    /* by topic index: whose turn it is */
+    enum durability durability;
+    bool wait_when_full;
+    bool flush_every; /* the broker flushes every batch: nobody's receipt comes before the disk, whatever was asked */
+    bool rides;  /* it waits for another tree where one has ended, before it sends anything */
+    bool closed;
+    struct topic_memo topics[TOPIC_CACHE];
+};
+
+/* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed, BrokerStopped or what opening
+ * one raised. */
+int producer_ready(Producer *self, uint64_t now_ms);
+
+/* The same, without opening one. */
+bool producer_usable(Producer *self, uint64_t now_ms);
+
+/* True while the tree of the session, which there is, ends in order: what is in flight may still be answered. */
+bool producer_stopping(const Producer *self);
+
+/* Takes the verdicts that have come; false when there is no session (any more). */
+bool producer_look(Producer *self);
+
+/* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
+uint32_t producer_topic(Producer *self, PyObject *name);
+
+/* Whether what is sent to the topic now waits for the disk: what the call or else the producer said, or else the topic's default. Here
+ * because every message asks; the topic's entry is read for its queues anyway. */
+static inline bool producer_durable(const Producer *self, uint32_t topic, enum durability said)
+{
+    if (self->flush_every || said == DURABILITY_FLUSHED)
+        return true;
+    return said == DURABILITY_UNSAID && topic_durable(self->link->sender.topics, topic);
+}
+
+/* _attach(handle): takes a session. */
+PyObject *producer_attach(Producer *self, PyObject *handle);
+void producer_forget_topics(Producer *self);
+
+/* The session is over: its messages in flight get `code`. */
+void producer_retire(Producer *self, uint32_t code);
+
+/* What a wait came to. PRODUCER_AGAIN: look again, whatever the reason. */
+enum producer_wait { PRODUCER_ERROR = -1, PRODUCER_AGAIN = 0, PRODUCER_TIMEOUT = 1, PRODUCER_STOPPED = 2 };
+enum wait_for { WAIT_VERDICT, WAIT_FLUSHED, WAIT_ROOM };
+enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head,
+                                          uint64_t deadline_ns);
+
+/* For a sender that waits for one receipt: spins a little before it gives up the interpreter's lock. */
+enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns);
+
+/* After a frame did not fit: 0 when it is worth another try, -1 with Full, TimedOut or a signal's exception. */
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
+                       uint64_t *deadline_ns);
+
+uint64_t producer_flushed(const Producer *self);
+uint32_t producer_flush_error(const Producer *self);
+uint64_t deadline_after(uint64_t timeout_ns);
+uint64_t born_now(void);
+
+/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and forgets it. */
+void producer_lock(struct link *link);
+void producer_unlock(struct link *link);
+
+/* ---- letter.c ---- */
+
+struct letter {
+    PyObject *topic;      /* borrowed */
+    const uint8_t *body;
+    const char *tags;     /* NULL: none */
+    const char *keys;     /* NULL: none */
+    PyObject *joined;     /* owns keys when there are several */
+    PyObject *extra;      /* bytes: the other properties, encoded; or NULL */
+    PyObject *queue_key;  /* borrowed, or NULL */
+    Py_buffer view;       /* of a body that is neither bytes nor str */
+    uint32_t body_size;
+    uint32_t tags_size;
+    uint32_t keys_size;
+    uint32_t flag;
+    int64_t queue;        /* -1: not given */
+    bool viewed;
+    enum durability durability;
+    bool durable;         /* what came of it when it was last tried to post the letter */
+    uint64_t timeout_ns;
+};
+
+int letters_init(void); /* once, at import */
+
+/* Arguments of send, send_async and send_oneway. letter_clear is needed after success only. */
+int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
+void letter_clear(struct letter *letter);
+
+uint32_t letter_properties_size(const struct letter *letter);
+uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
+
+/* Arguments that batches share: each 0, or -1 with an exception. */
+int parse_tags(PyObject *value, const char **tags, uint32_t *size);
+int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
+int parse_durability(PyObject *value, enum durability *durability);
+int parse_timeout(PyObject *value, uint64_t *timeout_ns);
+int parse_queue(PyObject *value, int64_t *queue);
+
+/* The argument of result(timeout=None). */
+int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
+
+/* The two arguments that may also be given by name: 0, or -1 with TypeError. */
+int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
+                     PyObject **rest);
+
+/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both stand
+ * among the positional arguments; -1 with TypeError. */
+enum argument {
+    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, /* these for batches too */
+    ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
+};
+int parse_name(PyObject *name, int most, Py_ssize_t positional);
+
+/* TAGS and KEYS as they stand in the properties string. */
+uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys);
+uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
+
+/* What body and properties of a message to this topic may take together, bytes. */
+uint64_t letter_room(const Producer *self, uint32_t topic);
+
+/* Whether a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
+int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
+
+/* The knob that would let a record of this size through, given the limits of session and broker, bytes. */
+const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker);
+
+/* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
+int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t wanted, PyObject *key, uint32_t *queue);
+
+/* ---- pending.c ---- */
+
+struct pending {
+    PyObject_HEAD
+    Producer *producer;
+    PyObject *topic;
+    uint64_t sequence;
+    uint64_t run;
+    uint64_t life;
+    struct completion verdict; /* code VERDICT_NONE: still in flight */
+    bool posted;
+    bool durable;
+};
+
+/* An appended record's way to the disk, for a sender that wants it there. */
+struct on_disk {
+    Producer *producer;
+    PyObject *topic;
+    uint64_t life; /* of the session that it was sent through */
+    uint64_t end;  /* in the log */
+};
+
+/* The flushed position as far as a message of that life may count on it. */
+uint64_t disk_flushed(const struct on_disk *wish);
+
+/* True while waiting for the disk makes sense. */
+bool disk_open(const struct on_disk *wish);
+
+/* Waits: 0 and `verdict` changed if it will never be there, or -1 with an exception. */
+int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict);
+
+int pending_init(PyObject *module);
+Pending *pending_new(Producer *producer, PyObject *topic);
+PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
+/* True when there is something left to wait for, as far as is known. */
+bool pending_open(const Pending *self);
+
+struct batch {
+    PyObject_HEAD
+    Producer *producer;
+    PyObject *topic;
+    PyObject *bodies;   /* tuple of bytes; NULL once all are sent, like keys and tags */
+    PyObject *keys;     /* tuple of str or None, or NULL */
+    PyObject *tags;     /* str for all, a tuple of str or None, or NULL */
+    PyObject *queue_key;
+    struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
+    struct completion *verdicts;
+    uint64_t life;      /* of the session that its first message went into */
+    uint64_t sequence;  /* of the newest message sent */
+    uint64_t end;       /* of the last appended record */
+    uint64_t flushed;   /* the flushed position when the result was taken */
+    uint64_t bytes;     /* of the messages still to be sent, as strides */
+    uint32_t count;     /* messages; lowered to sent when sending stopped half way */
+    uint32_t sent;
+    uint32_t answered;
+    uint32_t failed;
+    uint32_t first_failed;
+    int64_t wanted_queue;
+    uint32_t queue;     /* whose run it is */
+    uint32_t queue_left; /* messages that still go there */
+    uint32_t longer;    /* runs to come that take one more than count / queues */
+    uint32_t queues;    /* of the topic, when the batch was made */
+    enum durability durability;
+    bool durable;       /* what came of it when the first message was sent: one answer for all */
+};
+
+/* ---- parcel.c ---- */
+
+struct piece {
+    const char *text; /* NULL: none */
+    uint32_t size;
+};
+
+/* A batch's bodies, and its keyword arguments, which follow `count` positional ones. 0, or -1 with an exception. */
+int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                uint64_t *timeout_ns);
+void parcel_drop(Batch *batch);
+
+/* Message i's piece of tags or keys, which are one str for all, a tuple, None or NULL. */
+struct piece parcel_text(PyObject *texts, uint32_t i);
+
+/* The queue of the next message. */
+uint32_t parcel_queue(Batch *batch);
+
+/* ---- table.c ---- */
+
+/* The arguments of _send_columns. 0, or -1 with an exception. */
+int table_take(Producer *self, Batch *batch, PyObject *arguments);
+void table_drop(Batch *batch);
+
+/* Bytes that message i takes in a frame. */
+uint32_t table_stride(const Batch *batch, uint32_t i);
+
+/* Fills the open frame until it, the window or the batch ends. Runs no Python code. */
+void table_fill(Batch *batch, struct sender *sender);
+
+/* ---- pending_batch.c ---- */
+
+int batch_init(PyObject *module);
+void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count);
+void batch_lose(Batch *batch, uint32_t code);
+PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_send_batch_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_send_columns(Producer *self, PyObject *arguments);
+PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *producer_push(Producer *self, PyObject *batch);
+
+/* ---- verdicts.c ---- */
+
+/* A receipt of the producer's making, or NULL with the exception that the code stands for. */
+PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
+PyObject *verdict_unknown_topic(PyObject *topic);
+PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
+/* Hangs what can still be waited for on the exception that is on its way, as its attribute `pending`. */
+void verdict_pending(PyObject *pending);
+
+/* ---- receipt.c ---- */
+
+/* The receipt of an appended message; NULL with an exception. */
+PyObject *receipt_new(const Producer *producer, PyObject *topic, const struct completion *verdict, bool on_disk);
+
+#endif

@@ -1,0 +1,341 @@
+/* The producer's hold on the broker: its session, the topic table, and the waits. A session is opened when the first send
+ * needs one, and again after a fork or the tree's death; until then the producer simply has none.
+ */
+#include "python/producer/producer.h"
+
+#include "base/clock.h"
+#include <time.h>
+
+#define LOOK_MS 100u          /* how often a sender looks whether the tree lives */
+#define HELD_SPIN_NS 25000u   /* spin under the interpreter's lock: another thread would keep us out for 5 ms */
+#define CONTENDED_NS 1000000u /* getting the interpreter's lock back took longer: somebody computes under it */
+#define HANDOVER_NS 50000u    /* how long such a one is given to take the lock, before we ask for it again */
+#define SLICE_NS BELL_LIMIT_NS /* longest wait without a look at what other threads of ours did, such as close() */
+
+uint64_t deadline_after(uint64_t timeout_ns)
+{
+    const uint64_t now = clock_ns();
+    return timeout_ns > FOREVER - now ? FOREVER : now + timeout_ns;
+}
+
+uint64_t born_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void producer_lock(struct link *link)
+{
+    for (;;) {
+        switch (block_acquire(&link->sender.session->lock, 0)) {
+        case LOCK_STOLEN:
+            sender_void(&link->sender);
+            return;
+        case LOCK_TAKEN:
+            return;
+        default:
+            break; /* a signal: its handler waits for the end of this call anyway */
+        }
+    }
+}
+
+void producer_unlock(struct link *link) { block_release(&link->sender.session->lock); }
+
+/* ---- the session ---- */
+
+void producer_forget_topics(Producer *self)
+{
+    for (uint32_t i = 0; i < TOPIC_CACHE; i++)
+        Py_CLEAR(self->topics[i].name);
+    PyMem_Free(self->next_queue);
+    self->next_queue = NULL;
+}
+
+uint64_t producer_flushed(const Producer *self)
+{
+    /* acquire: as in sender.c */
+    return self->link ? atomic_load_explicit(&self->link->sender.control->flushed.value, memory_order_acquire) : 0;
+}
+
+uint32_t producer_flush_error(const Producer *self)
+{
+    /* relaxed: it only ends a wait */
+    return self->link ? atomic_load_explicit(&self->link->sender.control->flushed.error, memory_order_relaxed) : 0;
+}
+
+void producer_retire(Producer *self, uint32_t code)
+{
+    struct link *link = self->link;
+    if (!link)
+        return;
+    if (code == VERDICT_FORKED)
+        link->users = 1; /* the parent's waiting threads do not exist here */
+    else
+        link_harvest(link);
+    self->flushed_before = producer_flushed(self);
+    self->link = NULL;
+    link_lose(link, code);
+    if (code != VERDICT_FORKED) /* else its messages are the parent's to count */
+        self->failed += link->failed;
+    producer_forget_topics(self);
+    link_release(link);
+}
+
+PyObject *producer_attach(Producer *self, PyObject *handle)
+{
+    struct link *link = link_open(handle);
+    if (!link)
+        return NULL;
+    if (self->closed || (self->link && self->link->forks == py_forks())) {
+        link_release(link); /* another thread was faster */
+        Py_RETURN_NONE;
+    }
+    const struct settings *settings = &link->sender.control->settings;
+    PyObject *host = PyBytes_FromStringAndSize((const char *)settings->store_host, sizeof settings->store_host);
+    uint32_t *turns = PyMem_Calloc(link->sender.topics->topic_capacity, sizeof *turns);
+    if (!host || !turns) {
+        Py_XDECREF(host);
+        PyMem_Free(turns);
+        link_release(link);
+        return PyErr_NoMemory();
+    }
+    producer_retire(self, VERDICT_FORKED);
+    self->link = link;
+    Py_XDECREF(self->host);
+    self->host = host;
+    self->flush_every = settings->flush_every_batch != 0;
+    self->next_queue = turns;
+    self->life++;
+    self->looked_ms = 0;
+    Py_RETURN_NONE;
+}
+
+bool producer_look(Producer *self)
+{
+    struct link *link = self->link;
+    if (link && link->forks != py_forks())
+        producer_retire(self, VERDICT_FORKED); /* the session is our parent's */
+    else if (link)
+        link_harvest(link);
+    return self->link != NULL;
+}
+
+static int open_session(Producer *self)
+{
+    if (self->closed) {
+        py_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+        return -1;
+    }
+    PyObject *result = PyObject_CallMethod((PyObject *)self, "_reopen", NULL);
+    if (!result)
+        return -1;
+    Py_DECREF(result);
+    if (self->link)
+        return 0;
+    py_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+    return -1;
+}
+
+bool producer_usable(Producer *self, uint64_t now_ms)
+{
+    struct link *link = self->link;
+    if (link && link->forks != py_forks())
+        producer_retire(self, VERDICT_FORKED);
+    else if (link && now_ms - self->looked_ms > LOOK_MS) { /* also when the clock was set back */
+        self->looked_ms = now_ms;
+        if (!sender_alive(&link->sender))
+            producer_retire(self, VERDICT_LOST);
+    }
+    return self->link != NULL;
+}
+
+bool producer_stopping(const Producer *self)
+{
+    /* relaxed: the state only moves on, and a send that slips past it is answered by the tree's end */
+    return atomic_load_explicit(&self->link->sender.control->tree_state, memory_order_relaxed) >= TREE_STOPPING;
+}
+
+/* Waits for the tree that comes after the one that is stopping; the session is kept until then, for the sake of what is in
+ * flight. 0, or -1 with an exception. */
+static int outlast_stop(Producer *self)
+{
+    const uint64_t life = self->life;
+    PyObject *result = PyObject_CallMethod((PyObject *)self, "_outlast", NULL);
+    if (!result)
+        return -1;
+    Py_DECREF(result);
+    if (self->life == life) /* else another thread has opened the next session already */
+        producer_retire(self, VERDICT_LOST);
+    return 0;
+}
+
+int producer_ready(Producer *self, uint64_t now_ms)
+{
+    while (producer_usable(self, now_ms)) {
+        if (!producer_stopping(self))
+            return 0;
+        if (!self->rides) {
+            py_raise("BrokerStopped", NULL, NULL, "could not send: the broker is stopping");
+            return -1;
+        }
+        if (outlast_stop(self) < 0)
+            return -1;
+    }
+    return open_session(self);
+}
+
+uint32_t producer_topic(Producer *self, PyObject *name)
+{
+    struct topic_memo *memo = &self->topics[((uintptr_t)name >> 4) % TOPIC_CACHE];
+    if (memo->name == name)
+        return memo->index;
+    if (!PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "topic must be str, not %R", (PyObject *)Py_TYPE(name));
+        return TOPIC_NONE;
+    }
+    Py_ssize_t length;
+    const uint8_t *text = (const uint8_t *)py_utf8(name, "TopicNameError", "topic name", &length);
+    if (!text)
+        return TOPIC_NONE;
+    const uint32_t size = length > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+    uint32_t at, index = TOPIC_NONE;
+    switch (topic_name_check(text, size, &at)) {
+    case TOPIC_NAME_GOOD:
+        index = topics_find(self->link->sender.topics, text, size);
+        if (index == TOPIC_NONE)
+            verdict_unknown_topic(name);
+        break;
+    case TOPIC_NAME_EMPTY:
+        py_raise("TopicNameError", NULL, Py_BuildValue("{s:O}", "topic", name), "could not use an empty topic name");
+        break;
+    case TOPIC_NAME_LONG:
+        py_raise("TopicNameError", NULL, Py_BuildValue("{s:O,s:n,s:I}", "topic", name, "size", length, "limit", TOPIC_NAME_MAX),
+                   "could not use a topic name of %zd bytes: the limit is %u", length, TOPIC_NAME_MAX);
+        break;
+    case TOPIC_NAME_CHARACTER:
+        py_raise("TopicNameError", "use letters, digits and % | _ -", Py_BuildValue("{s:O,s:I}", "topic", name, "at", at),
+                   "could not use topic name %R: the character at byte %u is not allowed", name, at);
+        break;
+    }
+    if (index == TOPIC_NONE)
+        return TOPIC_NONE;
+    Py_INCREF(name);
+    Py_XDECREF(memo->name);
+    *memo = (struct topic_memo){.name = name, .index = index};
+    return index;
+}
+
+/* ---- waits: the only places that give up the interpreter's lock ---- */
+
+enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head, uint64_t deadline_ns)
+{
+    struct link *link = self->link;
+    const uint64_t now = clock_ns();
+    uint64_t limit_ns = deadline_ns > now ? deadline_ns - now : 0;
+    /* Whoever computes under the interpreter's lock keeps it for 5 ms from when we ask for it, and room comes meanwhile. To wait
+     * for room first would be to wait twice. */
+    const uint64_t slice_ns = what == WAIT_ROOM && self->regain_ns > CONTENDED_NS ? HANDOVER_NS : SLICE_NS;
+    const bool last = limit_ns <= slice_ns;
+    if (!last)
+        limit_ns = slice_ns;
+    enum sender_result result = SENDER_TIMEOUT;
+    uint64_t asked_ns;
+    link->users++;
+    Py_BEGIN_ALLOW_THREADS
+    switch (what) {
+    case WAIT_VERDICT:
+        result = sender_wait(&link->sender, target, limit_ns);
+        break;
+    case WAIT_FLUSHED:
+        result = sender_wait_flushed(&link->sender, target, limit_ns);
+        break;
+    case WAIT_ROOM:
+        result = sender_wait_room(&link->sender, target, head, limit_ns);
+        break;
+    }
+    asked_ns = clock_ns();
+    Py_END_ALLOW_THREADS
+    self->regain_ns = clock_ns() - asked_ns;
+    if (result == SENDER_GONE && self->link == link)
+        producer_retire(self, VERDICT_LOST);
+    link_release(link);
+    switch (result) {
+    case SENDER_STOPPED:
+        return PRODUCER_STOPPED;
+    case SENDER_OK:
+        if (what != WAIT_ROOM)
+            return PRODUCER_AGAIN; /* the caller has what it waited for, and Python looks for signals when it returns */
+        break;
+    case SENDER_TIMEOUT:
+        if (last)
+            return PRODUCER_TIMEOUT;
+        break;
+    default:
+        break;
+    }
+    /* After every slice: a signal that came just before a sleep, or to another thread, interrupted no system call of ours. */
+    return PyErr_CheckSignals() < 0 ? PRODUCER_ERROR : PRODUCER_AGAIN;
+}
+
+enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns)
+{
+    if (sender_spin(&self->link->sender, sequence, HELD_SPIN_NS))
+        return PRODUCER_AGAIN;
+    return producer_wait_unlocked(self, WAIT_VERDICT, sequence, 0, deadline_ns);
+}
+
+/* Waits for room for `wanted` messages, or a quarter of those in flight: enough that a waker's 5 us are shared by many, little
+ * enough that the broker does not run dry meanwhile. */
+static enum producer_wait wait_room(Producer *self, enum sender_result why, uint32_t wanted, uint64_t deadline_ns)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint64_t quarter = (sender->submitted - sender->settled + 3) / 4;
+    uint64_t count = wanted < quarter ? wanted : quarter;
+    if (count == 0)
+        count = 1; /* nothing in flight: only the ring's head can move */
+    return producer_wait_unlocked(self, WAIT_ROOM, sender->settled + count,
+                         why == SENDER_RING_FULL ? sender->sq.head_seen : SENDER_NO_HEAD, deadline_ns);
+}
+
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
+                       uint64_t *deadline_ns)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint32_t window = sender->shape.window;
+    const uint64_t sq_capacity = sender->shape.sq_capacity;
+    link_harvest(self->link);
+    if (why == SENDER_WINDOW_FULL && sender->submitted - sender->settled < window)
+        return 0;
+    if (why == SENDER_TOO_LARGE) {
+        py_raise("MessageTooLarge", "raise message_max= of producer()",
+                   Py_BuildValue("{s:O,s:K}", "topic", topic, "limit", (unsigned long long)sq_capacity / 2),
+                   "could not send to topic %R: the message passes half of the submission ring", topic);
+        return -1;
+    }
+    const char *limit = why == SENDER_WINDOW_FULL ? "window" : "ring";
+    if (!wait) {
+        py_raise("Full",
+                   why == SENDER_WINDOW_FULL ? "raise window= of producer(), or use on_full='wait'"
+                                             : "raise message_max= of producer(), which sizes the ring, or use on_full='wait'",
+                   Py_BuildValue("{s:O,s:s,s:K}", "topic", topic, "limit", limit, "size",
+                                 why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity),
+                   why == SENDER_WINDOW_FULL ? "could not send to topic %R: the window of %llu messages in flight is full"
+                                             : "could not send to topic %R: the submission ring of %llu bytes is full",
+                   topic, why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity);
+        return -1;
+    }
+    if (*deadline_ns == 0)
+        *deadline_ns = deadline_after(timeout_ns);
+    switch (wait_room(self, why, wanted, *deadline_ns)) {
+    case PRODUCER_ERROR:
+        return -1;
+    case PRODUCER_TIMEOUT:
+        verdict_timeout(topic, timeout_ns, why == SENDER_WINDOW_FULL ? "could not get room in the window for a message to"
+                                                                     : "could not get room in the ring for a message to");
+        return -1;
+    default:
+        producer_look(self);
+        return 0;
+    }
+}

@@ -1,0 +1,129 @@
+/* Verdicts as their receivers see them: a receipt, or the exception that the code stands for. */
+#include "python/producer/producer.h"
+#include "format/reserved.h"
+
+#include <stdio.h>
+#include <string.h>
+
+PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what)
+{
+    PyObject *seconds = PyFloat_FromDouble((double)timeout_ns / 1e9);
+    if (seconds)
+        py_raise("TimedOut", "raise timeout=", Py_BuildValue("{s:O,s:O}", "topic", topic, "timeout", seconds),
+                   "%s %R within %S s", what, topic, seconds);
+    Py_XDECREF(seconds);
+    return NULL;
+}
+
+void verdict_pending(PyObject *pending)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (!value || PyObject_SetAttrString(value, "pending", pending) < 0)
+        PyErr_Clear(); /* the attribute is a help, the exception is the news */
+    PyErr_Restore(type, value, traceback);
+}
+
+PyObject *verdict_unknown_topic(PyObject *topic)
+{
+    Py_ssize_t size;
+    const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
+    char hint[TOPIC_NAME_MAX + 256];
+    if (!name)
+        return NULL;
+    const char *why = reserved_topic_why((const uint8_t *)name, (uint32_t)size);
+    if (why)
+        snprintf(hint, sizeof hint, "nobody can make a topic of this name: %s", why);
+    else
+        snprintf(hint, sizeof hint, "create it: orbitmq topic create %s", name);
+    return py_raise("UnknownTopic", hint, Py_BuildValue("{s:O}", "topic", topic),
+                      "could not send to topic %R: there is no such topic", topic);
+}
+
+#define SYNC_HINT                                                                                                              \
+    "the message is not stored, and sending it again is safe; look after the disk (dmesg says what failed), then restart the "    \
+    "broker, which writes again what the disk may lack; after_failed_sync=go-on takes messages meanwhile"
+#define NOT_ON_DISK_HINT                                                                                                       \
+    "it may be lost or stored: look after the disk (dmesg says what failed), restart the broker, which writes again what the "    \
+    "disk may lack, and look for the message by its key before sending it again"
+
+static PyObject *not_writable(PyObject *topic)
+{
+    Py_ssize_t size;
+    const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
+    const char *why = name ? reserved_topic_why((const uint8_t *)name, (uint32_t)size) : NULL;
+    PyErr_Clear();
+    return py_raise("NoPermission", NULL, Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: %s", topic,
+                      why ? why : "it may not be written");
+}
+
+static PyObject *rejected(Producer *producer, PyObject *topic, const struct completion *verdict)
+{
+    switch (verdict->code) {
+    case VERDICT_UNKNOWN_TOPIC:
+        return verdict_unknown_topic(topic);
+    case VERDICT_NO_PERMISSION:
+        return not_writable(topic);
+    case VERDICT_RESERVED:
+        return py_raise("PropertyError", "leave out what RocketMQ names DELAY, WAIT, CLUSTER and the like",
+                          Py_BuildValue("{s:O}", "topic", topic),
+                          "could not send to topic %R: a property has a name that is reserved", topic);
+    case VERDICT_UNKNOWN_QUEUE:
+        return py_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
+                          Py_BuildValue("{s:O,s:I,s:I}", "topic", topic, "queue", verdict->queue_id, "queues", verdict->detail),
+                          "could not send to queue %u of topic %R: it has %u queues, numbered from 0", verdict->queue_id, topic,
+                          verdict->detail);
+    case VERDICT_BODY_TOO_LARGE:
+        return py_raise("MessageTooLarge", "raise message_max of the broker",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
+                          "could not send to topic %R: the record passes the broker's limit of %u bytes", topic, verdict->detail);
+    case VERDICT_PROPERTIES_TOO_LARGE:
+        return py_raise("PropertiesTooLarge", "send fewer keys or properties, or put them into the body",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
+                          "could not send to topic %R: the properties pass the limit of %u bytes", topic, verdict->detail);
+    case VERDICT_STORE_FULL:
+        return PyObject_CallMethod((PyObject *)producer, "_store_full", "OI", topic, verdict->detail);
+    case VERDICT_STORE_FAILED:
+        return py_raise("StoreFailed",
+                          "the message is not stored, and sending it again is safe; look after the disk, then restart the broker",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
+                          "could not store the message to %R: the log takes no more (%s)", topic, strerror((int)verdict->detail));
+    case VERDICT_SYNC_FAILED:
+        return py_raise("StoreFailed", SYNC_HINT, Py_BuildValue("{s:O,s:I}", "topic", topic, "errno", verdict->detail),
+                          "could not send to topic %R: a sync of the log to the disk has failed (%s), and the broker takes no "
+                          "messages until it is restarted",
+                          topic, strerror((int)verdict->detail));
+    case VERDICT_NOT_ON_DISK:
+        return py_raise("StoreFailed", NOT_ON_DISK_HINT,
+                          Py_BuildValue("{s:O,s:I,s:K}", "topic", topic, "errno", verdict->detail, "physical_offset",
+                                        (unsigned long long)verdict->physical_offset),
+                          "could not see a message to topic %R on the disk: it was appended, and then a sync of the log failed (%s)",
+                          topic, strerror((int)verdict->detail));
+    case VERDICT_READ_ONLY: {
+        const bool damaged = producer->link && producer->link->sender.control->settings.read_only == READ_ONLY_DAMAGED;
+        return py_raise("NoPermission",
+                          damaged ? "repair the store (orbitmq repair), then restart the broker"
+                                  : "start the broker without read_only to send",
+                          Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: the store was opened read-only, %s", topic,
+                          damaged ? "because its log is damaged" : "as its broker was told to");
+    }
+    case VERDICT_LOST:
+        return py_raise("PerhapsStored", "look for it by its key before sending it again",
+                          Py_BuildValue("{s:O}", "topic", topic),
+                          "could not learn what became of a message to %R: the broker stopped with it in flight", topic);
+    case VERDICT_FORKED:
+        return py_raise("Closed", NULL, Py_BuildValue("{s:O}", "topic", topic),
+                          "could not wait for a message to %R: it was sent by the process that this one was forked from", topic);
+    default:
+        return py_raise("ProtocolError", NULL, Py_BuildValue("{s:O,s:I}", "topic", topic, "code", verdict->code),
+                          "could not read the verdict on a message to %R: code %u is unknown", topic, verdict->code);
+    }
+}
+
+PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed)
+{
+    if (verdict->code != VERDICT_APPENDED)
+        return rejected(producer, topic, verdict);
+    return receipt_new(producer, topic, verdict, flushed >= verdict->physical_offset + verdict->size);
+}

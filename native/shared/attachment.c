@@ -1,0 +1,150 @@
+#include "shared/attachment.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct attachment *attachment_open(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor)
+{
+    assert(lane_count <= LANES_MAX && actor < ACTORS_MAX);
+    assert(segment_check(control, SEGMENT_CONTROL, sizeof(struct control)) == SEGMENT_GOOD);
+    assert(segment_check(topics, SEGMENT_TOPICS, ((struct segment_header *)topics)->size) == SEGMENT_GOOD);
+    /* Not the header of the wake words: clients can write there. */
+    struct attachment *tree = calloc(1, sizeof *tree);
+    if (!tree)
+        return NULL;
+    tree->control = control;
+    tree->topics = topics;
+    tree->wake = wake;
+    for (uint32_t i = 0; i < lane_count; i++)
+        tree->lanes[i] = lanes[i];
+    tree->page = &tree->control->actors[actor];
+    return tree;
+}
+
+static void unmap(struct attachment *tree, struct session_map *map)
+{
+    munmap(map->session, map->size);
+    memset(map, 0, sizeof *map);
+    count(tree->page, COUNT_SESSIONS, UINT64_MAX); /* one less */
+}
+
+void attachment_close(struct attachment *tree)
+{
+    for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++)
+        if (tree->sessions[slot].epoch)
+            unmap(tree, &tree->sessions[slot]);
+    free(tree);
+}
+
+/* True while the session in this entry may still be read and answered. */
+static bool entry_open(const struct session_entry *entry)
+{
+    /* acquire: state before the rest of the entry. Pairs with the coordinator's release [E1]. */
+    const uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+    return state == SESSION_READY || state == SESSION_CLOSING;
+}
+
+/* What the coordinator wrote into an entry, copied as a whole. */
+struct entry_copy {
+    int32_t descriptor;
+    uint64_t inode;
+    struct session_shape shape;
+};
+
+/* Copies an entry that is open under this epoch. The coordinator may free the slot and fill it anew while we copy, at once
+ * where a session has no ring to drain; half of each would be a shape that the memory does not have. So the entry is looked at
+ * again behind the copy. */
+static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct entry_copy *copy)
+{
+    if (!entry_open(entry))
+        return false;
+    *copy = (struct entry_copy){entry->descriptor, entry->inode, entry->shape};
+    /* acquire: the copy before the second look. Pairs with the fence in session_open_entry: if anything in the copy is new,
+     * the state is seen FREE, or READY with the new epoch before it [E1, E2]. */
+    atomic_thread_fence(memory_order_acquire);
+    return entry_open(entry) && entry->shape.epoch == epoch && copy->shape.epoch == epoch;
+}
+
+/* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the one, of the right size, and can
+ * not be resized under us. */
+static bool map_session(struct attachment *tree, const struct entry_copy *entry, struct session_map *map)
+{
+    const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", tree->control->settings.supervisor_pid, entry->descriptor);
+    /* Its client can hold a lease on the memfd; without O_NONBLOCK we would wait 45 s here for the lease to be broken. */
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return false;
+    struct stat status;
+    const uint64_t size = session_size(&entry->shape);
+    void *memory = MAP_FAILED;
+    if (fstat(descriptor, &status) == 0 && (uint64_t)status.st_ino == entry->inode && (uint64_t)status.st_size == size &&
+        (fcntl(descriptor, F_GET_SEALS) & seals_needed) == seals_needed)
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    if (memory == MAP_FAILED)
+        return false;
+    map->session = memory;
+    map->size = size;
+    map->shape = entry->shape;
+    map->epoch = entry->shape.epoch;
+    session_parts(map->session, &map->shape, &map->parts);
+    count(tree->page, COUNT_SESSIONS, 1);
+    return true;
+}
+
+struct session_map *attachment_session(struct attachment *tree, uint32_t slot, uint32_t epoch)
+{
+    if (slot >= SESSIONS_MAX || epoch == 0)
+        return NULL;
+    struct session_map *map = &tree->sessions[slot];
+    if (map->epoch == epoch)
+        return map;
+    struct entry_copy entry;
+    if (!copy_entry(&tree->control->sessions[slot], epoch, &entry))
+        return NULL;
+    if (map->epoch)
+        unmap(tree, map);
+    return map_session(tree, &entry, map) ? map : NULL;
+}
+
+void attachment_sweep(struct attachment *tree)
+{
+    /* acquire: the entries' new states after the version. Pairs with the coordinator's release. */
+    const uint32_t version = atomic_load_explicit(&tree->control->sessions_version, memory_order_acquire);
+    if (version == tree->sessions_version)
+        return;
+    tree->sessions_version = version;
+    for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
+        struct session_map *map = &tree->sessions[slot];
+        const struct session_entry *entry = &tree->control->sessions[slot];
+        if (map->epoch && !(entry_open(entry) && entry->shape.epoch == map->epoch))
+            unmap(tree, map);
+    }
+}
+
+void attachment_beat(struct attachment *tree)
+{
+    struct actor_page *page = tree->page;
+    const uint64_t now = clock_ms();
+    /* relaxed, all: a reader wants fresh numbers, nothing is ordered by them */
+    if (now == atomic_load_explicit(&page->heartbeat_ms, memory_order_relaxed))
+        return; /* once a millisecond is often enough for a line that others read, and for a system call */
+    atomic_store_explicit(&page->heartbeat_ms, now, memory_order_relaxed);
+    const uint32_t pid = (uint32_t)getpid();
+    if (atomic_load_explicit(&page->pid, memory_order_relaxed) != pid)
+        atomic_store_explicit(&page->pid, pid, memory_order_relaxed);
+}
+
+void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error)
+{
+    /* relaxed, then release: whoever sees the state sees why */
+    atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
+    atomic_store_explicit(&tree->page->state, state, memory_order_release);
+}

@@ -1,0 +1,44 @@
+/* A process's private handle on the whole tree: where it has attached each segment, and the sessions it has mapped. */
+#ifndef ORBITMQ_ATTACHMENT_H
+#define ORBITMQ_ATTACHMENT_H
+
+#include "base/clock.h"
+#include "shared/control.h"
+#include "shared/topics.h"
+
+/* A mapped session. epoch 0: not mapped. */
+struct session_map {
+    struct session *session;
+    uint64_t size;
+    uint32_t epoch;
+    struct session_shape shape; /* a trusted copy from the session table */
+    struct session_parts parts;
+};
+
+struct attachment {
+    struct control *control;
+    struct topics *topics;
+    struct wake *wake;
+    struct lane *lanes[LANES_MAX];
+    struct actor_page *page;      /* of this process */
+    uint32_t sessions_version;    /* of the session table when last looked at */
+    struct session_map sessions[SESSIONS_MAX];
+};
+
+/* Attaches to segments that are already mapped into this process; lanes may hold NULL where the process needs none. Aborts
+ * on a segment of another layout: the supervisor has checked them. */
+struct attachment *attachment_open(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor);
+void attachment_close(struct attachment *tree);
+
+/* The session in a slot, mapped read-write, if the table holds it READY or CLOSING under this epoch; NULL otherwise. Maps it through
+ * the supervisor's descriptor on first use and refuses one that is not sealed against resizing or has another size. */
+struct session_map *attachment_session(struct attachment *tree, uint32_t slot, uint32_t epoch);
+
+/* Unmaps sessions that are gone; cheap when sessions_version has not moved. */
+void attachment_sweep(struct attachment *tree);
+
+/* Says that this actor lives: its heartbeat, and on the first call its pid. */
+void attachment_beat(struct attachment *tree);
+void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error);
+
+#endif

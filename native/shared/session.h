@@ -1,0 +1,111 @@
+/* A session segment: the one piece of memory that a client writes. A sealed memfd of fixed size, made by the coordinator.
+ *
+ *   | header | shape | bell | completed | interest line | stalled | lock | window completion slots | SQ ring |
+ *   | queue_capacity interest slots (u32) |
+ *
+ * The broker believes nothing in it: shape is read from the session table instead (control.h), SQ records are copied and
+ * bounded, and everything else a client may write here only decides when that same client is woken.
+ *
+ * The submission ring carries frames (struct send_frame): one topic, one or more messages. Messages are numbered 1, 2, 3 ...
+ * by both sides in the order in which they stand in the ring; completion slot (n - 1) & (window - 1) holds the verdict of
+ * message n once `completed` >= n. Slots belong to the writer, which fills them in that order.
+ */
+#ifndef ORBITMQ_SESSION_H
+#define ORBITMQ_SESSION_H
+
+#include "shared/bell.h"
+#include "shared/lock.h"
+#include "shared/ring.h"
+
+#define SESSION_WINDOW_MAX 65536u
+#define SESSION_QUEUES_MAX 16384u
+#define SQ_CAPACITY_MAX (64u << 20)
+
+/* The verdict of one message. Codes are in verdict.h; VERDICT_APPENDED carries the place. */
+struct completion {
+    uint64_t physical_offset;
+    uint64_t queue_offset;
+    uint32_t size;     /* of the record in the log; physical_offset + size is the end that durability waits for */
+    uint32_t queue_id;
+    uint32_t code;
+    uint32_t detail;   /* a limit or the offending size, by code */
+};
+static_assert(sizeof(struct completion) == 32, "two completions a line");
+
+struct session_shape {
+    uint32_t slot;           /* index in the session table */
+    uint32_t epoch;          /* which use of that slot; never 0 */
+    uint32_t window;         /* completion slots, a power of two; 0 for a session that only consumes */
+    uint32_t queue_capacity; /* interest slots; 0 for a session that only produces */
+    uint64_t sq_capacity;    /* power of two; 0 for a session that only consumes */
+    uint32_t message_max;    /* the largest record this session was made for, bytes */
+    uint32_t pid;            /* the client's */
+};
+
+struct session {
+    struct segment_header header;
+    _Alignas(SEGMENT_LINE) struct session_shape shape;
+    /* the client sleeps here, for verdicts and for arrivals alike */
+    struct bell bell;
+    /* the writer's: verdicts of messages 1 .. completed stand in their slots. release after the slots [S1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t completed;
+    /* the client's: its list of interests is interest[0 .. interest_count), valid for interest_version [S2];
+     * the notifier's: the version it has acted on */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
+    _Atomic uint32_t interest_count;
+    /* the client's: CLOCK_MONOTONIC of its last call, or of its last look while it waits; how the coordinator tells a member that
+     * hangs (actors/group_clock.py) */
+    _Atomic uint64_t called_ns;
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
+    /* the client's: threads that sleep on the bell for room in the ring; nobody else's sleep is cut short for it */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
+    /* the client's threads share the submission ring under this lock */
+    struct lock lock;
+    _Alignas(SEGMENT_LINE) uint8_t parts[];
+};
+
+/* Where the parts lie; computed from a trusted shape. */
+struct session_parts {
+    struct completion *slots;
+    struct ring *sq;
+    _Atomic uint32_t *interest;
+};
+uint64_t session_size(const struct session_shape *shape);
+void session_init(void *memory, const struct session_shape *shape, uint64_t generation);
+void session_parts(struct session *session, const struct session_shape *shape, struct session_parts *parts);
+
+/* Messages with a verdict in their slots. */
+static inline uint64_t session_completed(const struct session *session)
+{
+    /* acquire: the slots up to here. Pairs with the writer's release [S1]. */
+    return atomic_load_explicit(&session->completed, memory_order_acquire);
+}
+
+/* Frames in the submission ring; native byte order. A frame's record type is SQ_SEND. */
+enum { SQ_SEND = 1 };
+enum {
+    SEND_FLUSH = 1,   /* the sender will wait for the disk: tell the flush service at once */
+};
+struct send_frame {
+    uint32_t topic;      /* index in the topic table */
+    uint32_t topic_hash; /* of its name, so that a stale index is noticed */
+    uint32_t count;      /* messages that follow */
+    uint32_t flags;      /* SEND_* */
+    uint64_t born_ms;
+};
+struct send_message { /* then properties, then body, then up to 7 bytes to the next multiple of 8 */
+    uint32_t body_size;
+    uint32_t properties_size;
+    uint32_t queue_id;
+    uint32_t flag;
+    uint32_t sys_flag;  /* only SYSFLAG_COMPRESSED is let through */
+    uint32_t zero;
+};
+static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_message) == 24, "frames keep 8-byte alignment");
+
+static inline uint64_t send_message_stride(uint64_t properties_size, uint64_t body_size)
+{
+    return (sizeof(struct send_message) + properties_size + body_size + 7) & ~UINT64_C(7);
+}
+
+#endif

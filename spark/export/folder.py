@@ -1,0 +1,238 @@
+"""The folder of an export, and how a run gets into it whole or not at all, whenever it is killed.
+
+    <out>/topic=<t>/day=<d>/part-*.parquet     what readers see
+          _orbitmq/lock                        held by the run that works here; dies with its process
+                   runs/000001.json            the manifest (export/manifest.py)
+                   staging/<run>/              Parquet files on their way, of one run
+
+Spark and Arrow pass by names that begin with an underscore. A run takes these steps:
+
+| step | killed after it |
+| --- | --- |
+| tasks write and sync files in staging | no manifest names them: the next run removes them, and exports the same messages |
+| the run's manifest is put in place, durably, as pending | the run has happened: the next one goes on below |
+| files of topics that it replaces are removed | again; what is gone is gone |
+| its files are renamed into their places | again; one that is not in staging any more is in its place |
+| the manifest says complete; the run's staging is removed | nothing, or the staging is left to remove |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, ExportFailed, SettingError
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.spark.export import manifest as export_manifest
+from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run, State
+from orbitmq.store import atomic_file
+
+OWN = "_orbitmq"
+
+
+class ExportFolder:
+    """One export's folder. `State`, runs and files may be read without the lock; whoever changes something holds it."""
+
+    def __init__(self, out: str | Path) -> None:
+        """Raises: SettingError: not a path of this machine's file system."""
+        text = str(out)
+        if "://" in text:
+            raise SettingError(
+                f"cannot export to {text!r}: it is a URL",
+                hint="give a folder that all machines of the cluster see under the same path",
+                name="out",
+                value=text,
+            )
+        self.root = Path(os.path.realpath(Path(text.removeprefix("file:")).expanduser()))
+        self._own = self.root / OWN
+        self._runs = self._own / "runs"
+        self._staging = self._own / "staging"
+        self._lock: int | None = None
+
+    def check_apart(self, store: Path) -> None:
+        """Raises: SettingError: the folder is the store, or lies in it."""
+        if store == self.root or store in self.root.parents:
+            raise SettingError(
+                f"cannot export to {self.root}: it lies in the store {store}",
+                hint="choose a folder outside of the store",
+                name="out",
+                value=str(self.root),
+            )
+
+    def lock(self) -> None:
+        """Makes the folder if need be, and keeps other exports out. Raises: ExportBusy: has .holder; ExportFailed."""
+        try:
+            for folder in (self._runs, self._staging):
+                folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise failed(f"cannot export to {self.root}", error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise ExportBusy(
+                f"cannot export to {self.root}: another export is at work there{f', {holder}' if holder else ''}",
+                hint="wait until it has ended",
+                path=str(self.root),
+                holder=holder,
+            ) from None
+        except OSError as error:
+            os.close(descriptor)
+            raise failed(f"cannot lock {self._own / 'lock'}", error) from error
+        os.ftruncate(descriptor, 0)
+        with contextlib.suppress(OSError):  # for people only
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def runs(self) -> list[Run]:
+        """In their order. Raises: ExportDamaged."""
+        paths = sorted(path for path in self._runs.glob("*.json") if path.stem.isdecimal()) if self._runs.is_dir() else []
+        return [export_manifest.decoded(path, path.read_bytes()) for path in paths]
+
+    def settle(self) -> tuple[State, int]:
+        """Finishes the run that was killed in the middle, if there is one, and removes what others left behind; what there
+        is then, and how many messages were put in their places now. Raises: ExportDamaged, ExportDiffers, ExportFailed."""
+        runs = self.runs()
+        settled = 0
+        try:
+            for place, run in enumerate(runs):
+                if run.state != COMPLETE:
+                    self._finish(run, State.of(runs[:place]))
+                    settled += run.rows
+            if runs:
+                self._drop_void(runs)
+            for stale in [*self._staging.iterdir(), *self._runs.glob("*.tmp")]:
+                _remove(stale)
+        except OSError as error:
+            raise failed(f"cannot finish the last export to {self.root}", error) from error
+        if not runs:
+            self._refuse_strangers()
+        return State.of(runs), settled
+
+    def stage(self, name: str) -> Path:
+        """A new folder for the files of a run. Raises: ExportFailed."""
+        path = self._staging / name
+        try:
+            path.mkdir()
+        except OSError as error:
+            raise failed(f"cannot export to {self.root}", error) from error
+        crash_point("export_folder_opened")
+        return path
+
+    def abandon(self, name: str) -> None:
+        """Removes a run's staging unless its manifest is there: then the next run finishes it."""
+        with contextlib.suppress(OSError, ExportDamaged):
+            if all(run.staging != name for run in self.runs()):
+                _remove(self._staging / name)
+
+    def commit(self, run: Run, before: State) -> None:
+        """Makes a staged run happen. The files' contents are durable already. before: what there was. Raises: ExportFailed."""
+        try:
+            atomic_file.sync_folder(self._staging / run.staging)
+            atomic_file.sync_folder(self._staging)
+            crash_point("export_folder_staged")
+            atomic_file.replace(self._manifest(run), run.encoded())
+            for folder in (self._own, self.root, self.root.parent):
+                atomic_file.sync_folder(folder)
+            crash_point("export_folder_committed")
+            self._finish(run, before)
+            self._drop_void(self.runs())
+        except OSError as error:
+            raise failed(f"cannot export to {self.root}", error) from error
+
+    def _manifest(self, run: Run) -> Path:
+        return self._runs / f"{run.number:06d}.json"
+
+    def _finish(self, run: Run, before: State) -> None:
+        """From a pending run to a complete one; may begin in the middle."""
+        for file in before.files:
+            if file.topic in run.replaces:
+                self._take_out(file)
+                crash_point("export_folder_removed")
+        staging = self._staging / run.staging
+        folders: set[Path] = set()
+        for file in run.files:
+            target = self.root / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                (staging / target.name).rename(target)
+            except FileNotFoundError:
+                if not target.exists():
+                    raise ExportDamaged(
+                        f"cannot finish run {run.number} of the export to {self.root}: {file.path} is neither in its place nor "
+                        f"in {staging}",
+                        hint="export again with full=True",
+                        path=str(target),
+                    ) from None
+            crash_point("export_folder_renamed")
+            folders.update(parent for parent in target.parents if parent == self.root or self.root in parent.parents)
+        for folder in folders:
+            atomic_file.sync_folder(folder)
+        atomic_file.replace(self._manifest(run), run.completed().encoded())
+        crash_point("export_folder_completed")
+        _remove(staging)
+        crash_point("export_folder_cleaned")
+
+    def _take_out(self, file: ExportFile) -> None:
+        """Removes a file that readers see, and the folders that it leaves empty."""
+        target = self.root / file.path
+        target.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for parent in target.parents:
+                if parent == self.root:
+                    break
+                parent.rmdir()
+
+    def _drop_void(self, runs: list[Run]) -> None:
+        """Removes the manifests of runs of which nothing is left because the newest one replaces it all."""
+        newest = runs[-1]
+        for run in runs[:-1]:
+            if newest.replaces and {*run.ends, *(file.topic for file in run.files)} <= set(newest.replaces):
+                self._manifest(run).unlink(missing_ok=True)
+                crash_point("export_folder_dropped")
+
+    def _refuse_strangers(self) -> None:
+        """Readers would take other Parquet files for the export's."""
+        for stranger in _visible_parquet(self.root):
+            raise ExportDiffers(
+                f"cannot export to {self.root}: it holds Parquet files that no manifest names, such as {stranger}",
+                hint="choose another folder, or move them away",
+                path=str(stranger),
+            )
+
+
+def failed(what: str, error: OSError) -> ExportFailed:
+    """The error about a file that could not be written."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return ExportFailed(
+        f"{what}: {error.strerror or error}",
+        hint="make room there; nothing of this run is seen, and the next one begins where it began" if full else None,
+        errno=error.errno,
+    )
+
+
+def _visible_parquet(root: Path) -> Iterable[Path]:
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if not name.startswith(("_", "."))]
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".parquet"))
+
+
+def _remove(path: Path) -> None:
+    """A stray folder or file. A task of a killed run may still be writing there: then the rest goes next time."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,221 @@
+"""What a run exports: of each queue what lies behind the last run's end, if it still is the same queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
+from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.export.folder import ExportFolder
+from orbitmq.spark.export.manifest import End, Gap, Mark, State
+from orbitmq.spark.export.marks import Marks
+from orbitmq.spark.export.partition import check_by
+from orbitmq.spark.refusal import topics_there
+from orbitmq.spark.source.extents import Snapshot
+from orbitmq.spark.source.options import columns_of
+from orbitmq.spark.source.planning import Slice
+
+BY = ("topic", "day")
+FULL_HINT = "export into another folder, or begin again with full=True"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the caller asked for. Without topics: all. by, columns: None: as the last run, or what is usual."""
+
+    topics: tuple[str, ...] = ()
+    by: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    full: bool = False
+    allow_gaps: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        topics: Sequence[str] = (),
+        by: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        full: bool = False,
+        allow_gaps: bool = False,
+    ) -> Wish:
+        """Raises: SettingError: a column that there is not, or that a folder cannot be made of."""
+        if columns is not None:
+            columns_of({"columns": ",".join(columns)})
+        if by is not None:
+            check_by(by)
+        named = tuple(dict.fromkeys(topics))
+        return cls(named, None if by is None else tuple(by), None if columns is None else tuple(columns), full, allow_gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """by, columns: of the whole folder. ends: after the run, of the queues that it moves. replaces: topics that begin again."""
+
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    replaces: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    ends: dict[str, dict[int, End]]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.slices or self.ends or self.replaces)
+
+    @property
+    def messages(self) -> int:
+        return sum(each.count for each in self.slices)
+
+
+def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> Plan:
+    """Raises: UnknownTopic; ExportDiffers: another store, a topic that was made again, other columns or folders than
+    before, and not full; OffsetOutOfRange: messages are gone that were not exported, and no gaps are allowed."""
+    topics = _topics(snapshot, wish)
+    if wish.full:
+        everything = not wish.topics or {*state.ends} <= {*topics}
+        replaces = tuple(sorted({*state.ends, *topics} if everything else topics)) if state.run else ()
+    else:
+        everything, replaces = state.run is None, ()
+    by, columns = _shape(folder, state, wish, free=everything)
+    marks = Marks(snapshot)
+    try:
+        if not everything:
+            _check_store(folder, state, snapshot, marks, set(replaces))
+        slices: list[Slice] = []
+        ends: dict[str, dict[int, End]] = {}
+        gaps: list[Gap] = []
+        for topic in topics:
+            known = {} if topic in replaces else state.ends.get(topic, {})
+            bounds = snapshot.topics.get(topic, {})
+            for queue in sorted({*bounds, *known}):
+                begin, end, gap = _range(folder, marks, (topic, queue), bounds.get(queue, (0, 0)), known.get(queue))
+                if gap:
+                    gaps.append(gap)
+                if begin < end:
+                    slices.append(Slice(topic, queue, begin, end))
+                if begin < end or gap:
+                    ends.setdefault(topic, {})[queue] = End(end, marks.of(topic, queue, end - 1))
+    finally:
+        marks.close()
+    if gaps and not wish.allow_gaps:
+        raise _lost(folder, gaps, snapshot)
+    return Plan(by, columns, replaces, tuple(slices), ends, tuple(gaps))
+
+
+def _topics(snapshot: Snapshot, wish: Wish) -> list[str]:
+    for topic in wish.topics:
+        if topic not in snapshot.topics:
+            raise UnknownTopic(
+                f"cannot export topic {topic!r}: {snapshot.root} has no such topic",
+                hint=f"it has {topics_there(snapshot.topics)}",
+                topic=topic,
+                topics=sorted(snapshot.topics),
+            )
+    return list(wish.topics) or sorted(snapshot.topics)
+
+
+def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Folders and columns. free: they may differ from those of the last run."""
+    last = state.run
+    by = wish.by or (last.by if last else BY)
+    columns = wish.columns or (last.columns if last else columns_of({}))
+    for name, now, was in (("by", by, last and last.by), ("columns", columns, last and last.columns)):
+        if not free and now != was:
+            raise ExportDiffers(
+                f"cannot export to {folder.root} with {name} {','.join(now)}: what is there has {','.join(was or ())}",
+                hint=f"leave {name} out, or begin again with full=True, for all topics at once",
+                path=str(folder.root),
+            )
+    for name in columns:
+        if name not in COLUMNS:
+            raise ExportDiffers(
+                f"cannot export to {folder.root}: what is there has the column {name}, which this version does not know",
+                hint=FULL_HINT,
+                path=str(folder.root),
+            )
+    if all(name in by for name in columns):
+        raise SettingError(
+            f"cannot export with columns {','.join(columns)} by {','.join(by)}: no column is left for the files",
+            hint="take a column more, or make folders of fewer",
+            name="columns",
+            value=",".join(columns),
+        )
+    return tuple(by), tuple(columns)
+
+
+def _check_store(folder: ExportFolder, state: State, snapshot: Snapshot, marks: Marks, leave: set[str]) -> None:
+    """Whether what was exported came out of this store: its newest message that is marked is still there."""
+    found = (end.mark for topic, ends in state.ends.items() if topic not in leave for end in ends.values() if end.mark)
+    newest = max(found, key=lambda mark: mark.physical, default=None)
+    if newest is None:
+        return
+    holds = marks.holds(newest)
+    assert state.run is not None
+    if holds is False or (holds is None and state.run.store != str(snapshot.root)):
+        why = (
+            f"the message at {newest.physical:,} of the log is not the one that was exported"
+            if holds is False
+            else f"they came out of {state.run.store}, and nothing that was exported is left here to compare"
+        )
+        raise ExportDiffers(
+            f"cannot export {snapshot.root} to {folder.root}: it holds another store's messages: {why}",
+            hint=FULL_HINT,
+            path=str(folder.root),
+            store=state.run.store,
+        )
+
+
+def _range(
+    folder: ExportFolder, marks: Marks, place: tuple[str, int], bounds: tuple[int, int], known: End | None
+) -> tuple[int, int, Gap | None]:
+    """Where to begin and where to end in one queue, and what is missing before."""
+    minimum, maximum = bounds
+    if known is None:
+        return minimum, maximum, None
+    topic, queue = place
+    mark = marks.of(topic, queue, known.offset - 1) if known.mark else None
+    other = mark is not None and known.mark is not None and not _same(marks, mark, known.mark)
+    # After a crash of the machine the queues may end earlier than they did, until the store is recovered; marks then agree.
+    if other or (maximum < known.offset and (mark is None or known.mark is None)):
+        why = (
+            f"its message {known.offset - 1:,} is another one"
+            if other
+            else f"it ends at {maximum:,}, and {known.offset:,} messages of it were exported"
+        )
+        raise ExportDiffers(
+            f"cannot export topic {topic!r}, queue {queue}, to {folder.root}: {why}; the topic was deleted and made again, "
+            "or the log was cut",
+            hint=f"begin again with full=True for topic {topic}, or export into another folder",
+            path=str(folder.root),
+            topic=topic,
+            queue=queue,
+        )
+    begin = max(known.offset, minimum)
+    gap = Gap(topic, queue, known.offset, begin, begin - known.offset) if begin > known.offset else None
+    return begin, max(begin, maximum), gap
+
+
+def _same(marks: Marks, mark: Mark, known: Mark) -> bool:
+    """Whether a queue still names the message that it did. A repair may have given that one up since."""
+    return mark == known or (mark.physical == known.physical and marks.holds(known) is True)
+
+
+def _lost(folder: ExportFolder, gaps: list[Gap], snapshot: Snapshot) -> OffsetOutOfRange:
+    first = gaps[0]
+    bounds = snapshot.topics[first.topic][first.queue]
+    messages = sum(gap.messages for gap in gaps)
+    others = f", and of {len(gaps) - 1} more queues; {messages:,} messages in all" if len(gaps) > 1 else ""
+    return OffsetOutOfRange(
+        f"cannot export topic {first.topic!r} to {folder.root}: since the last export retention has removed "
+        f"the offsets {first.begin:,} to {first.end - 1:,} of queue {first.queue}{others}",
+        hint="go on with what is left with --allow-gaps (allow_gaps=True); the manifest then tells of the gap",
+        topic=first.topic,
+        queue=first.queue,
+        offset=first.begin,
+        minimum=bounds[0],
+        maximum=bounds[1],
+        removed=messages,
+        gaps=tuple(gaps),
+    )

@@ -1,0 +1,229 @@
+"""One task of an export: ranges of queues into Parquet files in staging, a file for each folder that its messages go to.
+
+Nothing here knows Spark. A task holds a batch and, of all its open files together, BUFFER bytes of rows, whatever its range:
+when there are more, the file that holds the most writes a row group. It keeps OPEN files open; with more folders than that, the
+one that has not been written to for the longest is closed, and goes on as another file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.export.folder import failed
+from orbitmq.spark.export.manifest import ExportFile, Range
+from orbitmq.spark.export.partition import DERIVED, Key, divided, folder
+from orbitmq.spark.source import batch_reader, options
+from orbitmq.spark.source.planning import Slice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUFFER = 64 << 20  # bytes of rows, uncompressed, before they are written
+GROUP_ROWS = 1 << 17  # rows of a row group at most: readers skip whole groups by their statistics
+FILE_BYTES = 1 << 30  # a file that has become this long is closed, and another one begun
+OPEN = 64
+PROGRESS = struct.Struct("=QQ")  # messages and bytes, at task * size in the file `progress`
+# What the files' metadata is called.
+TOPIC_KEY, OFFSETS_KEY = "orbitmq.topic", "orbitmq.offsets"
+_NEEDED = ("partition", "offset", "timestamp")
+# These only grow, or nearly: their differences are short.
+_GROWING = ("offset", "physical_offset", "timestamp", "born_timestamp")
+_REPEATED = ("topic", "partition", "tags", "flag", "born_host", "store_host", "reconsume_times", "timestampType")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tasks of a run share. sizes: of the store's files. staging: seen by all machines under this path."""
+
+    root: str
+    sizes: tuple[int, int]
+    staging: str
+    run: int
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    fail_on_data_loss: bool
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns in the files; the others are in the names of their folders."""
+        return [name for name in self.columns if name not in self.by]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that have to be read for that."""
+        wanted = {*self.columns, *_NEEDED, *(name for name in self.by if name not in DERIVED)} - {"topic"}
+        return [name for name in COLUMNS if name in wanted or (name == "topic" and name in self.kept)]
+
+
+def run_task(job: Job, number: int, slices: Sequence[Slice]) -> list[ExportFile]:
+    """Writes and syncs the files; each lies in staging under the name that it will have in its folder.
+
+    Raises: OffsetOutOfRange: retention has removed messages meanwhile, and that fails. SettingError: a folder's name gets too
+        long. ExportFailed: a file cannot be written. CorruptRecord, StoreError.
+    """
+    task = Task(job, number)
+    try:
+        for topic, own in groupby(slices, key=lambda each: each.topic):
+            task.read(topic, list(own))
+        return task.finish()
+    except OSError as error:
+        raise failed(f"cannot write to {job.staging}", error) from error
+    finally:
+        task.close()
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """A Parquet file that is being written. offsets: by queue, first, behind the last, and how many."""
+
+    path: Path
+    topic: str
+    key: Key
+    sink: Any
+    writer: Any
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_bytes: int = 0
+    waiting_rows: int = 0
+    rows: int = 0
+    offsets: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, rows: pa.RecordBatch, kept: Sequence[str]) -> int:
+        """Returns how many bytes wait now on top."""
+        import numpy as np
+
+        queues, offsets = rows.column("partition").to_numpy(), rows.column("offset").to_numpy()
+        borders = [0, *(np.flatnonzero(np.diff(queues)) + 1).tolist(), rows.num_rows]
+        for begin, end in pairwise(borders):
+            first, last = int(offsets[begin]), int(offsets[end - 1]) + 1
+            entry = self.offsets.setdefault(int(queues[begin]), [first, last, 0])
+            entry[0], entry[1], entry[2] = min(entry[0], first), max(entry[1], last), entry[2] + end - begin
+        self.rows += rows.num_rows
+        part = rows.select(kept)
+        self.waiting.append(part)
+        self.waiting_bytes += part.nbytes
+        self.waiting_rows += part.num_rows
+        return int(part.nbytes)
+
+    def write(self) -> int:
+        """What waits becomes a row group; returns how many bytes do not wait any more."""
+        import pyarrow as pa
+
+        written = self.waiting_bytes
+        if self.waiting:
+            self.writer.write_table(pa.Table.from_batches(self.waiting), row_group_size=self.waiting_rows)
+            self.waiting, self.waiting_bytes, self.waiting_rows = [], 0, 0
+        return written
+
+
+class Task:
+    """See the head of this file."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self._job = job
+        self._number = number
+        self._name = f"part-{job.run:06d}-{number:05d}-{uuid.uuid4().hex[:8]}"  # of this attempt: Spark may make several
+        self._open: OrderedDict[tuple[str, Key], OpenFile] = OrderedDict()
+        self._done: list[ExportFile] = []
+        self._begun = 0
+        self._waiting = 0
+        self._told = [0, 0]
+        self._progress = os.open(Path(job.staging, "progress"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def read(self, topic: str, slices: Sequence[Slice]) -> None:
+        job = self._job
+        given = {
+            "path": job.root,
+            "subscribe": topic,
+            "columns": ",".join(job.read),
+            "failOnDataLoss": str(job.fail_on_data_loss).lower(),
+        }
+        for batch in batch_reader.read_slices(job.root, job.sizes, slices, options.parse(given)):
+            for key, rows in divided(batch, topic, job.by):
+                self._add(topic, key, rows)
+            self._tell(batch)
+
+    def finish(self) -> list[ExportFile]:
+        while self._open:
+            self._close(next(iter(self._open)))
+        return self._done
+
+    def close(self) -> None:
+        """After an error too."""
+        for file in self._open.values():
+            file.sink.close()
+        self._open.clear()
+        os.close(self._progress)
+
+    def _add(self, topic: str, key: Key, rows: pa.RecordBatch) -> None:
+        place = (topic, key)
+        file = self._open.get(place)
+        if file is None:
+            if len(self._open) >= OPEN:
+                self._close(next(iter(self._open)))
+            file = self._open[place] = self._begin(topic, key, rows)
+        else:
+            self._open.move_to_end(place)
+        self._waiting += file.add(rows, self._job.kept)
+        if file.waiting_rows >= GROUP_ROWS:
+            self._waiting -= file.write()
+        while self._waiting > BUFFER:
+            self._waiting -= max(self._open.values(), key=lambda each: each.waiting_bytes).write()
+        if file.sink.tell() >= FILE_BYTES:
+            self._close(place)
+
+    def _begin(self, topic: str, key: Key, rows: pa.RecordBatch) -> OpenFile:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder(self._job.by, key)  # a name that is too long is refused before anything is written
+        path = Path(self._job.staging, f"{self._name}-{self._begun:05d}.parquet")
+        self._begun += 1
+        kept = self._job.kept
+        growing = {name: "DELTA_BINARY_PACKED" for name in _GROWING if name in kept}
+        sink = pa.OSFile(str(path), "wb")
+        writer = pq.ParquetWriter(
+            sink,
+            pa.schema([rows.schema.field(name) for name in kept]),
+            compression="zstd",
+            use_dictionary=[name for name in kept if name in _REPEATED],
+            column_encoding=growing or None,
+            # Bodies are not searched by their first bytes, and would stand in each footer twice.
+            write_statistics=[name for name in kept if name not in ("key", "value")],
+        )
+        return OpenFile(path, topic, key, sink, writer)
+
+    def _close(self, place: tuple[str, Key]) -> None:
+        file = self._open[place]
+        self._waiting -= file.write()
+        offsets = tuple(Range(queue, *entry) for queue, entry in sorted(file.offsets.items()))
+        told = [[part.queue, part.begin, part.end, part.rows] for part in offsets]
+        file.writer.add_key_value_metadata({TOPIC_KEY: file.topic, OFFSETS_KEY: json.dumps(told, separators=(",", ":"))})
+        file.writer.close()
+        file.sink.close()
+        crash_point("export_task_written")
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+            size = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+        del self._open[place]
+        path = f"{folder(self._job.by, file.key)}/{file.path.name}"
+        self._done.append(ExportFile(path, file.topic, file.rows, size, offsets))
+        crash_point("export_task_synced")
+
+    def _tell(self, batch: pa.RecordBatch) -> None:
+        self._told[0] += batch.num_rows
+        self._told[1] += batch.nbytes
+        os.pwrite(self._progress, PROGRESS.pack(*self._told), self._number * PROGRESS.size)

@@ -1,0 +1,155 @@
+"""Topics of a store, running or stopped, into Parquet, a run at a time: each adds what has come since the last one.
+
+    <out>/topic=<name>/day=<store day, UTC>/part-*.parquet
+
+docs/spark.md says what a run promises, export/folder.py how it keeps that.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orbitmq.spark.export import job as export_job
+from orbitmq.spark.export.account import unread
+from orbitmq.spark.export.folder import ExportFolder
+from orbitmq.spark.export.manifest import PENDING, ExportFile, Gap, Run, State
+from orbitmq.spark.export.plan import Plan, Wish, plan
+from orbitmq.spark.export.task import Job
+from orbitmq.spark.source import extents, planning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_ROWS = 1 << 18  # messages of one task at most, and so of one file
+Runner = Callable[[Job, export_job.Tasks], list[ExportFile]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """One run. run: its number; None: there was nothing new. files: that it added. settled: messages of an earlier run that was
+    killed, put in their places by this one."""
+
+    path: Path
+    run: int | None
+    files: tuple[ExportFile, ...]
+    gaps: tuple[Gap, ...]
+    settled: int
+    seconds: float
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+
+def export(
+    store_or_broker: str | Path,
+    out: str | Path,
+    topics: Sequence[str] = (),
+    spark: SparkSession | None = None,
+    *,
+    by: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    full: bool = False,
+    allow_gaps: bool = False,
+    progress: export_job.Progress | None = None,
+) -> ExportReport:
+    """Adds to `out` what the topics got since the last run, everything at the first one.
+
+    Args:
+        store_or_broker: folder of a store, or name of a running broker.
+        topics: none: all.
+        spark: None: this process's session if it has one, or spark-submit's, or a local one; what was made is stopped.
+        by: what the folders are made of; None: topic and day, or as before.
+        columns: of spark/columns.py; None: all, or as before.
+        full: begins again: the topics' earlier files go away when the new ones come.
+        allow_gaps: goes on where retention has removed messages that were not exported.
+
+    Raises: UnknownTopic, BrokerNotRunning, SettingError; OffsetOutOfRange: retention was faster; ExportBusy, ExportDiffers,
+        ExportDamaged, ExportFailed; CorruptRecord, StoreError.
+    """
+    wish = Wish.of(topics, by, columns, full=full, allow_gaps=allow_gaps)
+
+    def run(job: Job, tasks: export_job.Tasks) -> list[ExportFile]:
+        with export_job.session_for(spark) as session:
+            return export_job.spark_tasks(session, job, tasks)
+
+    return run_export(store_or_broker, out, wish, run, progress)
+
+
+def export_topic(
+    store_or_broker: str | Path,
+    topic: str,
+    out: str | Path,
+    spark: SparkSession | None = None,
+    *,
+    overwrite: bool = False,
+    columns: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ExportReport:
+    """One topic; progress: called with messages done and in all. Otherwise as export, where overwrite is called full."""
+    told = None if progress is None else lambda done, total, _: progress(done, total)
+    return export(store_or_broker, out, [topic], spark, columns=columns, full=overwrite, progress=told)
+
+
+def run_export(
+    store_or_broker: str | Path, out: str | Path, wish: Wish, runner: Runner, progress: export_job.Progress | None = None
+) -> ExportReport:
+    """As export; runner: has the tasks run, wherever."""
+    begun = time.perf_counter()
+    folder = ExportFolder(out)
+    snapshot = extents.of(store_or_broker)  # before anything is made: a store that is not there leaves no folder
+    folder.check_apart(snapshot.root)
+    folder.lock()
+    try:
+        state, settled = folder.settle()
+        wanted = plan(folder, state, snapshot, wish)
+        if wanted.nothing:
+            return ExportReport(folder.root, None, (), (), settled, time.perf_counter() - begun)
+        made = _run(folder, state, snapshot, wish, wanted, runner, progress)
+        return ExportReport(folder.root, made.number, made.files, made.gaps, settled, time.perf_counter() - begun)
+    finally:
+        folder.unlock()
+
+
+def _run(
+    folder: ExportFolder,
+    state: State,
+    snapshot: extents.Snapshot,
+    wish: Wish,
+    wanted: Plan,
+    runner: Runner,
+    progress: export_job.Progress | None,
+) -> Run:
+    number = state.run.number + 1 if state.run else 1
+    name = f"{number:06d}-{uuid.uuid4().hex[:8]}"
+    began = datetime.now(UTC).isoformat(timespec="milliseconds")
+    sizes = (snapshot.log_file_size, snapshot.queue_file_units)
+    staging = folder.stage(name)
+    try:
+        job = Job(
+            str(snapshot.root), sizes, str(staging), number, wanted.by, wanted.columns, fail_on_data_loss=not wish.allow_gaps
+        )
+        tasks = planning.partitions(list(wanted.slices), most_records=TASK_ROWS)
+        with export_job.watched(job, wanted.messages, progress):
+            files = runner(job, tasks) if tasks else []
+        gaps = (*wanted.gaps, *unread(snapshot, wanted.slices, files, allow_gaps=wish.allow_gaps))
+        store = str(snapshot.root)
+        made = Run(
+            number, PENDING, began, store, wanted.by, wanted.columns, wanted.replaces, name, wanted.ends, gaps, tuple(files)
+        )
+        folder.commit(made, state)
+        return made
+    except BaseException:
+        folder.abandon(name)
+        raise

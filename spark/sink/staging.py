@@ -1,0 +1,190 @@
+"""The sink's folders: where tasks put rows that nobody has sent yet, and where commits remember what they did.
+
+    <store>/orbitmq/spark/queries/<hash of the query>/state.json    sink/state.py
+                          staged/<owner>/<job>/<name>-<random>.arrow
+                                     rows of one task, an Arrow stream; elsewhere with the option stagingLocation
+
+An owner is a driver: the boot of its machine, the number of its JVM and when that began, so that anybody can see whether it
+lives. What a dead driver has staged is of no use, unless a query's state names it: no other process will send it. Whoever
+commits holds a shared lock on the folder spark/; whoever clears needs the exclusive one, because the Python process of a commit
+can outlive the JVM that started it. Locks are taken in the store alone, which is never on a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from orbitmq.shm import runtime
+from orbitmq.spark.sink import columns as sink_columns
+from orbitmq.spark.sink.columns import STAGED, Shape
+from orbitmq.store import atomic_file, positions
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """What one task has written. topics: rows and the largest queue asked for, -1 for none, of each; largest: bytes of the
+    largest record. Without rows there is no file."""
+
+    path: str
+    rows: int
+    topics: dict[str, tuple[int, int]]
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """The folders of one sink. home: in the store. elsewhere: for what is staged; None: it is there too."""
+
+    home: Path
+    elsewhere: Path | None = None
+
+    @property
+    def staged(self) -> Path:
+        return self.home / "staged" if self.elsewhere is None else self.elsewhere
+
+    @property
+    def queries(self) -> Path:
+        return self.home / "queries"
+
+    def query_folders(self) -> list[Path]:
+        return _entries(self.queries)
+
+    def job(self, name: str) -> Path:
+        """Made, durably, for the driver above this process."""
+        folder = self.staged / owner() / name
+        atomic_file.make_folder(folder)
+        return folder
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Nobody clears what this process's driver has staged meanwhile."""
+        atomic_file.make_folder(self.home)
+        with _opened(self.home) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield
+
+    def clear(self, needed: Callable[[], set[str]]) -> None:
+        """Removes what dead drivers have staged, but for the files `needed`, which is asked when nobody can add to them."""
+        dead = [folder for folder in _entries(self.staged) if not owner_lives(folder.name)]
+        if not dead:
+            return
+        with contextlib.suppress(BlockingIOError), _opened(self.home) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            wanted = needed()
+            for folder in dead:
+                for job in _entries(folder):
+                    remove(path for path in _entries(job) if str(path) not in wanted)
+                    with contextlib.suppress(OSError):  # something in it is needed
+                        job.rmdir()
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+
+def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str) -> StagedRows:
+    """Writes a task's rows durably under a name that no other attempt has; holds one batch at a time.
+
+    Raises: as Shape.messages; OSError, also where the job has ended and its folder is gone.
+    """
+    path = job / f"{name}-{uuid.uuid4().hex[:12]}.arrow"
+    rows, largest = 0, 0
+    topics: dict[str, tuple[int, int]] = {}
+    writer = file = None
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            messages = shape.messages(batch)
+            if writer is None:
+                file = path.open("xb")
+                writer = pa.ipc.new_stream(file, STAGED)
+            writer.write_batch(messages)
+            rows += messages.num_rows
+            largest = max(largest, sink_columns.largest(messages))
+            _count(topics, messages)
+        if writer is not None and file is not None:
+            writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            atomic_file.sync_folder(job)  # an intent that outlives the machine needs the name too
+    except BaseException:
+        if file is not None:
+            file.close()
+            remove([path])
+        raise
+    return StagedRows(str(path) if rows else "", rows, topics, largest)
+
+
+def read(path: str) -> Iterator[pa.RecordBatch]:
+    """The batches of a staged file, mapped and not copied. Raises: FileNotFoundError, pa.ArrowInvalid."""
+    with pa.memory_map(path) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream
+
+
+def remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def owner_lives(name: str) -> bool:
+    """Whether the driver of this name runs; one of another boot does not."""
+    boot, _, process = name.partition("-")
+    pid, _, ticks = process.partition("-")
+    if not pid.isdecimal() or not ticks.isdecimal():
+        return True  # not a name of ours, so not ours to clear
+    return boot == _boot() and runtime.start_ticks(int(pid)) == int(ticks)
+
+
+def owner() -> str:
+    """The nearest Java above this process, which was started by it; without one, this process."""
+    pid = os.getpid()
+    while pid > 1:
+        status = Path(f"/proc/{pid}/stat").read_text()
+        command, _, rest = status.partition("(")[2].rpartition(")")
+        if command == "java":
+            break
+        pid = int(rest.split()[1])
+    pid = pid if pid > 1 else os.getpid()
+    return f"{_boot()}-{pid}-{runtime.start_ticks(pid) or 0}"
+
+
+def _boot() -> str:
+    return positions.boot_id().hex()[:12]
+
+
+def _count(topics: dict[str, tuple[int, int]], messages: pa.RecordBatch) -> None:
+    found: Any = pa.Table.from_batches([messages.select(["topic", "queue"])]).group_by("topic")
+    for row in found.aggregate([("queue", "count"), ("queue", "max")]).to_pylist():
+        rows, queue = topics.get(row["topic"], (0, -1))
+        topics[row["topic"]] = (rows + row["queue_count"], max(queue, row["queue_max"]))
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,240 @@
+"""What a store holds now, for planning: the readable queue offsets of every queue of every topic.
+
+A running broker publishes them in shared memory. Of a stopped store they are found in the ConsumeQueues, which a clean stop
+leaves complete; after a crash what reput had not reached yet appears once the broker has recovered the store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orbitmq.client.status import read_positions
+from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOutOfRange, SettingError, StoreFailed, TimedOut
+from orbitmq.shm import runtime
+from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.spark.source.options import FLUSHED, SourceOptions
+from orbitmq.store import broker_file, config, positions, rising
+from orbitmq.store.consume_queue import LOG_END, ConsumeQueue, queues
+from orbitmq.store.layout import StoreLayout
+
+if TYPE_CHECKING:
+    from orbitmq.client.attachment import Attachment
+
+WAIT_S = 30.0  # for reput; and for the flush service beside its interval
+LOOK_S = 0.5  # between two looks whether the flush service still can
+
+# Queue offsets [minimum, maximum) by queue, by topic.
+Extents = Mapping[str, Mapping[int, tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A store at one moment. Sizes are those of its files; broker: who runs it, or None. rising: the part [begin, end) of the
+    log where no record is followed by one of an earlier store timestamp."""
+
+    root: Path
+    log_file_size: int
+    queue_file_units: int
+    broker: str | None
+    topics: Extents
+    rising: tuple[int, int] = (0, 0)
+
+
+def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
+    """What the running broker `name` publishes.
+
+    read: "flushed": only what no crash of the machine takes back; "appended": all.
+    wait: until all that was acknowledged before this call is there; otherwise what is there now.
+
+    Raises: BrokerNotRunning, BrokerStopped, SettingError; StoreFailed: the disk refused it; TimedOut: reput, or the flush
+        service, does not get there.
+    """
+    return _published(read, wait, name=runtime.broker_name(name))
+
+
+def _published(read: str, wait: bool, *, name: str | None = None, store: Path | None = None) -> Snapshot:
+    from orbitmq.client.client import connect
+
+    with connect(name, store=store) as client:
+        attachment = client.connection.attach_wake()
+        layout = StoreLayout.at(attachment.store)
+        sizes = _sizes(layout)
+        if wait:
+            _wait_for_reput(client.name, attachment)
+        table = TopicTable(attachment.topics)
+        topics: Extents = {topic.name: _bounds(table, topic) for topic in table}
+        if read == FLUSHED:
+            end = read_positions(attachment).wrote  # behind all that the queues name
+            if wait:
+                _wait_for_flush(client.name, attachment, end)
+            elif (flushed := read_positions(attachment).flushed) < end:
+                topics = flushed_part(layout, sizes[1], topics, flushed)
+        # As far as anything can have been written by now.
+        times = (attachment.rising_from(), LOG_END)
+        return Snapshot(layout.root, *sizes, client.name, topics, times)
+
+
+def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
+    """What the store at `path` holds; asks its broker if one runs. read, wait: as of_broker.
+
+    Raises: SettingError: there is no store. StoreVersion; StoreSettings: a ConsumeQueue file of another length.
+    """
+    layout = StoreLayout.at(path)
+    if not layout.commitlog.is_dir():
+        why = "it has no folder commitlog" if layout.root.is_dir() else "it is not a folder"
+        raise SettingError(
+            f"cannot read the store {str(path)!r}: {why}",
+            hint="give the folder that the broker was started with",
+            option="path",
+            value=str(path),
+        )
+    if _runs(layout):
+        try:
+            return _published(read, wait, store=layout.root)
+        except (BrokerError, NoPermission):
+            pass  # it stopped between the two looks, or is not for this user: the files say it all
+    sizes = _sizes(layout)
+    times = rising.trusted(layout)  # before the queues: what comes to lie below it later was ours as well
+    return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)), times)
+
+
+def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
+    """A path, or the name of a folder here that holds a store, is a store; any other text is the name of a broker, also
+    where a folder happens to be called alike. Arguments and errors as of_store and of_broker."""
+    if isinstance(store_or_broker, Path) or "/" in store_or_broker or Path(store_or_broker, "commitlog").is_dir():
+        return of_store(store_or_broker, read=read, wait=wait)
+    try:
+        return of_broker(store_or_broker, read=read, wait=wait)
+    except BrokerNotRunning as error:
+        error.hint = f"{error.hint}; a store is given by the path of its folder" if error.hint else None
+        raise
+
+
+def of_options(options: SourceOptions, *, wait: bool = True) -> Snapshot:
+    """Of the store, or the broker, that the options name."""
+    if options.path is not None:
+        return of_store(options.path, read=options.read, wait=wait)
+    return of_broker(options.broker or "", read=options.read, wait=wait)
+
+
+def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_units: int) -> tuple[int, int]:
+    """The offsets of one queue that its files hold now."""
+    layout = StoreLayout.at(root)
+    starts = [int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal()]
+    begin, end = min(starts, default=0), max(starts, default=0) + log_file_size
+    extent = ConsumeQueue(layout.root, topic, queue, queue_file_units).extent(begin, end)
+    return extent.min_offset, extent.max_offset
+
+
+def _wait_for_reput(name: str, attachment: Attachment) -> None:
+    """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
+    wrote = read_positions(attachment).wrote
+    if not attachment.wait_indexed(wrote, WAIT_S):
+        missing = wrote - read_positions(attachment).reput
+        raise TimedOut(
+            f"cannot read from broker {name!r}: its queues lack {missing:,} bytes of the log after {WAIT_S:.0f} s",
+            hint="look at reput in `orbitmq status`",
+            name=name,
+            missing=missing,
+        )
+
+
+def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
+    """The broker flushes by itself, mostly every 500 ms. Nobody is made to do it sooner: what a query costs the disk would then
+    depend on how often it is asked."""
+    limit = WAIT_S + attachment.settings().flush_interval_ms / 1000
+    deadline = time.monotonic() + limit
+    while not attachment.wait_flushed(end, LOOK_S):
+        now = read_positions(attachment)
+        if not now.flushed_error and time.monotonic() < deadline:
+            continue
+        values = {"option": "read", "name": name, "missing": end - now.flushed}
+        what = f"cannot read from broker {name!r} with option read: {end - now.flushed:,} bytes of the log are not on disk"
+        hint = "look at flush in `orbitmq status`, or set the option read to appended"
+        if now.flushed_error:
+            raise StoreFailed(f"{what}: {os.strerror(now.flushed_error)}", hint=hint, **values)
+        raise TimedOut(f"{what} after {limit:.0f} s", hint=hint, **values)
+
+
+def _bounds(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
+    return {queue: table.bounds(topic.first_slot + queue) for queue in range(topic.queues)}
+
+
+def flushed_part(layout: StoreLayout, queue_file_units: int, topics: Extents, flushed: int) -> Extents:
+    """The part of it that lies below `flushed` in the log."""
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic, queues_of in topics.items():
+        found[topic] = {}
+        for number, (minimum, maximum) in queues_of.items():
+            end = maximum
+            if minimum < maximum:
+                queue = ConsumeQueue(layout.root, topic, number, queue_file_units)
+                try:
+                    newest = queue.peek(maximum - 1)
+                    if newest.physical_offset + newest.size > flushed:
+                        end = queue.search(minimum, maximum, lambda unit: unit.physical_offset + unit.size <= flushed)
+                except OffsetOutOfRange:
+                    pass  # retention has removed it meanwhile, and that is flushed long ago
+            found[topic][number] = (minimum, end)
+    return found
+
+
+def _sizes(layout: StoreLayout) -> tuple[int, int]:
+    settings = layout.settings()
+    return settings.log_file_size, settings.queue_file_units
+
+
+def _runs(layout: StoreLayout) -> bool:
+    """Whether a broker runs on the store, as far as this user can see."""
+    try:
+        description = broker_file.read(layout)
+    except NoPermission:
+        return False
+    return description is not None and runtime.lives(description)
+
+
+def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int, log_end: int) -> Extents:
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic in config.load_topics(layout)[0].values():
+        found[topic.name] = {queue: (0, 0) for queue in range(topic.read_queues)}
+    starts = [int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal()]
+    if not starts:
+        return found
+    begin, end = min(starts), min(max(starts) + log_file_size, log_end)
+    for name, queue in queues(layout.root):
+        extent = ConsumeQueue(layout.root, name, queue, queue_file_units).extent(begin, end)
+        found.setdefault(name, {})[queue] = (extent.min_offset, extent.max_offset)
+    return found
+
+
+def _trusted(layout: StoreLayout, read: str, wait: bool) -> int:
+    """Up to where the log of a stopped store counts: a crash of the broker alone tears nothing that a ConsumeQueue names, one
+    of the machine leaves whole only what was flushed. What the former left in the page cache, who waits for it flushes."""
+    recorded = positions.load(layout)
+    if recorded is None or recorded.clean:
+        return LOG_END
+    if recorded.boot != positions.boot_id():
+        return recorded.flushed
+    if read == FLUSHED:
+        if not wait:
+            return recorded.flushed
+        _sync(layout, recorded.flushed)
+    return LOG_END
+
+
+def _sync(layout: StoreLayout, begin: int) -> None:
+    """Makes the log durable from the file on that holds `begin`."""
+    starts = sorted(int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal())
+    for place, start in enumerate(starts):
+        if place + 1 < len(starts) and starts[place + 1] <= begin:
+            continue
+        descriptor = os.open(layout.commitlog / f"{start:020d}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,187 @@
+"""The options of the data source: read out of Spark's strings, checked, with the names and meanings of Spark's Kafka source
+where that has one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orbitmq.client.subscription import tag_list
+from orbitmq.errors import SettingError
+from orbitmq.spark.columns import COLUMNS
+from orbitmq.spark.refusal import refused, unknown_hint
+from orbitmq.spark.source import choice, ends
+from orbitmq.spark.source.choice import Choice
+from orbitmq.spark.source.counts import count, seconds, switch
+from orbitmq.spark.source.ends import EARLIEST, LATEST, Offsets
+
+__all__ = ["EARLIEST", "KNOWN", "LATEST", "Offsets", "SourceOptions", "columns_of", "parse", "refused"]
+
+_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+KNOWN = (
+    "path",
+    "broker",
+    *choice.OPTIONS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    *_ENDINGS,
+    "failOnDataLoss",
+    "read",
+    "tags",
+    "columns",
+    "includeHeaders",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    *_LIMITS,
+)
+FLUSHED, APPENDED = "flushed", "appended"
+TRIGGER_DELAY_S = 15 * 60.0  # as Spark's Kafka source
+_log = logging.getLogger("orbitmq")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Where to read, what, and in how many pieces. Exactly one of path (root of a store) and broker (a name) is set.
+
+    read: "flushed" or "appended". tags: encoded; none: all messages. max_records: messages in one partition at most; 0: the
+    planner's choice. min_partitions: 0: any. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit.
+    max_trigger_delay: seconds that min_per_trigger may hold messages back.
+    """
+
+    path: str | None
+    broker: str | None
+    choice: Choice
+    starting: Offsets
+    ending: Offsets
+    fail_on_data_loss: bool
+    read: str
+    tags: tuple[bytes, ...]
+    columns: tuple[str, ...]
+    min_partitions: int
+    max_records: int
+    max_per_trigger: int
+    min_per_trigger: int
+    max_trigger_delay: float
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Of subscribe and assign; a pattern's are known when the store is looked at."""
+        return self.choice.topics
+
+
+def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """Checks the options; names are compared without case.
+
+    streaming: startingOffsets is "latest" unless it is given, as Spark's Kafka source has it.
+
+    Raises: SettingError: an unknown option, a value that cannot be, or options that contradict each other; has .option
+        and .value.
+    """
+    values = _known(given)
+    path, broker = values.get("path"), values.get("broker")
+    if (path is None) == (broker is None):
+        why = "neither is given" if path is None else "both are given"
+        raise refused("path", path, f"one of the options path and broker says where to read, and {why}")
+    chosen = choice.parse(values)
+    starting = ends.starting(values, chosen, LATEST if streaming else EARLIEST)
+    ending = ends.ending(values, chosen)
+    _check_mode(values, starting, ending, streaming=streaming)
+    least, most = count(values, "minOffsetsPerTrigger"), count(values, "maxOffsetsPerTrigger")
+    if most and least > most:
+        why = f"it is more than maxOffsetsPerTrigger = {most}"
+        raise refused("minOffsetsPerTrigger", values["minOffsetsPerTrigger"], why, f"1 to {most} would do")
+    if "maxTriggerDelay" in values and not least:
+        why = "it says how long minOffsetsPerTrigger may wait, and that is not given"
+        raise refused("maxTriggerDelay", values["maxTriggerDelay"], why, "give both, or neither")
+    return SourceOptions(
+        path=path,
+        broker=broker,
+        choice=chosen,
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=switch(values, "failOnDataLoss", True),
+        read=_read(values),
+        tags=_tags(values),
+        columns=columns_of(values),
+        min_partitions=count(values, "minPartitions"),
+        max_records=count(values, "maxRecordsPerPartition"),
+        max_per_trigger=most,
+        min_per_trigger=least,
+        max_trigger_delay=seconds(values, "maxTriggerDelay", TRIGGER_DELAY_S),
+    )
+
+
+def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that the options ask for, without a look at the others. Raises: SettingError."""
+    lower = {name.lower(): value for name, value in given.items()}
+    values = {name: lower[name.lower()] for name in ("columns", "includeHeaders") if name.lower() in lower}
+    headers = switch(values, "includeHeaders", False)
+    if "columns" not in values:
+        return tuple(name for name in COLUMNS if headers or name != "headers")
+    columns = choice.words("columns", values["columns"])
+    for position, column in enumerate(columns):
+        if column not in COLUMNS:
+            raise refused("columns", column, "there is no such column", f"the columns are {', '.join(COLUMNS)}")
+        if column in columns[:position]:
+            raise refused("columns", values["columns"], f"{column} stands there twice")
+    if "includeHeaders" in values and headers != ("headers" in columns):
+        why = f"includeHeaders = {str(headers).lower()} contradicts it"
+        hint = "name headers among the columns, or leave includeHeaders out" if headers else "leave one of them out"
+        raise refused("columns", values["columns"], why, hint)
+    return columns
+
+
+def _known(given: Mapping[str, str]) -> dict[str, str]:
+    known = {name.lower(): name for name in KNOWN}
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower() not in known:
+            raise refused(name, value, "there is no such option", unknown_hint(name, KNOWN))
+        values[known[name.lower()]] = value
+    return values
+
+
+def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *, streaming: bool) -> None:
+    """What only a batch or only a stream can have."""
+    if streaming:
+        for option in _ENDINGS:
+            if option in values:
+                raise refused(option, values[option], "a stream does not end", "leave it out, or read a batch")
+        return
+    if starting.default == LATEST and not starting.each and not starting.timed:
+        raise refused("startingOffsets", "latest", "a batch that begins at the end reads nothing", "use earliest, or JSON")
+    if ending.default == EARLIEST and not ending.each:
+        raise refused("endingOffsets", "earliest", "a batch that ends at the beginning reads nothing", "use latest, or JSON")
+    for offsets, wrong, word in ((starting, LATEST, "begin at the latest"), (ending, EARLIEST, "end at the earliest")):
+        for topic, queues in offsets.each.items():
+            for queue, offset in queues.items():
+                if offset == wrong:
+                    why = f"a batch that is to {word} offset, {wrong}, of topic {topic!r}, queue {queue}, reads nothing of it"
+                    raise refused(offsets.option, values[offsets.option], why, "name the queues that are wanted with assign")
+    for option in _LIMITS:
+        if option in values:
+            _log.warning(
+                "option %s = %s says nothing for a batch; it limits the micro-batches of a stream", option, values[option]
+            )
+    if starting.moment_ms is not None and ending.moment_ms is not None and starting.moment_ms > ending.moment_ms:
+        why = f"it lies before startingTimestamp = {values['startingTimestamp']}"
+        raise refused("endingTimestamp", values["endingTimestamp"], why, "let the end follow the start")
+
+
+def _read(values: Mapping[str, str]) -> str:
+    text = values.get("read", FLUSHED).strip().lower()
+    if text not in (FLUSHED, APPENDED):
+        raise refused("read", values["read"], "flushed or appended is wanted")
+    return text
+
+
+def _tags(values: Mapping[str, str]) -> tuple[bytes, ...]:
+    text = values.get("tags")
+    try:
+        return tuple(tag_list(text))
+    except SettingError as error:
+        raise refused("tags", text, error.message.partition(": ")[2], error.hint) from None

@@ -1,0 +1,73 @@
+"""The store as a stream looks at it, again and again: through restarts of its broker, and while its files change."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from orbitmq.errors import BrokerError, OrbitError, StoreSettings, TimedOut
+from orbitmq.spark.source import extents
+from orbitmq.spark.source.extents import Snapshot
+from orbitmq.spark.source.options import APPENDED, SourceOptions
+from orbitmq.store import positions
+from orbitmq.store.layout import StoreLayout
+
+AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
+# What a broker that dies or starts looks like. The files of one that is being recovered may be half made, or gone since they
+# were listed.
+_PASSING = (BrokerError, TimedOut, OSError, StoreSettings)
+_log = logging.getLogger("orbitmq")
+
+
+class StreamStore:
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._away_since: float | None = None
+        self.last: Snapshot | None = None
+
+    def look(self) -> Snapshot | None:
+        """What the store holds now; None while its broker is away, for up to AWAY_S. The first look waits for nobody: who gives
+        the name of a broker that does not run has to know at once. It also waits until what was acknowledged by then is
+        flushed, so that a query of a single batch leaves none of it out.
+
+        Raises: BrokerNotRunning, BrokerStopped, TimedOut; SettingError, StoreVersion, StoreSettings.
+        """
+        try:
+            found = extents.of_options(self._options, wait=self.last is None)
+        except _PASSING as error:
+            now = self._clock()
+            if self.last is None or (self._away_since is not None and now - self._away_since >= AWAY_S):
+                raise
+            if self._away_since is None:
+                self._away_since = now
+                told = error.message if isinstance(error, OrbitError) else error
+                _log.warning("a stream gets nothing new for the moment, and tries again for %.0f s: %s", AWAY_S, told)
+            return None
+        self._away_since = None
+        self.last = found
+        return found
+
+    def known(self) -> Snapshot:
+        """What the store holds now or, while its broker is away, held at the last look. Raises: as look."""
+        found = self.look() or self.last
+        assert found is not None, "the first look raises"
+        return found
+
+    def appended(self) -> Snapshot | None:
+        """All that the store has, flushed or not; None while nobody can say for sure: the files of a crashed broker may say
+        less until it has recovered them."""
+        options = self._options
+        try:
+            if options.path is not None:
+                found = extents.of_store(options.path, read=APPENDED)
+            else:
+                found = extents.of_broker(options.broker or "", read=APPENDED)
+        except _PASSING:
+            return None
+        if found.broker is None:
+            recorded = positions.load(StoreLayout.at(found.root))
+            if recorded is None or not recorded.clean:
+                return None
+        return found

@@ -1,0 +1,110 @@
+"""What recovery does with the ConsumeQueues: measures all of them, and takes out what points past the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+
+from orbitmq.shm.topic_table import QueueKey
+from orbitmq.store import atomic_file, sparse
+from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Extent, queues
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.recovery.report import QueueState
+
+
+def measure(layout: StoreLayout, file_units: int, log_begin: int) -> dict[QueueKey, Extent]:
+    """What each queue holds of a log that begins at `log_begin`. Raises: StoreSettings: a file of another length."""
+    return {
+        (topic, queue): ConsumeQueue(layout.root, topic, queue, file_units).extent(log_begin)
+        for topic, queue in queues(layout.root)
+    }
+
+
+def cut(
+    layout: StoreLayout,
+    file_units: int,
+    measured: dict[QueueKey, Extent],
+    log_begin: int,
+    log_end: int,
+    cutting: Callable[[], None] = lambda: None,
+    *,
+    holes: bool,
+    again: bool = False,
+) -> dict[QueueKey, Extent]:
+    """Removes, durably, units that reach past `log_end`; returns the new extents of the queues that were changed.
+
+    holes: queues may have lost units in their midst; then what lies behind the first one missing goes too. It would count
+    again as soon as the hole is filled, and might point past the end. again: what was removed before may be on the disk still.
+    cutting: called before anything is changed.
+    """
+    changed = {}
+    for key, extent in measured.items():
+        queue = ConsumeQueue(layout.root, *key, file_units)
+        if again or extent.physical_end > log_end or (holes and _has_more(queue, extent)):
+            cutting()
+            changed[key] = queue.truncate(log_end, log_begin)
+    return changed
+
+
+def as_they_are(
+    layout: StoreLayout,
+    file_units: int,
+    states: tuple[QueueState, ...],
+    log_begin: int,
+    log_end: int,
+    logged: Mapping[QueueKey, int],
+) -> tuple[tuple[QueueState, ...], tuple[str, ...]]:
+    """The states, and a note for the user, where not a byte may be written: what is in the queues can be read, as far as the
+    log goes. logged: the next offset of each queue, as the scanned log has it."""
+    bounded, missing = [], 0
+    for told in states:
+        state = told
+        if told.physical_end > log_end:
+            held = ConsumeQueue(layout.root, told.topic, told.queue, file_units).extent(log_begin, log_end)
+            state = replace(told, min_offset=held.min_offset, max_offset=held.max_offset, physical_end=held.physical_end)
+        missing += max(0, logged.get((state.topic, state.queue), 0) - state.max_offset)
+        bounded.append(state)
+    text = f"{missing:,} messages of the log are in no queue yet, and cannot be read while the store is open read-only"
+    return tuple(bounded), (f"{text}; a start without read_only indexes them",) if missing else ()
+
+
+def drop_headless(
+    layout: StoreLayout,
+    file_units: int,
+    measured: dict[QueueKey, Extent],
+    logged: Set[QueueKey],
+    reput: int,
+    cutting: Callable[[], None] = lambda: None,
+) -> dict[QueueKey, Extent]:
+    """Removes, durably, the files of queues that have only units which are made again anyway; returns their new extents.
+
+    A power cut may take a queue's first file and leave the next. The queue would seem to begin there, and never go back. What
+    lies before `reput` was synced, so a queue that has anything there begins where it seems to. logged: the queues that have
+    records in the part of the log that was scanned, which holds all behind `reput`.
+    """
+    changed = {}
+    for key, extent in measured.items():
+        queue = ConsumeQueue(layout.root, *key, file_units)
+        firsts = queue.files()
+        if not firsts or firsts[0] == 0 or key not in logged:
+            continue
+        if extent.min_offset < extent.max_offset and queue.unit(extent.min_offset).physical_offset < reput:
+            continue
+        cutting()
+        for first in reversed(firsts):
+            queue.path(first).unlink()
+        atomic_file.sync_folder(queue.folder)
+        changed[key] = replace(extent, min_offset=0, max_offset=0, physical_end=0)
+    return changed
+
+
+def _has_more(queue: ConsumeQueue, extent: Extent) -> bool:
+    """True when something that is not zero lies behind the queue's end."""
+    for first in reversed(queue.files()):
+        if first + queue.file_units <= extent.max_offset:
+            return False
+        with queue.path(first).open("rb", buffering=0) as file:
+            at = max(0, extent.max_offset - first) * UNIT_SIZE
+            if sparse.last_nonzero(file.fileno(), at) > at:
+                return True
+    return False

@@ -1,0 +1,57 @@
+"""What a repair writes over one damaged stretch of the log, as data: decided before the first byte of it is written.
+
+Filling takes time, and a repair may be killed in the midst of it. What the queues know of the bytes counts only while these are
+damaged, so a second look would find fewer lost messages than the first. Therefore the plan stands in the order to remake
+(remake.py) until all of it is done, and whoever runs the repair again carries it out as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orbitmq.store.repair.stand_in import LostMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes [offset, end) of the log, in one file. keep_end: so far the bytes are kept before. to_file_end: a blank marker ends
+    them. store_ms: of every record in them."""
+
+    offset: int
+    end: int
+    keep_end: int
+    to_file_end: bool
+    store_ms: int
+    messages: tuple[LostMessage, ...]
+
+    @property
+    def size(self) -> int:
+        return self.end - self.offset
+
+    def as_record(self) -> list[Any]:
+        """For JSON; messages that follow each other in one queue are one entry."""
+        return [self.offset, self.end, self.keep_end, self.to_file_end, self.store_ms, _runs(self.messages)]
+
+    @classmethod
+    def of_record(cls, record: Sequence[Any]) -> Stretch:
+        """Raises: ValueError, TypeError: it is none."""
+        offset, end, keep_end, to_file_end, store_ms, runs = record
+        messages = (
+            LostMessage(str(topic), int(queue), number)
+            for topic, queue, first, count in runs
+            for number in range(first, first + count)
+        )
+        return cls(int(offset), int(end), int(keep_end), bool(to_file_end), int(store_ms), tuple(messages))
+
+
+def _runs(messages: Iterable[LostMessage]) -> list[list[Any]]:
+    runs: list[list[Any]] = []
+    for message in messages:
+        last = runs[-1] if runs else None
+        if last and last[:2] == [message.topic, message.queue] and last[2] + last[3] == message.queue_offset:
+            last[3] += 1
+        else:
+            runs.append([message.topic, message.queue, message.queue_offset, 1])
+    return runs
