@@ -25,7 +25,7 @@
 
 struct flush {
     struct attachment *tree;
-    char folder[4096];
+    char folder[STORE_FOLDER_ROOM];
     uint64_t file_size;
     uint64_t open_start; /* of the file behind descriptor */
     int descriptor;      /* -1: none */
@@ -70,9 +70,7 @@ static int open_file(struct flush *flush, uint64_t start)
         return 0;
     if (flush->descriptor >= 0)
         close(flush->descriptor);
-    char path[4128];
-    log_file_path(path, flush->folder, start);
-    flush->descriptor = open(path, O_RDWR | O_CLOEXEC);
+    flush->descriptor = log_file_open(flush->folder, start, O_RDWR);
     flush->open_start = start;
     return flush->descriptor < 0 ? errno : 0;
 }

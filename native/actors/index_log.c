@@ -1,5 +1,6 @@
 /* See index_log.h for the order of stores and what each crash leaves. */
 #include "actors/index_log.h"
+#include "base/file_reserve.h"
 #include "base/crash_point.h"
 #include "base/crc32.h"
 
@@ -16,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_ROOM 4160u
-#define NAME_DIGITS 17 /* yyyyMMddHHmmssSSS */
 #define SLOT_AT(version) (64 + ((version) & 1) * 128)
 #define SLOT_CRC_AT 72
 
@@ -58,24 +57,19 @@ bool index_commit_load(const uint8_t *data, struct index_commit *commit)
 
 static int make_folder(const char *store, const char *name)
 {
-    char path[PATH_ROOM];
+    char path[STORE_FILE_ROOM];
     snprintf(path, sizeof path, "%s/%s", store, name);
     return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
 }
 
-static void file_path(char *path, const char *store, uint64_t name)
-{
-    snprintf(path, PATH_ROOM, "%s/index/%0*" PRIu64, store, NAME_DIGITS, name);
-}
-
 static int open_commit_file(struct index_log *log)
 {
-    char path[PATH_ROOM];
+    char path[STORE_FILE_ROOM];
     snprintf(path, sizeof path, "%s/orbitmq/reput", log->store);
     const int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return errno;
-    int error = posix_fallocate(descriptor, 0, INDEX_COMMIT_SIZE);
+    int error = file_reserve(descriptor, 0, INDEX_COMMIT_SIZE);
     void *data = MAP_FAILED;
     if (!error) {
         data = mmap(NULL, INDEX_COMMIT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -90,7 +84,7 @@ static int open_commit_file(struct index_log *log)
 /* The largest name of an index file at or below `most`, 0 if there is none; files above it are removed if `remove`. */
 static int newest(const char *store, uint64_t most, bool remove, uint64_t *name)
 {
-    char path[PATH_ROOM];
+    char path[STORE_FILE_ROOM];
     snprintf(path, sizeof path, "%s/index", store);
     DIR *folder = opendir(path);
     if (!folder)
@@ -100,10 +94,10 @@ static int newest(const char *store, uint64_t most, bool remove, uint64_t *name)
     for (struct dirent *entry; (entry = readdir(folder));) {
         char *end;
         const uint64_t number = strtoull(entry->d_name, &end, 10);
-        if (end == entry->d_name || *end || strlen(entry->d_name) != NAME_DIGITS)
+        if (end == entry->d_name || *end || strlen(entry->d_name) != INDEX_NAME_DIGITS)
             continue; /* not one of ours */
         if (number > most && remove) {
-            file_path(path, store, number);
+            index_file_path(path, store, number);
             if (unlink(path) != 0 && errno != ENOENT)
                 error = errno;
         } else if (number <= most && number > *name) {
@@ -116,8 +110,8 @@ static int newest(const char *store, uint64_t most, bool remove, uint64_t *name)
 
 static int open_newest(struct index_log *log, uint64_t name)
 {
-    char path[PATH_ROOM];
-    file_path(path, log->store, name);
+    char path[STORE_FILE_ROOM];
+    index_file_path(path, log->store, name);
     return index_file_open(&log->file, path, log->slots, log->entries, true, true);
 }
 
@@ -266,8 +260,8 @@ static int roll(struct index_log *log, uint64_t position)
     if (error)
         return error;
     const uint64_t name = next_name(last > log->commit.name ? last : log->commit.name);
-    char path[PATH_ROOM];
-    file_path(path, log->store, name);
+    char path[STORE_FILE_ROOM];
+    index_file_path(path, log->store, name);
     struct index_file file;
     error = index_file_open(&file, path, log->slots, log->entries, true, true);
     if (error) {

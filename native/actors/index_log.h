@@ -41,7 +41,7 @@ struct index_pending {
 };
 
 struct index_log {
-    char store[4096];
+    char store[STORE_FOLDER_ROOM];
     uint32_t slots, entries;
     struct index_file file;      /* the newest; data NULL when there is none */
     uint8_t *data;               /* the commit file */

@@ -193,7 +193,7 @@ static __attribute__((noinline)) int put_slowly(struct reput *reput, struct queu
 {
     const struct settings *settings = &reput->tree->control->settings;
     const uint32_t units = settings->queue_file_units;
-    char folder[4096];
+    char folder[STORE_FOLDER_ROOM];
     consume_queue_folder(folder, settings->store, topic->name, topic->name_size, view->queue_id);
     int error = consume_queue_put(&work->writer, folder, units, view->queue_offset, unit);
     if (error == ENOMEM || error == EMFILE) { /* more queues than a process may have mappings */

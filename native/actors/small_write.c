@@ -20,9 +20,7 @@ void small_write_enter(struct small_write *write, const char *folder, uint64_t s
 {
     assert(write->count == 0);
     small_write_close(write);
-    char path[4128];
-    log_file_path(path, folder, start);
-    write->descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    write->descriptor = log_file_open(folder, start, O_WRONLY);
     write->file = file;
 }
 

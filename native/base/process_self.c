@@ -1,4 +1,5 @@
 #include "base/process_self.h"
+#include "base/process_stat.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -7,26 +8,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Fields 48 and 49 of /proc/self/stat. The name in field 2 may hold spaces and brackets, so counting starts behind its last ')'. */
 static bool argument_area(char **start, char **end)
 {
-    char line[4096];
-    FILE *file = fopen("/proc/self/stat", "re");
-    if (file == NULL)
-        return false;
-    size_t size = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[size] = '\0';
-    const char *at = strrchr(line, ')');
+    char text[PROCESS_STAT_ROOM];
+    const char *at = process_stat_read(0, text) == 0 ? process_stat_field(text, PROCESS_STAT_ARGUMENTS) : NULL;
     if (at == NULL)
         return false;
-    for (int field = 2; field < 48; field++) {
-        at = strchr(at + 1, ' ');
-        if (at == NULL)
-            return false;
-    }
     unsigned long long from = 0, to = 0;
-    if (sscanf(at, " %llu %llu", &from, &to) != 2 || from == 0 || to <= from)
+    if (sscanf(at, "%llu %llu", &from, &to) != 2 || from == 0 || to <= from)
         return false; /* the kernel hides the addresses from a process that may not be traced */
     *start = (char *)(uintptr_t)from;
     *end = (char *)(uintptr_t)to;

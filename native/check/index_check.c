@@ -104,8 +104,8 @@ static struct entry entry_load(const struct index_check *check, uint32_t number)
 
 static bool open_next(struct index_check *check)
 {
-    char path[4160];
-    snprintf(path, sizeof path, "%s/index/%017" PRIu64, check->store, check->names[check->file]);
+    char path[STORE_FILE_ROOM];
+    index_file_path(path, check->store, check->names[check->file]);
     check->descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (check->descriptor < 0)
         return false;

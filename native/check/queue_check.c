@@ -39,7 +39,7 @@ void queue_check_close(struct queue_check *check)
 
 static int open_file(const struct queue_check *check, const struct queue_name *name, uint64_t unit)
 {
-    char folder[4096], path[CONSUME_QUEUE_PATH];
+    char folder[STORE_FOLDER_ROOM], path[STORE_FILE_ROOM];
     consume_queue_folder(folder, check->store, name->topic, name->topic_size, name->queue_id);
     consume_queue_path(path, folder, unit - unit % check->file_units);
     return open(path, O_RDONLY | O_CLOEXEC);

@@ -12,7 +12,7 @@ struct verify;
 
 /* What is to be read, and what may be expected of it. */
 struct verify_plan {
-    char store[4096];
+    char store[STORE_FOLDER_ROOM];
     uint64_t log_file_size;
     uint64_t begin;            /* of the log: start of its first file */
     uint64_t end;              /* of its last file, or of what a running broker has settled */

@@ -102,7 +102,7 @@ struct reader {
     struct log_file *log_file;
     uint64_t log_start, log_end;
     const uint8_t *log_data;
-    char store[4096];
+    char store[STORE_FOLDER_ROOM];
     struct log_map log;
 };
 

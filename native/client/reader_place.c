@@ -58,7 +58,7 @@ uint64_t reader_units_at(struct reader *reader, uint32_t index, uint64_t offset,
     struct reader_cursor *cursor = &reader->cursors[index];
     if (offset < cursor->units_first || offset >= cursor->units_end) {
         const struct reader_name *name = &reader->names[cursor->name];
-        char folder[4096];
+        char folder[STORE_FOLDER_ROOM];
         uint64_t count = 0;
         consume_queue_folder(folder, reader->store, name->text, name->size, cursor->queue_id);
         cursor->units_first = cursor->units_end = 0;

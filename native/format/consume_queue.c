@@ -6,6 +6,7 @@
  * writes units again changes nothing, and nobody needs to remember how far a dead predecessor came.
  */
 #include "format/consume_queue.h"
+#include "base/file_reserve.h"
 #include "base/crash_point.h"
 
 #include <assert.h>
@@ -17,26 +18,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_ROOM CONSUME_QUEUE_PATH
 #define FIRST_RESERVE 4096u /* an idle queue costs one page of disk; a busy one reaches CONSUME_QUEUE_RESERVE soon */
 
 void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id)
 {
-    const int size = snprintf(path, 4096, "%s/consumequeue/%.*s/%" PRIu32, store, (int)topic_size, (const char *)topic,
+    const int size = snprintf(path, STORE_FOLDER_ROOM, "%s/consumequeue/%.*s/%" PRIu32, store, (int)topic_size, (const char *)topic,
                               queue_id);
-    assert(size > 0 && size < 4096);
+    assert(size > 0 && (uint32_t)size < STORE_FOLDER_ROOM);
 }
 
 void consume_queue_path(char *path, const char *folder, uint64_t first)
 {
-    const int size = snprintf(path, PATH_ROOM, "%s/%020" PRIu64, folder, first * CONSUME_QUEUE_UNIT);
-    assert(size > 0 && (uint32_t)size < PATH_ROOM);
+    const int size = snprintf(path, STORE_FILE_ROOM, "%s/%020" PRIu64, folder, first * CONSUME_QUEUE_UNIT);
+    assert(size > 0 && (uint32_t)size < STORE_FILE_ROOM);
 }
 
 /* mkdir -p for the file's folders. */
 static int make_folders(const char *path)
 {
-    char part[PATH_ROOM];
+    char part[STORE_FILE_ROOM];
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         memcpy(part, path, (size_t)(slash - path));
         part[slash - path] = 0;
@@ -82,13 +82,9 @@ static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t
     uint64_t end = (need + ahead + FIRST_RESERVE - 1) & ~(uint64_t)(FIRST_RESERVE - 1);
     if (end > size)
         end = size;
-    int error;
-    do
-        error = posix_fallocate(descriptor, (off_t)begin, (off_t)(end - begin));
-    while (error == EINTR);
+    int error = file_reserve(descriptor, begin, end);
     if (error == ENOSPC && end > need) /* the last free bytes of a disk may do for this unit */
-        while ((error = posix_fallocate(descriptor, (off_t)begin, (off_t)((end = need) - begin))) == EINTR)
-            ;
+        error = file_reserve(descriptor, begin, end = need);
     if (!error)
         writer->reserved = end / CONSUME_QUEUE_UNIT;
     CRASH_POINT("consume_queue_reserved");
@@ -135,7 +131,7 @@ int consume_queue_put(struct consume_queue_writer *writer, const char *folder, u
     if (writer->data && writer->first != first)
         consume_queue_writer_close(writer, file_units);
 
-    char path[PATH_ROOM];
+    char path[STORE_FILE_ROOM];
     consume_queue_path(path, folder, first);
     int descriptor;
     int error = open_file(path, size, &descriptor);
@@ -160,7 +156,7 @@ void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t fi
 void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_offset, uint64_t store_ms)
 {
     assert(queue_offset >= file_units && queue_offset % file_units == 0);
-    char path[PATH_ROOM];
+    char path[STORE_FILE_ROOM];
     consume_queue_path(path, folder, queue_offset - file_units);
     const uint64_t before = store_ms > 0 ? store_ms - 1 : 0;
     const struct timespec times[2] = {{0, UTIME_OMIT}, {(time_t)(before / 1000), (long)(before % 1000 * 1000000)}};
@@ -204,7 +200,7 @@ const uint8_t *consume_queue_at(struct consume_queue_reader *reader, const char 
     const uint64_t size = (uint64_t)file_units * CONSUME_QUEUE_UNIT;
     if (!reader->data || reader->first != first) {
         consume_queue_reader_close(reader, file_units);
-        char path[PATH_ROOM];
+        char path[STORE_FILE_ROOM];
         consume_queue_path(path, folder, first);
         const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
         if (descriptor < 0)

@@ -8,11 +8,11 @@
 #define ORBITMQ_CONSUME_QUEUE_H
 
 #include "base/bytes.h"
+#include "base/store_path.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 #define CONSUME_QUEUE_UNIT 20u
-#define CONSUME_QUEUE_PATH 4128u
 #define CONSUME_QUEUE_RESERVE (256u << 10)
 
 struct queue_unit {
@@ -56,10 +56,10 @@ static inline bool consume_queue_quick(const struct consume_queue_writer *writer
     return true;
 }
 
-/* <store>/consumequeue/<topic>/<queue id>; path has room for 4096 bytes. */
+/* <store>/consumequeue/<topic>/<queue id>; path has room for STORE_FOLDER_ROOM bytes. */
 void consume_queue_folder(char *path, const char *store, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id);
 
-/* <folder>/<20-digit byte offset> of the file whose first unit has the queue offset `first`; path has room for CONSUME_QUEUE_PATH
+/* <folder>/<20-digit byte offset> of the file whose first unit has the queue offset `first`; path has room for STORE_FILE_ROOM
  * bytes. */
 void consume_queue_path(char *path, const char *folder, uint64_t first);
 

@@ -7,13 +7,16 @@
  * Whatever stands behind the commit is undone by index_file_roll_back: from the newest down, slot back to the previous entry if it
  * holds this very one, then the entry to zero. Cut short in turn, it finds less to do the next time. */
 #include "format/index_file.h"
+#include "base/file_reserve.h"
 #include "base/crash_point.h"
 #include "format/properties.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,15 +53,6 @@ static void store_header(uint8_t *at, const struct index_header *header)
     store_be32(at + 36, header->next_entry);
 }
 
-static int reserve(int descriptor, uint64_t from, uint64_t to)
-{
-    int error;
-    do
-        error = posix_fallocate(descriptor, (off_t)from, (off_t)(to - from));
-    while (error == EINTR);
-    return error;
-}
-
 /* Brings a file to its length, which a crash may have left at 0, and reserves what is written at random places. */
 static int prepare(int descriptor, uint64_t size, uint32_t slots, bool writable, bool create)
 {
@@ -69,7 +63,13 @@ static int prepare(int descriptor, uint64_t size, uint32_t slots, bool writable,
         state.st_size = (off_t)size;
     if ((uint64_t)state.st_size != size)
         return EIO;
-    return writable ? reserve(descriptor, 0, INDEX_HEADER + (uint64_t)slots * INDEX_SLOT) : 0;
+    return writable ? file_reserve(descriptor, 0, INDEX_HEADER + (uint64_t)slots * INDEX_SLOT) : 0;
+}
+
+void index_file_path(char *path, const char *store, uint64_t name)
+{
+    const int size = snprintf(path, STORE_FILE_ROOM, "%s/index/%0*" PRIu64, store, (int)INDEX_NAME_DIGITS, name);
+    assert(size > 0 && (uint32_t)size < STORE_FILE_ROOM);
 }
 
 int index_file_open(struct index_file *file, const char *path, uint32_t slots, uint32_t entries, bool writable, bool create)
@@ -128,10 +128,10 @@ int index_file_reserve(struct index_file *file, uint32_t count)
     if (end > most)
         end = most;
     const uint64_t base = entry_place(file, 0);
-    int error = reserve(file->descriptor, base + file->reserved, base + end);
+    int error = file_reserve(file->descriptor, base + file->reserved, base + end);
     if (error == ENOSPC && end > need) { /* the last free bytes of a disk may do */
         end = need;
-        error = reserve(file->descriptor, base + file->reserved, base + end);
+        error = file_reserve(file->descriptor, base + file->reserved, base + end);
     }
     if (!error)
         file->reserved = end;

@@ -11,9 +11,11 @@
 #define ORBITMQ_INDEX_FILE_H
 
 #include "base/bytes.h"
+#include "base/store_path.h"
 #include <stdbool.h>
 #include <stdint.h>
 
+#define INDEX_NAME_DIGITS 17u /* yyyyMMddHHmmssSSS */
 #define INDEX_HEADER 40u
 #define INDEX_SLOT 4u
 #define INDEX_ENTRY 20u
@@ -43,6 +45,9 @@ struct index_file {
     int descriptor;    /* kept for reserving ahead; -1 for a reader */
     struct index_header header; /* the writer's copy; stored by index_file_publish */
 };
+
+/* <store>/index/<name>; path has room for STORE_FILE_ROOM bytes. */
+void index_file_path(char *path, const char *store, uint64_t name);
 
 /* Opens an existing file, or creates one of full length (sparse, slots reserved). Returns 0 or an errno. */
 int index_file_open(struct index_file *file, const char *path, uint32_t slots, uint32_t entries, bool writable, bool create);

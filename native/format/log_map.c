@@ -11,16 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void log_file_path(char *path, const char *folder, uint64_t start)
+int log_file_open(const char *folder, uint64_t start, int flags)
 {
-    int size = snprintf(path, 4128, "%s/%020" PRIu64, folder, start);
-    assert(size > 0 && size < 4128);
+    char path[STORE_FILE_ROOM];
+    const int size = snprintf(path, sizeof path, "%s/%020" PRIu64, folder, start);
+    assert(size > 0 && (size_t)size < sizeof path);
+    return open(path, flags | O_CLOEXEC);
 }
 
 void log_folder(char *folder, const char *store)
 {
-    int size = snprintf(folder, 4096, "%s/commitlog", store);
-    assert(size > 0 && size < 4096);
+    const int size = snprintf(folder, STORE_FOLDER_ROOM, "%s/commitlog", store);
+    assert(size > 0 && (uint32_t)size < STORE_FOLDER_ROOM);
 }
 
 void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bool writable)
@@ -53,9 +55,7 @@ void log_map_close(struct log_map *map)
  * again when it is told of records in it. */
 static uint8_t *map_file(const struct log_map *map, uint64_t start)
 {
-    char path[4128];
-    log_file_path(path, map->folder, start);
-    int descriptor = open(path, (map->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    const int descriptor = log_file_open(map->folder, start, map->writable ? O_RDWR : O_RDONLY);
     if (descriptor < 0)
         return NULL;
     struct stat state;

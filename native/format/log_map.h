@@ -7,6 +7,7 @@
 #ifndef ORBITMQ_LOG_MAP_H
 #define ORBITMQ_LOG_MAP_H
 
+#include "base/store_path.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ struct log_file {
     _Atomic uint32_t pins;
 };
 struct log_map {
-    char folder[4096]; /* <store>/commitlog */
+    char folder[STORE_FOLDER_ROOM]; /* <store>/commitlog */
     uint64_t file_size;
     bool writable;
     uint64_t tick;
@@ -55,10 +56,10 @@ void log_map_forget(struct log_map *map, uint64_t min_offset);
  * files, and later it may work. */
 bool log_map_passing(int error);
 
-/* <store>/commitlog; folder has room for 4096 bytes. */
+/* <store>/commitlog; folder has room for STORE_FOLDER_ROOM bytes. */
 void log_folder(char *folder, const char *store);
 
-/* <folder>/<20 digits>; path has room for 4128 bytes. */
-void log_file_path(char *path, const char *folder, uint64_t start);
+/* Opens the file <folder>/<20 digits of start> with these flags of open(2). Returns its descriptor, or -1 with errno. */
+int log_file_open(const char *folder, uint64_t start, int flags);
 
 #endif

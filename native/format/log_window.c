@@ -43,9 +43,7 @@ static int open_file(struct log_window *window, uint64_t offset)
     if (window->descriptor >= 0 && window->file_start == start)
         return 0;
     close_file(window);
-    char path[4128];
-    log_file_path(path, window->folder, start);
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = log_file_open(window->folder, start, O_RDONLY);
     if (descriptor < 0)
         return errno;
     /* Read once, in order: only speed, and the room of others in the page cache, hang on it. */

@@ -6,10 +6,11 @@
 #ifndef ORBITMQ_LOG_WINDOW_H
 #define ORBITMQ_LOG_WINDOW_H
 
+#include "base/store_path.h"
 #include <stdint.h>
 
 struct log_window {
-    char folder[4096];   /* <store>/commitlog */
+    char folder[STORE_FOLDER_ROOM]; /* <store>/commitlog */
     uint64_t file_size;
     int descriptor;      /* of the file that begins at file_start, or -1 */
     uint64_t file_start;

@@ -1,4 +1,5 @@
 #include "format/queue_table.h"
+#include "base/hash.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,12 +26,10 @@ void queue_table_close(struct queue_table *table)
     *table = (struct queue_table){0};
 }
 
-/* FNV-1a; the names come from the log, not from an adversary with a clock. */
+/* The names come from the log, not from an adversary with a clock. */
 static uint32_t hash_queue(const uint8_t *topic, uint32_t size, uint32_t queue_id)
 {
-    uint32_t hash = 2166136261u ^ queue_id * 2654435761u;
-    for (uint32_t i = 0; i < size; i++)
-        hash = (hash ^ topic[i]) * 16777619u;
+    const uint32_t hash = hash_bytes(HASH_BEGIN ^ queue_id * 2654435761u, topic, size);
     return hash ^ hash >> 16;
 }
 

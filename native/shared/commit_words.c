@@ -1,4 +1,5 @@
 #include "shared/commit_words.h"
+#include "base/file_reserve.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -23,7 +24,7 @@ static int write_u64(int descriptor, uint64_t value, off_t at)
 
 int commit_words_make(int descriptor, uint32_t capacity)
 {
-    const int error = posix_fallocate(descriptor, 0, (off_t)commit_words_size(capacity));
+    const int error = file_reserve(descriptor, 0, commit_words_size(capacity));
     return error ? error : write_u64(descriptor, COMMIT_WORDS_MAGIC, 0);
 }
 

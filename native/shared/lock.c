@@ -12,6 +12,7 @@
  * there: it counts as alive for as long as any thread has its id, which is a theft that comes late.
  */
 #include "shared/lock.h"
+#include "base/process_stat.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 
@@ -36,30 +37,15 @@
 /* State and start time (clock ticks since boot) of a thread; 0, or the errno of the attempt to read them. */
 static int thread_stat(uint32_t thread, char *state, uint64_t *start)
 {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", thread);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return errno;
-    ssize_t size = read(file, text, sizeof text - 1);
-    int fault = size < 0 ? errno : 0;
-    close(file);
+    char text[PROCESS_STAT_ROOM];
+    const int fault = process_stat_read(thread, text);
     if (fault != 0)
         return fault;
-    text[size] = 0;
-    /* The name in field 2 may hold anything, brackets too; field 3 follows the last bracket. Start time is field 22. */
-    char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ' || at[2] == 0)
+    const char *state_at = process_stat_field(text, PROCESS_STAT_STATE), *start_at = process_stat_field(text, PROCESS_STAT_START);
+    if (state_at == NULL || start_at == NULL)
         return EINVAL;
-    *state = at[2];
-    at += 2;
-    for (int field = 3; field < 22; field++) {
-        at = strchr(at, ' ');
-        if (at == NULL)
-            return EINVAL;
-        at++;
-    }
-    *start = strtoull(at, NULL, 10);
+    *state = *state_at;
+    *start = strtoull(start_at, NULL, 10);
     return 0;
 }
 

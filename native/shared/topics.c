@@ -1,4 +1,5 @@
 #include "shared/topics.h"
+#include "base/hash.h"
 #include <string.h>
 
 /* 1 for the bytes a topic may hold: % | a-z A-Z 0-9 _ - */
@@ -29,12 +30,10 @@ enum topic_name_fault topic_name_check(const uint8_t *name, uint32_t size, uint3
     return TOPIC_NAME_GOOD;
 }
 
-/* FNV-1a, finished with a multiplication so that the low bits depend on every byte. Names are short. */
+/* Finished with a multiplication so that the low bits depend on every byte. */
 uint32_t topic_hash(const uint8_t *name, uint32_t size)
 {
-    uint32_t hash = 2166136261u;
-    for (uint32_t i = 0; i < size; i++)
-        hash = (hash ^ name[i]) * 16777619u;
+    uint32_t hash = hash_bytes(HASH_BEGIN, name, size);
     hash ^= hash >> 15;
     return hash * 0x85EBCA6Bu;
 }
