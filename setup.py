@@ -5,6 +5,7 @@ make warnings errors, ORBITMQ_CFLAGS for further flags (sanitizers, crash points
 """
 
 import os
+import sys
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -15,6 +16,9 @@ FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O3", "-g", "-UNDEBUG", "-fvisibility=hid
 if os.environ.get("ORBITMQ_WERROR") == "1":
     FLAGS.append("-Werror")
 FLAGS += os.environ.get("ORBITMQ_CFLAGS", "").split()
+
+if sys.platform != "linux":
+    sys.exit(f"orbitmq cannot be built on {sys.platform}: it needs Linux, for its futexes, sealed memory files and pidfds")
 
 
 class BuildExt(build_ext):

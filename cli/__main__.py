@@ -12,7 +12,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit(f"error: the orbitmq command needs {error.name}, which is not installed\n  hint: pip install typer rich")
+        sys.exit(f"error: the orbitmq command needs {error.name}, which is not installed\n  hint: pip install 'orbitmq[cli]'")
     command()
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import orbitmq
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
 
@@ -54,7 +56,7 @@ def test_wheel_from_the_source_distribution_works(tmp_path: Path) -> None:
     copy.mkdir()
     for name in ("actors", "cli", "client", "native", "orbitmq", "pyspark_orbitmq", "remoting", "shm", "spark", "store"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns(*BUILT))
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md"):
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     run("setup.py", "-q", "sdist", "--dist-dir", str(tmp_path), where=copy)
     shutil.unpack_archive(next(tmp_path.glob("*.tar.gz")), tmp_path / "unpacked")
@@ -62,7 +64,12 @@ def test_wheel_from_the_source_distribution_works(tmp_path: Path) -> None:
     installed = tmp_path / "installed"
     shutil.unpack_archive(next(tmp_path.glob("*-abi3-*.whl")), installed, format="zip")
     assert (installed / "orbitmq" / "py.typed").is_file()
+    [metadata] = installed.glob("orbitmq-*.dist-info/METADATA")
+    assert "License-Expression: Apache-2.0" in metadata.read_text()
+    assert (metadata.parent / "licenses" / "LICENSE").is_file()
     used = run("-c", USE, str(installed), str(tmp_path / "store"), where=tmp_path, path=str(installed))
     assert used.stdout == "out of the box\n"
     bare = run("-c", WITHOUT_EXTRAS, where=tmp_path, path=str(installed))
-    assert "pip install typer rich" in bare.stdout
+    assert "pip install 'orbitmq[cli]'" in bare.stdout
+    version = run("-m", "orbitmq", "--version", where=tmp_path, path=str(installed))
+    assert version.stdout == f"orbitmq {orbitmq.__version__}\n"
