@@ -12,7 +12,7 @@ from orbitmq.native._types import Reader
 try:
     import pyarrow as pa
 except ImportError as error:  # an extra: everything else works without
-    raise ImportError(f"{error}; Arrow batches need it: pip install 'orbitmq[spark]'", name=error.name) from error
+    raise ImportError(f"{error}; Arrow batches need it: pip install 'orbitmq[arrow]'", name=error.name) from error
 
 PAIR = pa.struct([pa.field("key", pa.string(), False), pa.field("value", pa.binary(), False)])
 
