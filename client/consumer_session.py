@@ -125,7 +125,7 @@ class ConsumerSession:
             if (state := self._hold.check()) and rebalance:
                 if state == lib.PULL_HOLD_GONE:
                     raise self._gone(self._doing)
-                crash_point("consumer_outdated")
+                crash_point("consumer_session_outdated")
                 assert self._member is not None
                 self._member.rebalance()
             if self._member is None:

@@ -36,7 +36,7 @@ OWNER = {
     "writer_takeover": "writer",
 }
 # Likewise of the load's processes.
-CLIENT = {"connection": "stir", "consumer": "share", "membership": "share", "sender": "produce", "pull_hold": "share"}
+CLIENT = {"connection": "stir", "consumer_session": "share", "membership": "share", "sender": "produce", "pull_hold": "share"}
 # Files of whose points most are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",

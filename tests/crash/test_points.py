@@ -26,7 +26,7 @@ FAMILIES = {
     "handler": {"handler"},
     "reput": {"consume_queue", "index_file", "index_log", "reput"},
     "disk": {"allocator", "expiry_clock", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
-    "consumers": {"consumer", "membership", "notifier", "pull_hold"},
+    "consumers": {"consumer_session", "membership", "notifier", "pull_hold"},
     "coordinator": {
         "commit_files", "config", "coordinator", "descriptor_store", "group_memory", "group_registry", "sessions",
         "topic_registry",
