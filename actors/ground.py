@@ -20,7 +20,7 @@ from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import StoreLocked, WouldDelete
+from orbitmq.errors import SettingError, StoreLocked, WouldDelete
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
@@ -55,7 +55,14 @@ class Ground:
         """Takes the store and the name, and clears away what dead trees of either left.
 
         Raises: StoreLocked, StoreSettings, StoreUnsupported, StoreVersion; SettingError: another broker runs under
-        the name."""
+        the name, or there is no store to be read only."""
+        if settings.read_only and not settings.layout.commitlog.is_dir():
+            raise SettingError(
+                f"cannot open the store {str(settings.layout.root)!r} for reading: it has no folder commitlog",
+                hint="give the folder of a store; read_only makes none",
+                name="read_only",
+                value=True,
+            )
         lock = _lock(settings)
         try:
             crash_point("ground_locked")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.errors import SettingError
 from orbitmq.store import config, positions
 from orbitmq.store.layout import StoreLayout
 from tests.actors.trees import SMALL, actors, dead, until
@@ -122,3 +123,11 @@ def test_every_byte_stays(tmp_path: Path, how: str) -> None:
     with orbitmq.Broker(root, **SMALL) as broker, broker.consumer(None, ["t"], start="earliest") as consumer:
         total = SENT + (10 if how == "behind" else 0)
         assert len([message for _ in range(3) for message in consumer.poll_batch(2 * SENT, 1)]) == total
+
+
+def test_no_store_is_made_to_be_read(tmp_path: Path) -> None:
+    """A mistyped path is an error, and leaves no folder."""
+    with pytest.raises(SettingError, match="for reading: it has no folder commitlog") as caught:
+        orbitmq.Broker(tmp_path / "mistyped", read_only=True)
+    assert caught.value.values["name"] == "read_only"
+    assert list(tmp_path.iterdir()) == []
