@@ -1,0 +1,97 @@
+"""The command behind scripts/processor_time: one producer streams messages of 100 bytes in batches of 1,000, then one consumer
+reads them as message objects, as bytes and as Arrow. What each process has run is taken from the kernel (schedstat). It
+hardly depends on who else uses the machine, so two checkouts can be told apart where messages a second tell nothing.
+
+A checkout is measured by its own interpreter, which runs this file with --once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MESSAGES = 3_000_000
+WARM_UP = 300_000
+BATCH = 1000
+ACTORS = ("handler 0", "writer", "reput", "flush", "allocator")
+
+
+def ran_ns(pid: int) -> int:
+    """How long all threads of a process have had a processor."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def once() -> dict[str, float]:
+    """ns of processor time a message, by process; and of the clock, while messages were sent."""
+    import orbitmq
+    from orbitmq.client.status import read_actors
+
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="orbitmq-") as folder:
+        os.environ["ORBITMQ_RUNTIME_DIR"] = folder
+        with orbitmq.Broker(Path(folder, "store"), handlers=1) as broker:
+            broker.create_topic("t", queues=8)
+            producer = broker.producer(window=32768)
+            bodies = [bytes(100)] * BATCH
+            for _ in range(WARM_UP // BATCH):
+                producer.send_batch("t", bodies)
+            pids = {actor.name: actor.pid for actor in read_actors(broker.connection.attachment) if actor.name in ACTORS}
+            before = {name: ran_ns(pid) for name, pid in pids.items()}
+            clock, own = time.perf_counter_ns(), time.process_time_ns()
+            for _ in range(MESSAGES // BATCH):
+                producer.send_batch("t", bodies)
+            found["clock, while sending"] = (time.perf_counter_ns() - clock) / MESSAGES
+            found["sender"] = (time.process_time_ns() - own) / MESSAGES
+            found |= {name: (ran_ns(pid) - before[name]) / MESSAGES for name, pid in pids.items()}
+            gc.disable()
+            ways: dict[str, Callable[[orbitmq.Consumer], int]] = {
+                "consumer, objects": lambda consumer: len(consumer.poll_batch(BATCH, timeout=1)),
+                "consumer, bytes": lambda consumer: len([bytes(each) for each in consumer.poll_batch(BATCH, timeout=1)]),
+                "consumer, Arrow": lambda consumer: consumer.poll_arrow(65536, timeout=1).num_rows,
+            }
+            for name, read in ways.items():
+                with broker.consumer(None, ["t"], start="earliest") as consumer:
+                    count, own = 0, time.process_time_ns()
+                    while count < MESSAGES:
+                        count += read(consumer)
+                    found[name] = (time.process_time_ns() - own) / count
+    return found
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Processor time a message, in ns: the median of the runs, and the least.")
+    arguments.add_argument("--runs", type=int, default=5, help="of each checkout, in turns (5)")
+    arguments.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    arguments.add_argument("checkouts", nargs="*", type=Path, default=[Path.cwd()])
+    given = arguments.parse_args()
+    if given.once:
+        print(json.dumps(once()))
+        return
+
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    runs: dict[Path, list[dict[str, float]]] = {checkout: [] for checkout in given.checkouts}
+    for checkout in track(list(runs) * given.runs, "measuring", console=Console(stderr=True)):
+        command = [str(checkout / ".venv" / "bin" / "python"), __file__, "--once"]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=True)
+        runs[checkout].append(json.loads(done.stdout))
+    table = Table("ns a message, median (least)", *(str(checkout) for checkout in runs))
+    for name in next(iter(runs.values()))[0]:
+        values = [[run[name] for run in each] for each in runs.values()]
+        table.add_row(name, *(f"{statistics.median(each):.0f} ({min(each):.0f})" for each in values))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
