@@ -9,6 +9,15 @@ import pytest
 import toolchain
 from judge import Judge
 
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.xdist_group("interop"))
+
 
 @pytest.fixture(scope="session")
 def tools() -> toolchain.Toolchain:

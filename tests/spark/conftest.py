@@ -1,9 +1,17 @@
-"""One Spark session for all tests of this folder: starting a JVM takes longer than the tests."""
+"""One Spark session for all tests of this folder: starting a JVM takes longer than the tests.
+
+Tests that touch PySpark have the mark `pyspark`, and scripts/test runs them again with the oldest PySpark that is supported. A
+test that uses the session gets the mark here. Modules whose tests call PySpark, use classes that derive from PySpark's, or
+start programs that do, mark themselves. None is forgotten: a test without the mark fails when it imports PySpark.
+"""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +19,46 @@ from orbitmq.errors import SettingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent != HERE:
+            continue
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.pyspark)
+            # Of several workers one has the JVM.
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("pyspark") is None:
+            known = vars(getattr(item, "module", None) or ModuleType(""))
+            touched = [name for name, value in known.items() if _is_pysparks(value)]
+            if touched:
+                raise pytest.UsageError(f"mark {item.nodeid} with pytest.mark.pyspark: {touched[0]} is PySpark's")
+
+
+def _is_pysparks(value: Any) -> bool:
+    """PySpark's own, or a class that derives from one of PySpark's."""
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] == "pyspark"
+    kinds = value.__mro__ if isinstance(value, type) else (value,)
+    return any(str(getattr(kind, "__module__", "")).partition(".")[0] == "pyspark" for kind in kinds)
+
+
+@pytest.fixture(autouse=True)
+def pyspark_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import of PySpark during a test without the mark is a failure, also where it has been imported before."""
+    if request.node.get_closest_marker("pyspark") is not None:
+        return
+    real = builtins.__import__
+
+    def guarded(name: str, *rest: Any, **named: Any) -> ModuleType:
+        assert name.partition(".")[0] != "pyspark", f"this test imports {name}: mark it with pytest.mark.pyspark"
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", guarded)
 
 
 @pytest.fixture(scope="session")

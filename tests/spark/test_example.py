@@ -29,6 +29,8 @@ from orbitmq.cli.quickstart.flights import flights
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.pyspark
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 COUNT = 8_000
 WATCHDOG_S = 280

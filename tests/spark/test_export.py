@@ -24,6 +24,8 @@ from tests.spark.stored_topics import StoredTopics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.pyspark
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -20,6 +20,8 @@ from orbitmq.spark.export.folder import OWN, ExportFolder
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
 
+pytestmark = pytest.mark.pyspark
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 

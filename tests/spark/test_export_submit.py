@@ -14,6 +14,8 @@ import pytest
 from tests.spark.exporting import seen
 from tests.spark.stored_topics import StoredTopics
 
+pytestmark = pytest.mark.pyspark
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -17,6 +17,8 @@ from tests.spark.stored_topics import StoredTopics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.pyspark
+
 PUSHES = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.spark.stored_topics import StoredTopics
 
+pytestmark = pytest.mark.pyspark
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import sys

@@ -22,7 +22,7 @@ from scripts.benchmark.spark import kafka
 from tests.spark import kafka_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.pyspark, pytest.mark.timeout(600), pytest.mark.xdist_group("kafka")]
 Answers = dict[str, dict[str, Any]]
 
 

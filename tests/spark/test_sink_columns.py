@@ -13,6 +13,8 @@ from orbitmq.spark.sink import options as sink_options
 from orbitmq.spark.sink.columns import Shape, check
 from orbitmq.store.record import unpack_properties
 
+pytestmark = pytest.mark.pyspark
+
 MAP = pa.map_(pa.string(), pa.string())
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 KEYS = pa.list_(pa.string())

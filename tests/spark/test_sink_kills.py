@@ -26,6 +26,8 @@ from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.spark.sink_rows import left, wrong
 
+pytestmark = pytest.mark.pyspark
+
 FILES, LINES = 2, 5000
 NAME = "sink-kills"
 # Where each driver dies, in the order in which they follow one another.

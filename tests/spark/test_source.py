@@ -26,6 +26,8 @@ from tests.spark.stored_topics import Row, StoredTopics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.pyspark
+
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.spark.stream_rampage import StreamRampage
 
+pytestmark = pytest.mark.pyspark
+
 
 @pytest.mark.timeout(300)  # each life of a query begins with a JVM
 @pytest.mark.parametrize(("by", "seed", "kills"), [("broker", 3, 2), ("path", 8, 1)])

@@ -19,6 +19,8 @@ from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
 from tests.spark.stored_topics import StoredTopics
 
+pytestmark = pytest.mark.pyspark
+
 Json = dict[str, dict[str, int]]
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+pytestmark = pytest.mark.pyspark
+
 NAME = "test-stream-source"
 # 4.0 and 4.1 know no admission control: a trigger that reads once reads one batch there, and a limit limits it.
 ADMITS = hasattr(SupportsTriggerAvailableNow, "prepareForTriggerAvailableNow")

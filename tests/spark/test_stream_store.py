@@ -15,6 +15,8 @@ from orbitmq.spark.stream.reader import OrbitStreamReader
 from orbitmq.spark.stream.store import AWAY_S, StreamStore
 from tests.actors.trees import small_broker
 
+pytestmark = pytest.mark.pyspark
+
 NAME = "test-stream-store"
 OPTIONS = parse({"broker": NAME, "subscribe": "t", "startingOffsets": "earliest"}, streaming=True)
 

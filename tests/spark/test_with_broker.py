@@ -20,6 +20,8 @@ from orbitmq.spark.source import extents
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.pyspark
+
 COUNT = 20_000
 
 
