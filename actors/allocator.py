@@ -7,7 +7,7 @@ import errno
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
-from orbitmq.actors.spec import PAGE_ALLOCATOR
+from orbitmq.actors.pages import PAGE_ALLOCATOR
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib

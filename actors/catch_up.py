@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from orbitmq.actors.spec import PAGE_REPUT
+from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.tree import Tree
 from orbitmq.store.recovery.report import RecoveryReport
 

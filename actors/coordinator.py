@@ -25,10 +25,10 @@ from orbitmq.actors.group_clock import GroupClock
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
+from orbitmq.actors.pages import PAGE_COORDINATOR
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
-from orbitmq.actors.spec import PAGE_COORDINATOR
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError

@@ -11,9 +11,9 @@ import time
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
 from orbitmq.actors.expiry_clock import ExpiryClock
+from orbitmq.actors.pages import PAGE_FLUSH
 from orbitmq.actors.queue_sync import QueueSync, SyncFailed
 from orbitmq.actors.retention import HOUR_MS, Retention
-from orbitmq.actors.spec import PAGE_FLUSH
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError, StoreFailed
 from orbitmq.native._core import lib

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.spec import PAGE_HANDLER
+from orbitmq.actors.pages import PAGE_HANDLER
 from orbitmq.actors.tree import Tree
 
 

@@ -12,10 +12,10 @@ from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
-from orbitmq.actors.spec import PAGE_REPUT
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError

@@ -14,7 +14,7 @@ from contextlib import closing
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.events import say
-from orbitmq.actors.spec import PAGE_REPUT
+from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError, Full, StoreError
 from orbitmq.native._core import ffi, lib

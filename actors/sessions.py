@@ -20,8 +20,8 @@ from typing import Any
 
 from orbitmq.actors.caller import OPERATOR, Caller, Share
 from orbitmq.actors.descriptor_store import DescriptorKeeper
+from orbitmq.actors.pages import PAGE_HANDLER
 from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.spec import PAGE_HANDLER
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, SettingError
 from orbitmq.native._core import ffi, lib

@@ -34,8 +34,9 @@ from orbitmq.actors.children import Child, child_process
 from orbitmq.actors.descriptor_store import DescriptorStore
 from orbitmq.actors.events import say
 from orbitmq.actors.news import News
+from orbitmq.actors.pages import PAGE_SUPERVISOR
 from orbitmq.actors.recovery import run_recovery
-from orbitmq.actors.spec import PAGE_SUPERVISOR, ChildSpec, child_specs
+from orbitmq.actors.spec import ChildSpec, child_specs
 from orbitmq.actors.starter import Starter
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerBroken, OrbitError, SettingError
@@ -439,7 +440,8 @@ def main(arguments: list[str]) -> int:
         if isinstance(caught, OrbitError):
             error = caught
         elif isinstance(caught, IsADirectoryError) and caught.filename is not None:
-            error = misplaced(StoreLayout.at(store), Path(os.fsdecode(caught.filename)))
+            layout = StoreLayout.at(store)
+            error = misplaced(layout.root, layout.files(), Path(os.fsdecode(caught.filename)))
         else:
             error = disk_error(caught, Path(store), 4096, f"the store {store}")
         if supervisor is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.spec import PAGE_WRITER
+from orbitmq.actors.pages import PAGE_WRITER
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import lib
 from orbitmq.store.unsynced import Unsynced

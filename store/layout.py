@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 LAYOUT_VERSION = 1
 # The native side keeps the root in a fixed field and appends topic and file names to it.
 ROOT_SIZE_MAX = 3800
+_CONFIG_FILES = {
+    "topics.json": "the file of topics",
+    "subscriptionGroup.json": "the file of groups",
+    "consumerOffset.json": "the file of the groups' offsets",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +215,7 @@ class StoreLayout:
         Raises: StoreVersion: store.json is of another version, or no JSON; has .version and .known. StoreUnsupported: it cannot
         be read, or a folder stands where a file belongs.
         """
-        refuse_folders(self)
+        refuse_folders(self.root, self.files())
         try:
             text = self.store_json.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -241,6 +247,29 @@ class StoreLayout:
                 known=LAYOUT_VERSION,
             )
         return sizes
+
+    def files(self) -> Iterator[tuple[Path, str]]:
+        """Every file but those of queues, whether it is there or not, and what it is."""
+        yield self.store_json, "the description of the store"
+        yield self.settings_toml, "the file of settings"
+        yield self.retention, "the note of how long messages are kept"
+        yield self.lock, "the lock"
+        yield self.abort, "the mark of a running broker"
+        yield self.checkpoint, "the checkpoint"
+        yield self.positions, "the file of positions"
+        yield self.rising, "the file of the order of times"
+        yield self.reput, "the file of reput's position"
+        yield self.clock, "the note of the clock"
+        yield self.unsynced, "the note of syncs"
+        for half in (0, 1):
+            yield self.commits / f"groups-{half}", "a file of the groups' memory"
+        for name, what in _CONFIG_FILES.items():
+            yield self.config / name, what
+            yield self.config / f"{name}.bak", f"the copy of {what}"
+        for folder, what in ((self.commitlog, "a file of the log"), (self.index, "an index file")):
+            if folder.is_dir():
+                with os.scandir(folder) as entries:
+                    yield from ((Path(entry.path), what) for entry in entries if entry.name.isdigit())
 
     def open(self, settings: StoreSettings) -> None:
         """Makes what is missing and holds the settings against what is there. The caller holds the store's lock.

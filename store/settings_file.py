@@ -52,7 +52,7 @@ def read(layout: StoreLayout) -> SettingsFile:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise _damaged(path, line, lines[line - 1].decode(errors="replace"), "it is not UTF-8") from None
     except IsADirectoryError:
-        raise misplaced(layout, path) from None
+        raise misplaced(layout.root, layout.files(), path) from None
     except OSError as error:
         raise StoreUnsupported(
             f"cannot read {path}: {error.strerror}", hint="run the broker as the owner of the store", path=str(path)

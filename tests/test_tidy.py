@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,45 @@ def test_imports_point_one_way() -> None:
 def test_a_wrong_way_is_seen(path: str, text: str) -> None:
     """Goal: the test above can fail. Method: imports of every form that point the wrong way."""
     assert wrong_ways(Path(path), text)
+
+
+def for_types_alone(tree: ast.AST) -> set[int]:
+    """Lines of imports that only type checkers follow."""
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    return {line for block in blocks for line in range(block.lineno, (block.end_lineno or block.lineno) + 1)}
+
+
+def circle(texts: dict[str, str]) -> list[str]:
+    """Modules, by their dotted names, that import each other in a circle, at whatever depth the imports stand; or none."""
+    graph = {}
+    for module, text in texts.items():
+        skipped = for_types_alone(ast.parse(text))
+        lines = imports(Path(*module.split(".")[1:], "x.py"), text)
+        named = (name if name in texts else name.rpartition(".")[0] for line, name in lines if line not in skipped)
+        graph[module] = {name for name in named if name in texts and name != module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found_circle: list[str] = error.args[1]
+        return found_circle
+    return []
+
+
+def test_modules_import_in_no_circle() -> None:
+    """Goal: any module can be read, and loaded, after those that it stands on."""
+    texts = {}
+    for path in (found.relative_to(ROOT) for found in sources(".py")):
+        if path.parts[0] in FOLDERS and path.stem != "__init__":
+            texts[".".join(["orbitmq", *path.with_suffix("").parts])] = (ROOT / path).read_text()
+    assert len(texts) > 200
+    assert not circle(texts)
+
+
+def test_a_circle_is_seen() -> None:
+    texts = {"orbitmq.a.b": "def late():\n    from orbitmq.a import c", "orbitmq.a.c": "from orbitmq.a.b import X"}
+    assert circle(texts)
+    texts["orbitmq.a.b"] = "if TYPE_CHECKING:\n    from orbitmq.a import c"
+    assert not circle(texts)
 
 
 def test_folders_are_linked_under_one_root() -> None:
