@@ -1,9 +1,7 @@
 """Named segments in /dev/shm: made once, reserved whole, attached by name, removed by their maker.
 
-The maker uses multiprocessing's SharedMemory, kept away from its resource tracker: that is one more process, and it
-would unlink what others still use when the first of them ends. Everybody else attaches through posix_ipc, read-only by
-default, and believes nothing before the header line (native/shared/segment.h) says that this is the kind of segment it looks
-for.
+Everybody but the maker attaches through posix_ipc, read-only by default, and believes nothing before the header line
+(native/shared/segment.h) says that this is the kind of segment it looks for.
 
 Names are omq.<generation, 8 hex digits>.<part>, 16 bytes; the generation is one life of the broker tree, so whatever
 bears an old one is a leftover.
@@ -14,12 +12,9 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
-from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 from typing import Any
 
@@ -115,24 +110,20 @@ def create_segment(
     assert len(name) <= NAME_MAX and size > 0
     # Looked at first, because reserving page by page until nothing is left would starve everybody else for a moment.
     require_room(size, name)
-    block = _untracked(name, size)
+    descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-            if group is not None:
-                os.fchown(descriptor, -1, group)
-                os.fchmod(descriptor, 0o640)
-            memory = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
+        os.posix_fallocate(descriptor, 0, size)
+        if group is not None:
+            os.fchown(descriptor, -1, group)
+            os.fchmod(descriptor, 0o640)
+        memory = mmap.mmap(descriptor, size)
     except BaseException as error:
         remove_segment(name)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
             raise _full(name, size, shared_memory_free()) from None
         raise
     finally:
-        block.close()
+        os.close(descriptor)
     segment = Segment(name, memory, writable=True)
     if sign is not None:
         sign(segment.pointer)
@@ -229,19 +220,3 @@ def _fault(name: str, kind: SegmentKind, fault: int) -> ProtocolError:
         segment=name,
         fault=fault,
     )
-
-
-_tracker_lock = threading.Lock()
-
-
-def _untracked(name: str, size: int) -> shared_memory.SharedMemory:
-    """A block that the resource tracker knows nothing of: Python 3.13 has a switch for that."""
-    if sys.version_info >= (3, 13):
-        return shared_memory.SharedMemory(name, create=True, size=size, track=False)
-    with _tracker_lock:
-        register = resource_tracker.register
-        resource_tracker.register = lambda *_: None
-        try:
-            return shared_memory.SharedMemory(name, create=True, size=size)
-        finally:
-            resource_tracker.register = register
