@@ -10,7 +10,8 @@ The order lets a repair be killed anywhere and started again:
 
     1  the order to remake is given           from here on nothing but the log is believed (store/repair/remake.py)
     2  damaged bytes of the log are filled    as the order says, with all that the queues knew of them
-    (store/repair/fill_plan.py) 3  files that are none go aside, config files are put back
+                                              (store/repair/fill_plan.py)
+    3  files that are none go aside, config files are put back
     4  recovery, then reput, in this process  as at the start of a broker
     5  the store is marked as cleanly stopped
 
