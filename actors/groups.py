@@ -47,6 +47,8 @@ class Group:
 
     since: the epoch in which the queue's member got it. Who sees the same number again has had it all the time.
     leaving: when the time of a queue that goes is over, milliseconds of CLOCK_MONOTONIC.
+    heirs: the members that get the queues which leave. Until a member comes or goes the plan stays as it is, whatever order
+        queues are let go in; it would move others as well if it were made anew out of a hand-over that is half done.
     released: queues that were let go since the last assignment. Not written down: a successor waits for their time to end.
     """
 
@@ -57,6 +59,7 @@ class Group:
     assigned: dict[str, list[QueueKey]] = field(default_factory=dict)
     since: dict[QueueKey, int] = field(default_factory=dict)
     leaving: dict[QueueKey, int] = field(default_factory=dict)
+    heirs: dict[QueueKey, str] = field(default_factory=dict)
     released: set[QueueKey] = field(default_factory=set)
 
     def owners(self) -> dict[QueueKey, str]:
@@ -75,14 +78,15 @@ class Group:
         """Hands out the queues of all topics anew. queues: how many each topic has; a topic that is missing has
         none."""
         before = {queue: owner for queue, owner in self.owners().items() if queue not in self.released}
-        owners = {queue: member for member, taken in self._wanted(queues, before).items() for queue in taken}
-        leaving = {}
+        owners = {queue: member for member, taken in self._wanted(queues, self._planned(before)).items() for queue in taken}
+        leaving, heirs = {}, {}
         for queue, owner in before.items():
             holder = self.members.get(owner)
             if holder is None or queue[0] not in holder.topics or owners.get(queue, owner) == owner:
                 continue
             until = self.leaving.get(queue, now_ms + holder.revoke_ms)
             if now_ms < until:
+                heirs[queue] = owners[queue]
                 owners[queue], leaving[queue] = owner, until
         fresh: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for queue in sorted(owners):
@@ -93,7 +97,13 @@ class Group:
         self.assigned = fresh
         self.since = {queue: kept.get(queue, self.epoch) for queue in self.owners()}
         self.leaving = {queue: until for queue, until in leaving.items() if queue in self.since}
+        self.heirs = {queue: heirs[queue] for queue in self.leaving}
         self.released = set()
+
+    def _planned(self, before: Mapping[QueueKey, str]) -> dict[QueueKey, str]:
+        """Who has each queue once those that leave have gone."""
+        readers = {name: member.topics for name, member in self.members.items()}
+        return {**before, **{queue: heir for queue, heir in self.heirs.items() if queue[0] in readers.get(heir, ())}}
 
     def _wanted(self, queues: Mapping[str, int], before: Mapping[QueueKey, str]) -> dict[str, list[QueueKey]]:
         """Who should have which queue, when the moves are over."""
@@ -110,7 +120,7 @@ class Group:
         members = [[*(getattr(member, name) for name in _MEMBER), list(member.topics)] for member in self.members.values()]
         assigned = {member: [list(queue) for queue in queues] for member, queues in self.assigned.items()}
         since = [[*queue, epoch] for queue, epoch in self.since.items()]
-        leaving = [[*queue, until] for queue, until in self.leaving.items()]
+        leaving = [[*queue, until, self.heirs[queue]] for queue, until in self.leaving.items()]
         content: dict[str, Any] = {"index": self.index, "epoch": self.epoch, "members": members, "assigned": assigned}
         return content | {"since": since, "leaving": leaving}
 
@@ -123,7 +133,8 @@ class Group:
         for member_id, queues in content["assigned"].items():
             group.assigned[member_id] = [(topic, queue) for topic, queue in queues]
         group.since = {(topic, queue): epoch for topic, queue, epoch in content["since"]}
-        group.leaving = {(topic, queue): until for topic, queue, until in content["leaving"]}
+        for topic, queue, until, heir in content["leaving"]:
+            group.leaving[topic, queue], group.heirs[topic, queue] = until, heir
         return group
 
 

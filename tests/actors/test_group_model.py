@@ -107,3 +107,23 @@ class GroupModel(RuleBasedStateMachine):
 
 TestGroupModel = GroupModel.TestCase
 TestGroupModel.settings = hypothesis_settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+def test_the_order_of_letting_go_moves_no_other_queue() -> None:
+    """Two members with four and three queues give one each to a third. Once the first has let go of one they would be equal,
+    and the shares even the other way round as well, at the price of another move."""
+    group = Group("g", 0, epoch=1)
+    for slot, topics in enumerate([("s", "t"), ("t",), ("t",)]):
+        group.members[f"{slot}.1"] = Member(f"{slot}.1", slot, 1, 1, topics, "earliest", 64, 0, 1000)
+    first, second, third = group.members
+    group.assigned = {
+        first: [("t", queue) for queue in range(4)] + [("s", 0)], second: [("t", queue) for queue in (4, 5, 6)], third: [],
+    }  # fmt: skip
+    group.since = dict.fromkeys(group.owners(), 1)
+    for let_go in ([], [(first, ("t", 3))], [(second, ("t", 6))]):
+        for owner, queue in let_go:
+            group.release(owner, [(queue, 1)])
+        group.epoch += 1
+        group.assign({"t": 7, "s": 1}, 500)
+        assert set(group.leaving) == {("t", 3), ("t", 6)} - set(group.assigned[third])
+    assert group.assigned[third] == [("t", 3), ("t", 6)]
