@@ -41,6 +41,8 @@
         ├── StoreUnsupported             a file system that cannot hold a store
         └── CorruptRecord                carries the physical offset and what is wrong there
 
+docs/errors.md says of each when it is raised, what it carries, and whether the call may be repeated.
+
 Wording: what could not be done, with which value, why. What to do about it is the separate hint, shown after a semicolon.
 Values travel as attributes: they are the keyword arguments of the constructor.
 """

@@ -67,11 +67,13 @@ def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
     assert sum(int(line.split()[0]) for line in lines[2:]) == 1002
 
 
-def test_library_page(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Goal: docs/library.md shows what happens. Method: its blocks are one program; what each print says stands behind it
+@pytest.mark.parametrize("page", ["library.md", "errors.md"])
+def test_page_is_a_program(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    """Goal: a page's example shows what happens. Method: its blocks are one program; what each print says stands behind it
     as a comment."""
-    pytest.importorskip("pyarrow")
-    text = (README.parent / "docs" / "library.md").read_text()
+    if page == "library.md":
+        pytest.importorskip("pyarrow")
+    text = (README.parent / "docs" / page).read_text()
     program = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     told = re.findall(r"^ *print\(.*\) +# (.*)$", program, re.MULTILINE)
     done = subprocess.run(
