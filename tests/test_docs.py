@@ -1,0 +1,103 @@
+"""Goal: a reader of the documents gets wherever they point. Method: the index is compared with the folder, and every relative
+link of every document is followed, to its heading too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.test_tidy import ROOT, short, sources
+
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+INLINE = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s*(\S+)", re.MULTILINE)
+HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+MENTION = re.compile(r"\bdocs/[\w./-]+\.(?:md|py|svg)\b")
+
+
+def prose(text: str) -> str:
+    """Without what stands in code; lines keep their numbers."""
+    text = FENCE.sub(lambda found: "\n" * found.group().count("\n"), text)
+    return CODE.sub(lambda found: "x" + "\n" * found.group().count("\n"), text)
+
+
+def links(text: str) -> Iterator[tuple[int, str]]:
+    """Line and target of every relative link."""
+    plain = prose(text)
+    for pattern in (INLINE, REFERENCE):
+        for found in pattern.finditer(plain):
+            if not re.match(r"[a-z][a-z+.-]*:", found.group(1)):
+                yield plain.count("\n", 0, found.start()) + 1, found.group(1)
+
+
+def anchors(text: str) -> set[str]:
+    """What the headings of a page can be linked by, made as GitHub makes them."""
+    found: set[str] = set()
+    for heading in HEADING.findall(FENCE.sub("", text)):
+        shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        number = next(n for n in range(len(found) + 1) if (f"{slug}-{n}" if n else slug) not in found)
+        found.add(f"{slug}-{number}" if number else slug)
+    return found
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """The links of a page that lead nowhere, or out of the checkout."""
+    wrong = []
+    for line, target in links(text):
+        name, _, anchor = target.partition("#")
+        goal = (page.parent / name).resolve() if name else page
+        if name and (not goal.exists() or not goal.is_relative_to(ROOT)):
+            wrong.append(f"{short(page)}:{line}: {target}: there is no {name}")
+        elif anchor and (goal.suffix != ".md" or anchor not in anchors(text if goal == page else goal.read_text())):
+            wrong.append(f"{short(page)}:{line}: {target}: {name or 'this page'} has no heading #{anchor}")
+    return wrong
+
+
+def test_the_index_names_every_page() -> None:
+    """Goal: nobody has to list the folder to know what there is. Method: the links of docs/README.md against the folder."""
+    index = DOCS / "README.md"
+    pages = {path for path in DOCS.rglob("*.md") if path != index}
+    linked = {(DOCS / target.partition("#")[0]).resolve() for _, target in links(index.read_text())}
+    assert not {short(path) for path in pages - linked}, "docs/README.md does not name these pages"
+
+
+@pytest.mark.parametrize("page", sources(".md"), ids=short)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = broken(page, page.read_text())
+    assert not wrong, "\n".join(wrong)
+
+
+def test_pages_that_the_sources_name_are_there() -> None:
+    """Goal: a comment, a docstring or a hint sends nobody to a page that was renamed. Method: every `docs/...` in a source."""
+    wrong = []
+    for path in sources(".py", ".c", ".h", ".md"):
+        if path == Path(__file__):
+            continue  # names some that are not there
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            wrong += [f"{short(path)}:{number}: {name}" for name in MENTION.findall(line) if not (ROOT / name).exists()]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see [there](docs/nowhere.md)", 1),
+        ("see [there](README.md#no-such-heading)", 1),
+        ("see [here](#no-such-heading)\n\n# Another", 1),
+        ("see ![a picture](docs/pictures/none.svg)", 1),
+        ("see [this][1]\n\n[1]: none.md", 1),
+        ("see [a\nlong text](none.md)", 1),
+        ("see [out](../../../etc/none.md)", 1),
+        ("see [`code`](README.md), [here](#a-heading-of-x--y) and [it](https://example.org/none)\n\n# A heading of `x` + y", 0),
+        ("`[no](link.md)`\n\n```\n[no](link.md)\n```\n", 0),
+    ],
+)
+def test_a_broken_link_is_seen(text: str, found: int) -> None:
+    """Goal: the tests above can fail. Method: links of every form, as they would stand in a page beside README.md."""
+    assert len(broken(ROOT / "page.md", text)) == found
