@@ -74,7 +74,7 @@ class CoreActor(Actor):
 
     def need(self) -> None:
         """What the loop in C asks Python for. Raises: ActorFailed: this actor's loop has no such wish."""
-        raise ActorFailed(f"the {self.kind} asks for what nobody can give", actor=self.kind, errno=0)
+        raise ActorFailed(f"the {self.kind} asked for something that it has no handler for", actor=self.kind, errno=0)
 
     def fail(self) -> None:
         """Raises: ActorFailed: always, with the errno that the loop left in its page."""

@@ -69,7 +69,7 @@ class Share:
         mine = held.get(caller.uid, 0)
         if mine + wanted > most:
             raise Full(
-                f"cannot give uid {caller.uid} {wanted} more {self.what}, it has {mine} and the limit for one user is {most}",
+                f"cannot give uid {caller.uid} {wanted} more {self.what}: it has {mine} and the limit for one user is {most}",
                 hint=f"give back {self.what} that are not needed, or ask the broker's operator to raise user_share_percent",
                 limit="user_share_percent",
                 value=mine,
@@ -79,7 +79,7 @@ class Share:
         together = max(1, self.capacity * OTHERS_PERCENT // 100)
         if others + wanted > together:
             raise Full(
-                f"cannot give uid {caller.uid} {wanted} more {self.what}, all users but the broker's own have {others} and the "
+                f"cannot give uid {caller.uid} {wanted} more {self.what}: all users but the broker's own have {others} and the "
                 f"limit for them is {together}",
                 hint=f"give back {self.what} that are not needed; the rest is kept for the broker's operator",
                 limit=self.what,

@@ -121,7 +121,7 @@ class DescriptorKeeper:
         answer, _ = self._answer()
         if not answer[2]:
             raise Full(
-                f"cannot keep session {key}, the broker's supervisor has no descriptors left",
+                f"cannot keep session {key}: the broker's supervisor has no file descriptors left",
                 hint="raise the hard limit of open files (ulimit -Hn) and start the broker again",
                 limit="descriptors",
             )

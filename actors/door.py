@@ -115,8 +115,8 @@ class Door:
         held = self._users[caller.mark]
         if not caller.rules and held >= self._per_user:
             raise Full(
-                f"cannot let uid {caller.uid} in again, it has {held} connections and the limit is {self._per_user}",
-                hint="share clients, close what is not needed, or ask the broker's operator to raise connections_per_user",
+                f"cannot accept uid {caller.uid} again: it has {held} connections and the limit is {self._per_user}",
+                hint="close or share clients, then connect again; or ask the broker's operator to raise connections_per_user",
                 limit="connections_per_user",
                 value=held,
                 most=self._per_user,
@@ -124,8 +124,8 @@ class Door:
         held = self._inside[process]
         if held >= self._per_process:
             raise Full(
-                f"cannot let process {process.pid} in again, it has {held} connections and the limit is {self._per_process}",
-                hint="share one client, close what is not needed, or raise connections_per_process",
+                f"cannot accept process {process.pid} again: it has {held} connections and the limit is {self._per_process}",
+                hint="close or share clients, then connect again; or raise connections_per_process",
                 limit="connections_per_process",
                 value=held,
                 most=self._per_process,
@@ -141,7 +141,7 @@ def _check_spare(sock: socket.socket) -> None:
 
 def _no_descriptors(why: str) -> Full:
     return Full(
-        f"cannot let another client in, the coordinator has no descriptors left: {why}",
+        f"cannot accept another client: the coordinator has no file descriptors left: {why}",
         hint="close clients that are not needed, or raise the hard limit of open files (ulimit -Hn) and start the broker again",
         limit="descriptors",
     )

@@ -59,7 +59,7 @@ class Ground:
         if settings.read_only and not settings.layout.commitlog.is_dir():
             raise SettingError(
                 f"cannot open the store {str(settings.layout.root)!r} for reading: it has no folder commitlog",
-                hint="give the folder of a store; read_only makes none",
+                hint="give the folder of a store; with read_only a start does not make one",
                 name="read_only",
                 value=True,
             )
@@ -127,7 +127,7 @@ class Ground:
         raise WouldDelete(
             f"cannot keep the messages of {self.settings.layout.root} for {now}: {noted}, and {files:,} log files "
             f"({lost:,} bytes) would be deleted at once",
-            hint="say allow_deletion=True if they may be, or keep them: retention_hours=0 and retention_bytes=0 keep all",
+            hint="to delete them, use allow_deletion=True; to keep all, set retention_hours=0 and retention_bytes=0",
             name="retention_hours" if now.hours != before.hours else "retention_bytes",
             value=now.hours if now.hours != before.hours else now.size,
             files=files,

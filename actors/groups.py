@@ -141,13 +141,15 @@ class Group:
 def check_group_name(name: Any) -> str:
     """Raises: GroupNameError: has .group."""
     if not isinstance(name, str) or not name:
-        raise GroupNameError(f"cannot name a group {name!r}, a name has at least 1 character", group=name)
+        raise GroupNameError(f"cannot name a group {name!r}: a name has at least 1 character", group=name)
     if len(name.encode()) > NAME_MAX:
-        raise GroupNameError(f"cannot name a group {name[:32]!r}..., the limit is {NAME_MAX} bytes", group=name, limit=NAME_MAX)
+        raise GroupNameError(
+            f"cannot name a group {name[:32]!r}...: a name has at most {NAME_MAX} bytes", group=name, limit=NAME_MAX
+        )
     for at, character in enumerate(name):
         if not (character.isascii() and (character.isalnum() or character in "%|_-")):
             raise GroupNameError(
-                f"cannot name a group {name!r}, {character!r} is not allowed in it",
+                f"cannot name a group {name!r}: {character!r} is not allowed in a name",
                 hint="use letters, digits, and any of % | _ -",
                 group=name,
                 at=at,

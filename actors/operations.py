@@ -48,7 +48,7 @@ class Operations:
         operation = _OPERATIONS.get(name) if isinstance(name, str) else None
         if operation is None or not isinstance(name, str):
             raise ProtocolError(
-                f"cannot do {name!r:.64}, version {runtime.version()} of the broker knows no such operation",
+                f"cannot do {name!r:.64}: version {runtime.version()} of the broker has no such operation",
                 operation=f"{name!r:.64}",
             )
         _check_fields(name, question)
@@ -59,11 +59,11 @@ class Operations:
         except OrbitError:
             raise
         except KeyError as error:
-            raise ProtocolError(f"cannot do {name!r}, the field {error} is missing", operation=name) from None
+            raise ProtocolError(f"cannot do {name!r}: the field {error} is missing", operation=name) from None
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise Full(
-                    f"cannot do {name!r}, the coordinator has no descriptors left: {error}",
+                    f"cannot do {name!r}: the coordinator has no file descriptors left: {error}",
                     hint="close clients that are not needed, or raise the hard limit of open files (ulimit -Hn) and start the "
                     "broker again",
                     limit="descriptors",
@@ -86,8 +86,8 @@ class Operations:
         """Who the client is, in its own words. The start belongs to it, because its number may be another's by now."""
         if ProcessId(question["pid"], question["started"]) != peer.process:
             raise BrokerError(
-                f"cannot serve a process that calls itself {question['pid']} and is {peer.pid} here",
-                hint="connect from the broker's pid namespace, and again after a fork",
+                f"cannot serve the client: it says that its pid is {question['pid']}, and the broker sees the pid {peer.pid}",
+                hint="run the client in the broker's pid namespace; after a fork, connect again",
             )
         peer.greeted = True
         settings = self._tree.settings
@@ -134,7 +134,7 @@ class Operations:
     def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
         """reput's alone: the log holds a topic that the table does not."""
         if peer.pid != self._tree.page_pid(PAGE_REPUT):
-            raise NoPermission(f"cannot adopt topics for process {peer.pid}, only the broker's reput may have that done")
+            raise NoPermission(f"cannot adopt topics for process {peer.pid}: only the broker's reput may do that")
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -225,7 +225,7 @@ class Operations:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
         if session is None or not session.consumes:
             raise BrokerError(
-                f"cannot use session {question['slot']} in epoch {question['epoch']}, it is not an open consumer session of "
+                f"cannot use session {question['slot']} in epoch {question['epoch']}: it is not an open consumer session of "
                 f"process {peer.pid}"
             )
         return session
@@ -234,7 +234,7 @@ class Operations:
 def _only_rulers(peer: Peer, what: str) -> None:
     if not peer.caller.rules:
         uid = peer.caller.uid
-        raise NoPermission(f"cannot {what} for uid {uid}, only uid {os.geteuid()} and root may", uid=uid)
+        raise NoPermission(f"cannot {what} for uid {uid}: only uid {os.geteuid()} and root may", uid=uid)
 
 
 def _member_map(group: Group, member: Member) -> dict[str, Any]:

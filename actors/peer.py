@@ -48,10 +48,12 @@ class Peer:
         self.pid, uid, gid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         self.caller = Caller(uid, rules=uid in (os.geteuid(), 0))
         if not self.caller.rules and group not in (gid, *self._more_groups()):
+            admitted = ["root"] if os.geteuid() == 0 else [f"uid {os.geteuid()}", "root"]
+            if group is not None:
+                admitted.append(f"members of the group {group}")
             raise NoPermission(
-                f"cannot serve uid {uid}, the broker is uid {os.geteuid()}'s"
-                + ("" if group is None else f", and let to members of the group {group}"),
-                hint="ask its operator to let a group of yours in (setting group)",
+                f"cannot serve uid {uid}: this broker admits only {', '.join(admitted)}",
+                hint="ask its operator to admit a group of yours (the setting `group`)",
                 uid=uid,
                 group=group,
             )

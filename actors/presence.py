@@ -104,7 +104,7 @@ class Presence:
         before = runtime.read_description(name)
         if before is not None and not self._is_ours(before) and runtime.lives(before):
             raise SettingError(
-                f"cannot name this broker {name!r}: process {before.pid} has the name, for {before.store}",
+                f"cannot name this broker {name!r}: process {before.pid} has the name, for the store {before.store}",
                 hint="choose another name, or stop that broker",
                 name="name",
                 value=name,

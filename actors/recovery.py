@@ -95,7 +95,7 @@ def _receive(
             if not piece:
                 _, status = os.waitpid(pid, 0)
                 raise BrokerBroken(
-                    f"cannot recover the store, the process that did died ({os.waitstatus_to_exitcode(status)})",
-                    hint="see what it wrote to the error output",
+                    f"could not recover the store: the process that recovers it died ({os.waitstatus_to_exitcode(status)})",
+                    hint="its error output says why; it is safe to start the broker again",
                 )
             content += piece

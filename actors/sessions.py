@@ -260,7 +260,7 @@ class Sessions:
         limit, held = self._tree.settings.sessions_per_process, self._count(process)
         if held >= limit:
             raise Full(
-                f"cannot open another session, process {process.pid} has {held} and the limit is {limit}",
+                f"cannot open another session: process {process.pid} has {held} and the limit is {limit}",
                 hint="share producers among threads, close what is not needed, or raise sessions_per_process",
                 limit="sessions_per_process",
                 value=held,
@@ -281,7 +281,7 @@ class Sessions:
                 if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) == lib.SESSION_FREE:
                     return slot
         raise Full(
-            f"cannot open a session, the table has {SESSIONS_MAX} slots and all are taken",
+            f"cannot open a session: all {SESSIONS_MAX} sessions of the broker are taken",
             hint="close producers and consumers that are not needed, or share one among threads",
             limit="sessions",
         )
@@ -310,14 +310,14 @@ def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max
 
     for name, value, most in (("window", window, lib.SESSION_WINDOW_MAX), ("sq_capacity", sq_capacity, lib.SQ_CAPACITY_MAX)):
         if not isinstance(value, int) or not 0 <= value <= most or value & (value - 1):
-            raise refuse(name, value, f"it is no power of two up to {most:,}")
+            raise refuse(name, value, f"it must be a power of two, at most {most:,}")
     if (sq_capacity == 0) != (window == 0):
-        raise refuse("sq_capacity", sq_capacity, f"it needs a window, and the other way round; window is {window}")
+        raise refuse("sq_capacity", sq_capacity, f"sq_capacity and window must both be zero or both not; window is {window}")
     if sq_capacity and sq_capacity < lib.RING_MIN_CAPACITY:
-        raise refuse("sq_capacity", sq_capacity, f"it is below {lib.RING_MIN_CAPACITY:,}")
+        raise refuse("sq_capacity", sq_capacity, f"it must be at least {lib.RING_MIN_CAPACITY:,}")
     if not isinstance(queue_capacity, int) or not 0 <= queue_capacity <= lib.SESSION_QUEUES_MAX:
-        raise refuse("queue_capacity", queue_capacity, f"it lies outside 0 to {lib.SESSION_QUEUES_MAX:,}")
+        raise refuse("queue_capacity", queue_capacity, f"it must be from 0 to {lib.SESSION_QUEUES_MAX:,}")
     if not sq_capacity and not queue_capacity:
-        raise refuse("queue_capacity", queue_capacity, "a session has a submission ring, or queues")
+        raise refuse("queue_capacity", queue_capacity, "a session without a submission ring needs queues")
     if not isinstance(message_max, int) or message_max < 0:
-        raise refuse("message_max", message_max, "it is no number of bytes")
+        raise refuse("message_max", message_max, "it must be a number of bytes")

@@ -104,7 +104,7 @@ class Supervisor:
             self._watch()
             clean = self._stop_all(prepared.tree) and prepared.close_cleanly()
             if self._broken is None and not clean:
-                raise BrokerBroken("the broker did not stop cleanly", hint="the next start recovers the store")
+                raise BrokerBroken("the broker did not stop cleanly", hint="start it again: the next start recovers the store")
         finally:
             for child in self._children:
                 self._kill(child)
@@ -135,8 +135,8 @@ class Supervisor:
             if time.monotonic() > deadline:
                 late = ", ".join(child.spec.id for child in self._children if not child.running)
                 raise BrokerBroken(
-                    f"cannot start the broker, not running after {self.settings.start_grace_s:g} s: {late}",
-                    hint="raise start_grace_s",
+                    f"could not start the broker: after {self.settings.start_grace_s:g} s these processes do not run: {late}",
+                    hint="start it again, which is safe; on a slow machine raise start_grace_s",
                 )
             self._poll(BEAT_S)
         catch_up = CatchUp(tree, report, self.settings.start_grace_s, self._progress)
@@ -412,7 +412,7 @@ def _raise_descriptor_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_MIN:
         raise SettingError(
-            f"cannot run a broker whose processes may open {hard} files each, {DESCRIPTORS_MIN} are the least",
+            f"cannot run a broker: its processes may open {hard} files each, and at least {DESCRIPTORS_MIN} are needed",
             hint="raise the hard limit of open files (ulimit -Hn)",
             name="open files",
             value=hard,

@@ -126,9 +126,9 @@ class TopicRegistry(TopicTable):
             hint = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
             if topic.perm == perm and queues > topic.queues:
                 there += f" and room for {topic.slot_capacity}"
-                hint = "restart the broker, which gives it more room, or choose another name"
+                hint = "restart the broker, which gives the topic more room, then try again; or choose another name"
             raise TopicExists(
-                f"cannot create the topic {name!r} with {what}, it exists with {there}",
+                f"cannot create the topic {name!r} with {what}: it exists with {there}",
                 hint=hint,
                 topic=name,
                 queues=topic.queues,
@@ -139,7 +139,7 @@ class TopicRegistry(TopicTable):
         if self._read_only and self._configs.get(name) != config:
             raise NoPermission(
                 f"cannot create or change the topic {name!r}: the store was opened read-only",
-                hint="start the broker without read_only; a damaged store has to be repaired before (orbitmq repair)",
+                hint="start the broker without read_only; if the store is damaged, repair it first (orbitmq repair)",
                 topic=name,
             )
         if self._behind or self._configs.get(name) != config:
@@ -163,8 +163,8 @@ class TopicRegistry(TopicTable):
             topic = self._live(topic.index)
         elif queues > topic.slot_capacity:
             raise Full(
-                f"cannot give the topic {name!r} {queues} queues, it has room for {topic.slot_capacity}",
-                hint="start the broker again, it makes room for what the log holds",
+                f"cannot give the topic {name!r} {queues} queues: it has room for {topic.slot_capacity}",
+                hint="restart the broker: a start makes room for every queue that the log holds",
                 limit="queues",
                 topic=name,
             )
@@ -205,7 +205,7 @@ class TopicRegistry(TopicTable):
                 break
         limit, setting = ("topics", "topic_capacity") if result == lib.TOPICS_FULL else ("queues", "queue_capacity")
         raise Full(
-            f"cannot add the topic {name!r} with {queues} queues, the table of {limit} is full",
+            f"cannot add the topic {name!r} with {queues} queues: the table of {limit} is full",
             hint=f"raise {setting} and restart the broker",
             limit=limit,
             topic=name,
@@ -251,25 +251,27 @@ def _check(name: str, queues: object, perm: object, retention_hours: object, dur
     if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
         # One consumer must be able to read a topic whole.
         raise SettingError(
-            f"cannot give the topic {name!r} {queues!r:.64} queues, it is a number from 1 to {lib.SESSION_QUEUES_MAX:,}",
+            f"cannot give the topic {name!r} {queues!r:.64} queues: it must have from 1 to {lib.SESSION_QUEUES_MAX:,}",
             name="queues",
             value=queues,
             limit=lib.SESSION_QUEUES_MAX,
         )
     if not isinstance(perm, int) or not 0 <= perm <= 7:
-        raise SettingError(f"cannot give the topic {name!r} the permission {perm!r}, 0 to 7 are", name="perm", value=perm)
+        raise SettingError(
+            f"cannot give the topic {name!r} the permission {perm!r}: it must be from 0 to 7", name="perm", value=perm
+        )
     if retention_hours is not None and not _is_retention(retention_hours):
         raise SettingError(
-            f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours, a whole number up to "
-            f"{RETENTION_HOURS_MAX:,} can be",
-            hint=f"0 is for ever, and {AS_THE_BROKER} as long as the broker keeps others",
+            f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours: it must be a whole number, at "
+            f"most {RETENTION_HOURS_MAX:,}",
+            hint=f"0 keeps messages for ever, {AS_THE_BROKER} for as long as the broker's retention_hours",
             name="retention_hours",
             value=retention_hours,
             limit=RETENTION_HOURS_MAX,
         )
     if durability is not None and durability not in get_args(Durability):
         raise SettingError(
-            f"cannot give the topic {name!r} the durability {durability!r:.64}, 'appended' or 'flushed' can be",
+            f"cannot give the topic {name!r} the durability {durability!r:.64}: it must be 'appended' or 'flushed'",
             name="durability",
             value=durability,
         )

@@ -178,7 +178,10 @@ def _existing(store: Path) -> StoreLayout:
     layout = StoreLayout.at(store)
     if not layout.commitlog.is_dir():
         raise SettingError(
-            f"cannot look at {layout.root}: it is no store", hint="orbitmq up makes one", name="store", value=str(layout.root)
+            f"cannot use the settings of {layout.root}: it is no store",
+            hint="give the folder of a store; orbitmq up makes one",
+            name="store",
+            value=str(layout.root),
         )
     return layout
 

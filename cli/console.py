@@ -28,7 +28,7 @@ KNOBS = {
     "leave by out": "leave --by out",
     "leave columns out": "leave --columns out",
     "leave out the name, or store=": "leave out --name or --store",
-    "raise the timeout of connect": "look whether its coordinator runs, and try again",
+    "raise the timeout of connect": "check with ps that its coordinator runs, and try again",
 }
 
 

@@ -48,11 +48,11 @@ def export(
     """
     if show is not None:
         if store or folder or topics:
-            raise typer.BadParameter("--show stands alone")
+            raise typer.BadParameter("--show cannot be used with STORE, OUT or topics")
         show_export(show, as_json)
         return
     if store is None or folder is None:
-        raise typer.BadParameter("STORE and OUT are needed, or --show OUT")
+        raise typer.BadParameter("give STORE and OUT, or --show OUT")
     from orbitmq.spark.export.topics import export as run
 
     _log_without_py4j()

@@ -39,5 +39,5 @@ def size(text: str) -> int:
     """Bytes from "65536", "64K", "256MiB" or "1.5G". Raises: BadParameter."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no size; write bytes, or a number with K, M or G behind it")
+        raise typer.BadParameter(f"{text!r} is not a size: give a number of bytes, or a number followed by K, M or G")
     return int(float(found[1]) * _UNITS[found[2].lower()])

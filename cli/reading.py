@@ -48,9 +48,11 @@ def tail(
     With one, its members share the messages, and the next tail goes on where this one ended.
     """
     if start not in ("earliest", "latest") and not start.isdecimal():
-        raise typer.BadParameter(f"{start!r} is neither earliest, latest nor an offset", param_hint="--from")
+        raise typer.BadParameter(f"{start!r} must be earliest, latest or an offset", param_hint="--from")
     if start.isdecimal() and group is not None:
-        raise typer.BadParameter("a group begins where it left off; an offset needs a tail without one", param_hint="--from")
+        raise typer.BadParameter(
+            "an offset cannot be used with --group, because a group begins where it left off", param_hint="--from"
+        )
     show = print_json if as_json else print_line
     shown = 0
     with orbitmq.connect(name, store=store, wait=wait) as broker:

@@ -41,7 +41,7 @@ def repair(
     Exit code: 0 the store is whole (now), 1 it has faults, 2 it could not be repaired.
     """
     if skip and cut:
-        raise typer.BadParameter("choose one of --skip and --cut")
+        raise typer.BadParameter("--skip and --cut exclude each other: give one of them")
     choice = Choice.SKIP if skip else Choice.CUT if cut else Choice.NONE
     try:
         whole = _repair(store, choice, yes, as_json)
@@ -49,7 +49,7 @@ def repair(
         show_error(error if isinstance(error, OrbitError) else OrbitError(f"cannot repair {store}: {error}"))
         raise typer.Exit(COULD_NOT) from error
     except KeyboardInterrupt:
-        err.print("stopped; run it again, it goes on from where it is")
+        err.print("stopped; run the same command again to finish the repair, which is safe")
         raise typer.Exit(COULD_NOT) from None
     if not whole:
         raise typer.Exit(FAULTS_FOUND)

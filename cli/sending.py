@@ -49,9 +49,9 @@ def send(
     [bold]appended[/] survives the death of any process, [bold]flushed[/] that of the machine.
     """
     if queue is not None and queue_key is not None:
-        raise typer.BadParameter("a queue and a queue key say different things; give one of them")
+        raise typer.BadParameter("--queue and --queue-key exclude each other: give one of them")
     if lines and body != "-":
-        raise typer.BadParameter("--lines splits standard input; give - as the body")
+        raise typer.BadParameter("--lines reads standard input: give - as the body")
     bodies = _bodies(body, lines) * count
     if not bodies:
         err.print("nothing to send: standard input was empty")

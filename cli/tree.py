@@ -104,7 +104,7 @@ def down(
     if abort.exists(layout):
         raise BrokerBroken(
             f"the broker {broker.name!r} stopped, but not everything of {layout.root} is on the disk or indexed",
-            hint="its events say why (orbitmq up names their file); the next start recovers the store",
+            hint="its log says why (orbitmq up names the file); it is safe to start it again: the start recovers the store",
         )
     out.print(f"broker [bold]{escape(broker.name)}[/] stopped")
 

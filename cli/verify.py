@@ -62,7 +62,7 @@ def verify(
         show_error(error if isinstance(error, OrbitError) else OrbitError(f"cannot verify {store}: {error}"))
         raise typer.Exit(COULD_NOT) from error
     except KeyboardInterrupt:
-        err.print("stopped; what was read so far says nothing about the rest")
+        err.print("stopped; the rest of the store was not read")
         raise typer.Exit(COULD_NOT) from None
     _show_verdict(verdict, as_json)
     if not verdict.whole:

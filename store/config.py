@@ -259,7 +259,7 @@ def _load(
     if error is not None:
         raise StoreFailed(
             f"cannot read {path}: {error}",
-            hint="put it back from a backup, or remove it and its .bak to start without",
+            hint="put it back from a backup; or remove it and its .bak, and start without what was in it",
             path=str(path),
         ) from error
     if why == "is empty" and notes is not None:

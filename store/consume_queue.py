@@ -289,8 +289,8 @@ class ConsumeQueue:
                 memory = mmap.mmap(-1, size)
             elif found != size:
                 raise StoreSettings(
-                    f"cannot read {path}, it has {found} bytes where {size} are expected",
-                    hint="open the store with the queue_file_units it was made with",
+                    f"cannot read {path}: it has {found} bytes and must have {size}",
+                    hint="open the store with the queue_file_units that it was made with",
                     path=path,
                     size=found,
                     expected=size,

@@ -48,8 +48,8 @@ class IndexFile:
             raise FileNotFoundError(error, f"no index file {path}")
         if error == errno.EIO:
             raise StoreSettings(
-                f"cannot read {path}, its length is not that of {slots} slots and {entries} entries",
-                hint="open the store with the index_slots and index_entries it was made with",
+                f"cannot read {path}: its length is not that of {slots} slots and {entries} entries",
+                hint="open the store with the index_slots and index_entries that it was made with",
                 path=str(path),
             )
         if error:

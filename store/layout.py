@@ -206,7 +206,9 @@ class StoreLayout:
         """
         unknown = sorted(set(options) - set(StoreSettings.__dataclass_fields__))
         if unknown:
-            raise errors.SettingError(f"cannot set {unknown[0]}: no such setting", name=unknown[0], value=options[unknown[0]])
+            raise errors.SettingError(
+                f"cannot set {unknown[0]}: there is no such setting", name=unknown[0], value=options[unknown[0]]
+            )
         return StoreSettings(**{**self.sizes(), **options})
 
     def sizes(self) -> dict[str, int]:
@@ -233,7 +235,7 @@ class StoreLayout:
         except (ValueError, KeyError, TypeError) as error:
             raise errors.StoreVersion(
                 f"cannot read {self.store_json}: it is not a description of a store",
-                hint="put it back from a backup; it can be removed if the sizes are given as settings",
+                hint="put it back from a backup; or remove it and give the sizes of the store's files as settings",
                 path=str(self.store_json),
                 version=None,
                 known=LAYOUT_VERSION,

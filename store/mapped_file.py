@@ -89,7 +89,7 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
             start = int(entry.name)
             if length != size or start % size:
                 raise StoreSettings(
-                    f"cannot open the CommitLog: {entry.path} has {length:,} bytes, its files have {size:,}",
+                    f"cannot open the CommitLog: {entry.path} has {length:,} bytes, and its files must have {size:,}",
                     hint="set log_file_size to what the store was made with, or put the file back from a backup",
                     name="log_file_size",
                     value=size,

@@ -207,9 +207,9 @@ def pack_properties(properties: Mapping[str, str]) -> bytes:
     """
     for name, value in properties.items():
         if name == CRC_PROPERTY:
-            raise PropertyError(f"could not store property {name!r}: every record has its own of that name", name=name)
+            raise PropertyError(f"could not store property {name!r}: every record has one of this name already", name=name)
         if not name or not value or any(separator in name + value for separator in "\1\2"):
-            why = "names and values are not empty and hold no byte 0x01 or 0x02"
+            why = "names and values must not be empty, nor contain the byte 0x01 or 0x02"
             raise PropertyError(f"could not store property {name!r} = {value!r}: {why}", name=name)
     return "\2".join(f"{name}\1{value}" for name, value in properties.items()).encode()
 
@@ -233,7 +233,9 @@ def pack_host(host: Host) -> bytes:
     try:
         return socket.inet_pton(family, host[0]) + struct.pack(">I", host[1])
     except (OSError, struct.error):
-        raise UsageError(f"could not use {host[0]}:{host[1]} as a host: no address and port", host=host) from None
+        raise UsageError(
+            f"could not use {host[0]}:{host[1]} as a host: it must be an IP address and a port", host=host
+        ) from None
 
 
 def _host(stored: memoryview) -> Host:
@@ -265,5 +267,5 @@ class MessageId:
         except ValueError:
             stored = b""
         if len(stored) not in (16, 28):  # fromhex skips white space
-            raise UsageError(f"could not read message id {text!r}: it is not 32 or 56 hexadecimal digits", id=text)
+            raise UsageError(f"could not read message id {text!r}: an id has 32 or 56 hexadecimal digits", id=text)
         return cls(*_host(memoryview(stored)[:-8]), struct.unpack(">Q", stored[-8:])[0])

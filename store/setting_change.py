@@ -49,7 +49,7 @@ def change_settings(
             raise WouldDelete(
                 f"cannot keep the messages of {layout.root} for {limits}: until now they are kept for {so_far}, and what is "
                 "older would be deleted at the next start",
-                hint="say allow_deletion=True if it may be",
+                hint="to have it deleted, use allow_deletion=True; nothing has changed",
                 name="retention_hours" if limits.hours != so_far.hours else "retention_bytes",
                 value=limits.hours if limits.hours != so_far.hours else limits.size,
             )
@@ -83,6 +83,6 @@ def _check_name(name: str, value: Any, deed: str) -> None:
     if name not in KINDS:
         raise unknown(name, value, deed)
     if name in OF_ONE_START:
-        raise refused(name, value, OF_ONE_START_WHY, "say it to `orbitmq up`, or to orbitmq.Broker", deed)
+        raise refused(name, value, OF_ONE_START_WHY, "give it to `orbitmq up` or to orbitmq.Broker", deed)
     if name in FILE_SETTINGS:
-        raise refused(name, value, OF_FILES_WHY, "say it when a store is made", deed)
+        raise refused(name, value, OF_FILES_WHY, "give it when you make a store", deed)

@@ -31,8 +31,8 @@ GIVEN, ENVIRONMENT, FILE, STORE, DEFAULT = "given", "environment", "file", "stor
 # The broker's name has a variable of its own, ORBITMQ_BROKER, and a pid is nothing for an environment.
 VARIABLES = {name: kind for name, kind in KINDS.items() if name not in ("name", "owner")}
 
-OF_ONE_START_WHY = "each start says that for itself, and no store remembers it"
-OF_FILES_WHY = "that is fixed when the store is made, by its files"
+OF_ONE_START_WHY = "it belongs to one start, and no store remembers it"
+OF_FILES_WHY = "it is fixed when the store is made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, 
 def in_file(error: SettingError, file: SettingsFile, name: str) -> SettingError:
     """The same error, with the line of the file, and how to mend that."""
     command = f"orbitmq config unset {shlex.quote(name)} --store {shlex.quote(str(file.path.parents[1]))}"
-    return located(error, file.place(name), f"correct the line, or take it out: {command}")
+    return located(error, file.place(name), f"correct the line, or remove it: {command}")
 
 
 def states(settings: TreeSettings) -> list[SettingState]:

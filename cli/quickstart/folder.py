@@ -18,7 +18,7 @@ def prepare(folder: Path, program: str) -> None:
     if folder.exists() and any(folder.iterdir()):
         if not (folder / mark(program)).is_file():
             raise SettingError(
-                f"cannot use the folder {folder}, it holds something that is not of scripts/{program}",
+                f"cannot use the folder {folder}: it holds something that scripts/{program} has not made",
                 hint="name an empty or a new one with --folder",
                 name="folder",
                 value=str(folder),

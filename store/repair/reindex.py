@@ -63,7 +63,7 @@ class _Reput:
         if queue_capacity > lib.QUEUES_MAX:
             raise StoreFailed(
                 f"cannot index the log of {layout.root}: it has {queue_capacity - SPARE_TOPICS:,} queues, and "
-                f"{lib.QUEUES_MAX - SPARE_TOPICS:,} are possible"
+                f"at most {lib.QUEUES_MAX - SPARE_TOPICS:,} are possible"
             )
         core = ffi.new("struct settings *")
         core.log_file_size, core.queue_file_units = settings.log_file_size, settings.queue_file_units

@@ -317,7 +317,7 @@ class Repair:
         if report.damage is not None:
             raise CorruptRecord(
                 f"cannot repair {self.layout.root}: the log is still damaged at {report.damage.offset:,}",
-                hint="run the repair again",
+                hint="run the repair again, which is safe",
                 offset=report.damage.offset,
             )
         crash_point("repair_recovered")
@@ -408,7 +408,7 @@ class Repair:
         if lengths and size not in lengths:
             raise StoreSettings(
                 f"cannot repair {self.layout.root}: none of its log files has {size:,} bytes",
-                hint="orbitmq/store.json must say what they are to have",
+                hint="write the size of the log files into orbitmq/store.json",
                 name="log_file_size",
                 value=size,
                 stored=lengths[0],

@@ -102,7 +102,7 @@ class _Verification:
         del names
         if not self.running and self._is_held():
             raise StoreFailed(
-                f"cannot verify the store {self.layout.root}: a broker was started on it meanwhile", hint="run it again"
+                f"cannot verify the store {self.layout.root}: a broker was started on it meanwhile", hint="verify it again"
             )
         return state
 

@@ -134,7 +134,7 @@ def test_a_user_gets_its_part_of_the_sessions(folder: Path) -> None:
             os.write(gone, b"x")
             os._exit(0)
         assert as_member(STRANGER, beside_a_death).startswith(
-            f"Full: cannot give uid {STRANGER} 1 more sessions, it has {SESSIONS}"
+            f"Full: cannot give uid {STRANGER} 1 more sessions: it has {SESSIONS}"
         )
         os.waitpid(killer, 0)
         assert as_member(SOMEBODY, open_sessions(broker.name, 1)) == 1
@@ -173,7 +173,7 @@ def test_a_user_gets_so_many_connections(folder: Path) -> None:
 
     with small_broker(folder / "store", group=GROUP_NAME, connections_per_user=3) as broker:
         told = as_member(STRANGER, connect)
-        assert told.startswith(f"Full: cannot let uid {STRANGER} in again, it has 3 connections and the limit is 3"), told
+        assert told.startswith(f"Full: cannot accept uid {STRANGER} again: it has 3 connections and the limit is 3"), told
         assert connect() == 4
 
 

@@ -257,7 +257,7 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
     failed(run("status", XDG_RUNTIME_DIR="/dev/null"), "/dev/null/orbitmq", "set XDG_RUNTIME_DIR")
     failed(run("status", ORBITMQ_BROKER="nobody"), "nobody", "orbitmq up --name nobody", code=3)
     failed(run("send", "narrow"), "rror", code=2)
-    failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "queue key", code=2)
+    failed(run("send", "narrow", "x", "--queue", "1", "--queue-key", "k"), "--queue-key", code=2)
     failed(run("up", "--log-file-size", "much"), "much", code=2)
     failed(run("up", "--handlers", "0", ORBITMQ_BROKER="other"), "handlers", "1 to", code=2)
     failed(run("up", "--detach", "--set", "spin-us=x", ORBITMQ_BROKER="other"), "spin_us", code=2)

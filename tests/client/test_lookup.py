@@ -68,7 +68,7 @@ def test_an_id_that_names_nothing(broker: Indexed) -> None:
         with pytest.raises(UsageError):
             message_by_id(broker, wrong)
     for none in (None, 7, b"7F00000100000000"):
-        with pytest.raises(UsageError, match="it is not 32 or 56 hexadecimal digits"):
+        with pytest.raises(UsageError, match="an id has 32 or 56 hexadecimal digits"):
             message_by_id(broker, none)  # type: ignore[arg-type]
 
 
