@@ -54,7 +54,7 @@ class Ground:
     def take(cls, settings: TreeSettings) -> Ground:
         """Takes the store and the name, and clears away what dead trees of either left.
 
-        Raises: StoreLocked, StoreSettings, StoreUnsupported, StoreVersion; SettingError: another broker runs under
+        Raises: StoreLocked, StoreSettingsError, StoreUnsupported, StoreVersion; SettingError: another broker runs under
         the name, or there is no store to be read only."""
         if settings.read_only and not settings.layout.commitlog.is_dir():
             raise SettingError(

@@ -30,8 +30,8 @@ class Broker(Client):
             `orbitmq up` too. One that is None or left out is as the environment says (ORBITMQ_FLUSH=batch), else as the store
             remembers, else its default; docs/operations.md has the whole table.
 
-    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettings, StoreUnsupported, SettingError, WouldDelete, CorruptRecord,
-    BrokerBroken."""
+    Raises: StoreLocked, StoreFull, StoreVersion, StoreSettingsError, StoreUnsupported, SettingError, WouldDelete,
+    CorruptRecord, BrokerBroken."""
 
     def __init__(
         self,

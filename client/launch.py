@@ -57,7 +57,7 @@ def start_tree(
         progress: called with lines about the recovery.
         told: called with the tree once it runs, to pass on what it says; what it raises ends the tree.
 
-    Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettings,
+    Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettingsError,
     StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a word."""
     content = {"store": store, "options": options, "allow_deletion": allow_deletion}
     ours, theirs = socket.socketpair()

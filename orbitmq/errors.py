@@ -35,7 +35,7 @@
     └── StoreError                       the disk
         ├── StoreLocked                  another broker holds this store
         ├── StoreVersion                 written by a version that this one does not know
-        ├── StoreSettings                files whose sizes differ from the settings
+        ├── StoreSettingsError           files whose sizes differ from the settings
         ├── StoreFull                    the disk (or /dev/shm) has no room; carries mount, need and free bytes
         ├── StoreFailed                  a write or sync failed; the log takes no more until the broker is restarted
         ├── StoreUnsupported             a file system that cannot hold a store
@@ -222,7 +222,7 @@ class StoreVersion(StoreError):
     """The store was written by a version that this one does not know."""
 
 
-class StoreSettings(StoreError):
+class StoreSettingsError(StoreError):
     """The store's files have other sizes than the settings say."""
 
 

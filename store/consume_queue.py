@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.errors import OffsetOutOfRange, StoreSettings
+from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import atomic_file
 
@@ -78,7 +78,7 @@ class ConsumeQueue:
 
     Args:
         store: root of the store. file_units: units of one file, the broker's setting.
-    Raises (every method): StoreSettings: a file whose length is not 20 * file_units; OSError.
+    Raises (every method): StoreSettingsError: a file whose length is not 20 * file_units; OSError.
     """
 
     def __init__(self, store: Path, topic: str, queue_id: int, file_units: int) -> None:
@@ -288,7 +288,7 @@ class ConsumeQueue:
             if found == 0:  # made by a process that died before it gave it a length: nothing in it
                 memory = mmap.mmap(-1, size)
             elif found != size:
-                raise StoreSettings(
+                raise StoreSettingsError(
                     f"cannot read {path}: it has {found} bytes and must have {size}",
                     hint="open the store with the queue_file_units that it was made with",
                     path=path,

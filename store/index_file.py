@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from orbitmq.errors import NoMeans, StoreError, StoreSettings
+from orbitmq.errors import NoMeans, StoreError, StoreSettingsError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.means import lacking
 from orbitmq.shm.text import utf8
@@ -37,7 +37,7 @@ class IndexFile:
 
     Args:
         slots, entries: the broker's settings index_slots and index_entries.
-    Raises: FileNotFoundError; StoreSettings: of another length; NoMeans, StoreError: cannot be mapped.
+    Raises: FileNotFoundError; StoreSettingsError: of another length; NoMeans, StoreError: cannot be mapped.
     """
 
     def __init__(self, path: Path, slots: int, entries: int) -> None:
@@ -47,7 +47,7 @@ class IndexFile:
         if error == errno.ENOENT:
             raise FileNotFoundError(error, f"no index file {path}")
         if error == errno.EIO:
-            raise StoreSettings(
+            raise StoreSettingsError(
                 f"cannot read {path}: its length is not that of {slots} slots and {entries} entries",
                 hint="open the store with the index_slots and index_entries that it was made with",
                 path=str(path),
@@ -91,7 +91,7 @@ def candidates(
     """
     for path in reversed(index_files(folder)):
         # Of a file that is just being made, or was just removed, nothing is wanted.
-        with suppress(FileNotFoundError, StoreSettings), IndexFile(path, slots, entries) as file:
+        with suppress(FileNotFoundError, StoreSettingsError), IndexFile(path, slots, entries) as file:
             yield from file.find(hash_, begin_ms, end_ms, most)
             if 0 < file.header.begin_ms < begin_ms:
                 return  # older files hold older records

@@ -276,7 +276,7 @@ class StoreLayout:
     def open(self, settings: StoreSettings) -> None:
         """Makes what is missing and holds the settings against what is there. The caller holds the store's lock.
 
-        Raises: StoreVersion; StoreUnsupported; StoreSettings: sizes differ; has .name, .value and .stored.
+        Raises: StoreVersion; StoreUnsupported; StoreSettingsError: sizes differ; has .name, .value and .stored.
         """
         stored = self.sizes()
         if not self._has_files():
@@ -284,7 +284,7 @@ class StoreLayout:
         for name, size in stored.items():
             value = getattr(settings, name)
             if value != size:
-                raise errors.StoreSettings(
+                raise errors.StoreSettingsError(
                     f"cannot open the store {self.root} with {name} {value:,}: its files have {size:,}",
                     hint=f"leave {name} out, or set it to {size}",
                     name=name,

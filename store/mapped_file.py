@@ -13,7 +13,7 @@ import itertools
 import os
 from pathlib import Path
 
-from orbitmq.errors import CorruptRecord, StoreSettings, StoreUnsupported
+from orbitmq.errors import CorruptRecord, StoreSettingsError, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.file_system import LOG_KNOB, disk_error
@@ -71,7 +71,7 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
     """Physical offsets at which the CommitLog's files begin, ascending, without a gap; empty when there are none.
 
     Raises:
-        StoreSettings: a file of another size or with a foreign name is in commitlog/; has .path.
+        StoreSettingsError: a file of another size or with a foreign name is in commitlog/; has .path.
         CorruptRecord: a file between two others is missing; has .offset, where it would begin.
     """
     starts: list[int] = []
@@ -80,7 +80,7 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
     with os.scandir(layout.commitlog) as entries:
         for entry in entries:
             if len(entry.name) != NAME_DIGITS or not (entry.name.isascii() and entry.name.isdigit()):
-                raise StoreSettings(
+                raise StoreSettingsError(
                     f"cannot open the CommitLog: {entry.path} is not one of its files",
                     hint="move it elsewhere",
                     path=entry.path,
@@ -88,7 +88,7 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
             length = entry.stat().st_size
             start = int(entry.name)
             if length != size or start % size:
-                raise StoreSettings(
+                raise StoreSettingsError(
                     f"cannot open the CommitLog: {entry.path} has {length:,} bytes, and its files must have {size:,}",
                     hint="set log_file_size to what the store was made with, or put the file back from a backup",
                     name="log_file_size",

@@ -82,7 +82,7 @@ def _published(read: str, wait: bool, *, name: str | None = None, store: Path | 
 def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
     """What the store at `path` holds; asks its broker if one runs. read, wait: as of_broker.
 
-    Raises: SettingError: there is no store. StoreVersion; StoreSettings: a ConsumeQueue file of another length.
+    Raises: SettingError: there is no store. StoreVersion; StoreSettingsError: a ConsumeQueue file of another length.
     """
     layout = StoreLayout.at(path)
     if not layout.commitlog.is_dir():

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from orbitmq.errors import BrokerError, OrbitError, StoreSettings, TimedOut
+from orbitmq.errors import BrokerError, OrbitError, StoreSettingsError, TimedOut
 from orbitmq.spark.source import extents
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import APPENDED, SourceOptions
@@ -16,7 +16,7 @@ from orbitmq.store.layout import StoreLayout
 AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
 # What a broker that dies or starts looks like. The files of one that is being recovered may be half made, or gone since they
 # were listed.
-_PASSING = (BrokerError, TimedOut, OSError, StoreSettings)
+_PASSING = (BrokerError, TimedOut, OSError, StoreSettingsError)
 _log = logging.getLogger("orbitmq")
 
 
@@ -32,7 +32,7 @@ class StreamStore:
         the name of a broker that does not run has to know at once. It also waits until what was acknowledged by then is
         flushed, so that a query of a single batch leaves none of it out.
 
-        Raises: BrokerNotRunning, BrokerStopped, TimedOut; SettingError, StoreVersion, StoreSettings.
+        Raises: BrokerNotRunning, BrokerStopped, TimedOut; SettingError, StoreVersion, StoreSettingsError.
         """
         try:
             found = extents.of_options(self._options, wait=self.last is None)

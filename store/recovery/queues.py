@@ -13,7 +13,7 @@ from orbitmq.store.recovery.report import QueueState
 
 
 def measure(layout: StoreLayout, file_units: int, log_begin: int) -> dict[QueueKey, Extent]:
-    """What each queue holds of a log that begins at `log_begin`. Raises: StoreSettings: a file of another length."""
+    """What each queue holds of a log that begins at `log_begin`. Raises: StoreSettingsError: a file of another length."""
     return {
         (topic, queue): ConsumeQueue(layout.root, topic, queue, file_units).extent(log_begin)
         for topic, queue in queues(layout.root)

@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from orbitmq.errors import OffsetOutOfRange, StoreSettings
+from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import sparse
 from orbitmq.store.consume_queue import RECORD_MAX, ConsumeQueue, Unit
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import BLANK_MAGIC, Record, parse
 from orbitmq.store.repair.stand_in import BLANK, LEAST_FILLER, LostMessage, room_for
-from orbitmq.store.settings import StoreSettings as Settings
+from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.findings import Gap, Lost, Verdict
 
 MARKER_SIZE = 8
@@ -58,7 +58,7 @@ class LogDamage:
     """The gaps of one log, by their order, with the messages that were lost in them."""
 
     layout: StoreLayout
-    settings: Settings
+    settings: StoreSettings
     verdict: Verdict
     floor: int  # the log was recorded to reach so far
     lost: list[Lost]
@@ -67,7 +67,7 @@ class LogDamage:
 
     @classmethod
     def measure(
-        cls, layout: StoreLayout, settings: Settings, verdict: Verdict, floor: int, beyond: Sequence[Lost]
+        cls, layout: StoreLayout, settings: StoreSettings, verdict: Verdict, floor: int, beyond: Sequence[Lost]
     ) -> LogDamage:
         """Reads what the queues know of the damaged bytes; changes nothing. beyond: messages of which only units are left,
         behind the end of the log."""
@@ -297,7 +297,7 @@ class LogDamage:
             last = min(end, at + UNITS_AT_ONCE, at - at % queue.file_units + queue.file_units)
             try:
                 units: Iterable[Unit | None] = queue.units(at, last)
-            except (StoreSettings, OSError, ValueError):
+            except (StoreSettingsError, OSError, ValueError):
                 units = [self._peek(queue, number) for number in range(at, last)]
             yield from zip(range(at, last), units, strict=True)
             at = last

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettings, StoreUnsupported
+from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettingsError, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import abort, atomic_file, commits, positions
 from orbitmq.store.checkpoint import Checkpoint
@@ -43,7 +43,7 @@ from orbitmq.store.repair.log_damage import Filling, LogDamage
 from orbitmq.store.repair.reindex import reindex
 from orbitmq.store.repair.stand_in import renumber
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings as Settings
+from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.verify.verify import verify
 
@@ -61,7 +61,7 @@ class Repair:
     """One repair of a store whose lock the caller holds. survey comes first; what it finds is in the fields."""
 
     layout: StoreLayout
-    settings: Settings
+    settings: StoreSettings
     choice: Choice = Choice.NONE
     progress: Progress = lambda what, done, whole: None
     findings: list[Finding] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Repair:
     # ---- what there is to do
 
     def survey(self) -> None:
-        """Reads the whole store, and changes nothing. Raises: as verify; StoreSettings: no file of the log has its size."""
+        """Reads the whole store, and changes nothing. Raises: as verify; StoreSettingsError: no log file has its size."""
         self._refuse_other_sizes()
         self._unfinished = remake.pending(self.layout)
         self._died = abort.exists(self.layout) and self.layout.positions.exists()
@@ -386,7 +386,7 @@ class Repair:
         queue = ConsumeQueue(self.layout.root, wrong.topic, wrong.queue, self.settings.queue_file_units)
         try:
             units = queue.units(wrong.first, wrong.first + (wrong.count or 1))
-        except (StoreSettings, OSError, ValueError):
+        except (StoreSettingsError, OSError, ValueError):
             units = []
         if units and units[0].physical_offset == wrong.offset:
             return [(unit.physical_offset, wrong.first + i) for i, unit in enumerate(units)]
@@ -406,7 +406,7 @@ class Repair:
         size = self.settings.log_file_size
         lengths = [path.stat().st_size for path in self.layout.commitlog.iterdir() if is_log_file(path.name, size)]
         if lengths and size not in lengths:
-            raise StoreSettings(
+            raise StoreSettingsError(
                 f"cannot repair {self.layout.root}: none of its log files has {size:,} bytes",
                 hint="write the size of the log files into orbitmq/store.json",
                 name="log_file_size",

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from orbitmq.errors import StoreFailed, StoreLocked, StoreSettings, StoreUnsupported
+from orbitmq.errors import StoreFailed, StoreLocked, StoreSettingsError, StoreUnsupported
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import abort, index_headers, positions
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
@@ -29,7 +29,7 @@ from orbitmq.store.positions import Recorded
 from orbitmq.store.recovery.recover import next_start
 from orbitmq.store.repair import remake
 from orbitmq.store.reput_commit import ReputCommit
-from orbitmq.store.settings import StoreSettings as Settings
+from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.file_checks import LogSeen, check_always, check_commits, check_slots, check_stop
 from orbitmq.store.verify.finding_text import FindingTexts
 from orbitmq.store.verify.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 
 
 def verify(
-    layout: StoreLayout, settings: Settings, tell: Tell, progress: Progress | None = None, *, locked: bool = False
+    layout: StoreLayout, settings: StoreSettings, tell: Tell, progress: Progress | None = None, *, locked: bool = False
 ) -> Verdict:
     """Reads the store at `layout`, whose files have the sizes of `settings`.
 
@@ -65,7 +65,7 @@ class _Verification:
     """One run; the fields below `began` are filled from top to bottom."""
 
     layout: StoreLayout
-    settings: Settings
+    settings: StoreSettings
     tell: Tell
     progress: Progress
     locked: bool
@@ -352,7 +352,7 @@ class _Verification:
         queue = ConsumeQueue(self.layout.root, *key, self.settings.queue_file_units)
         try:
             return QueueSeen(None, queue.extent(self.begin, log_end).max_offset)
-        except (StoreSettings, OSError):
+        except (StoreSettingsError, OSError):
             return QueueSeen(None, queue.used(log_end))
 
     def _check_small_files(self, log: LogSeen) -> None:

@@ -105,7 +105,7 @@ def test_bad_setting(tmp_path: Path, setting: str, value: object) -> None:
 def test_other_sizes_than_the_store_has(tmp_path: Path) -> None:
     with small_broker(tmp_path):
         pass
-    with pytest.raises(errors.StoreSettings) as caught:
+    with pytest.raises(errors.StoreSettingsError) as caught:
         orbitmq.Broker(tmp_path, **{**SMALL, "log_file_size": 1 << 21})
     assert caught.value.values["stored"] == 1 << 20
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orbitmq.errors import OffsetOutOfRange, StoreSettings
+from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.consume_queue import BLANK_SIZE, ConsumeQueue, Extent, Unit, queues
 
@@ -148,7 +148,7 @@ def test_other_settings(tmp_path: Path) -> None:
     """A file of another length is refused by name, by both sides; one without any length counts as empty."""
     fill(tmp_path, 0, 5).close()
     queue = ConsumeQueue(tmp_path, "orders", 3, FILE_UNITS + 1)
-    with pytest.raises(StoreSettings) as raised:
+    with pytest.raises(StoreSettingsError) as raised:
         queue.extent()
     assert raised.value.size == FILE_UNITS * 20
     writer = Writer(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import StoreSettings
+from orbitmq.errors import StoreSettingsError
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.index_file import IndexFile, candidates, key_hash
 from orbitmq.store.index_headers import index_files
@@ -79,6 +79,6 @@ def test_other_settings(tmp_path: Path) -> None:
     """A file of another length is refused by name."""
     fill(tmp_path, 20240101000000000, ["a"], 0)
     (path,) = index_files(tmp_path / "index")
-    with pytest.raises(StoreSettings) as raised:
+    with pytest.raises(StoreSettingsError) as raised:
         IndexFile(path, SLOTS + 1, ENTRIES)
     assert raised.value.path.endswith("20240101000000000")

@@ -51,7 +51,7 @@ def test_sizes_stay_open_until_there_is_a_file(tmp_path: Path) -> None:
 def test_other_sizes_are_refused_with_both_values(tmp_path: Path) -> None:
     layout = opened(tmp_path)
     (layout.commitlog / f"{0:020d}").write_bytes(b"")
-    with pytest.raises(errors.StoreSettings) as caught:
+    with pytest.raises(errors.StoreSettingsError) as caught:
         layout.open(layout.settings(log_file_size=1 * MIB))
     assert (caught.value.name, caught.value.value, caught.value.stored) == ("log_file_size", 1 * MIB, 64 * KIB)
     assert "leave log_file_size out" in str(caught.value)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import CorruptRecord, StoreFailed, StoreFull, StoreSettings
+from orbitmq.errors import CorruptRecord, StoreFailed, StoreFull, StoreSettingsError
 from orbitmq.store import abort, mapped_file, positions
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.layout import StoreLayout
@@ -98,7 +98,7 @@ def test_the_allocator_makes_anew_what_was_not_announced(layout: StoreLayout, mo
 def test_foreign_names_are_refused(layout: StoreLayout, name: str) -> None:
     mapped_file.allocate(layout, 0, SIZE)
     (layout.commitlog / name).write_bytes(b"")
-    with pytest.raises(StoreSettings) as caught:
+    with pytest.raises(StoreSettingsError) as caught:
         mapped_file.list_starts(layout, SIZE)
     assert name in caught.value.path
 
@@ -107,7 +107,7 @@ def test_foreign_names_are_refused(layout: StoreLayout, name: str) -> None:
 def test_other_sizes_and_places_are_refused(layout: StoreLayout, start: int, size: int) -> None:
     with layout.log_file(start).open("wb") as file:
         file.truncate(size)
-    with pytest.raises(StoreSettings):
+    with pytest.raises(StoreSettingsError):
         mapped_file.list_starts(layout, SIZE)
 
 
