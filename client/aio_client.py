@@ -30,6 +30,7 @@ class AsyncClient:
 
     @property
     def name(self) -> str:
+        """See Client.name."""
         return self._client.name
 
     async def create_topic(

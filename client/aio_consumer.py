@@ -78,18 +78,22 @@ class AsyncConsumer:
 
     @property
     def assignment(self) -> list[QueueKey]:
+        """See Consumer.assignment."""
         return self._consumer.assignment
 
     @property
     def skipped(self) -> int:
+        """See Consumer.skipped."""
         return self._consumer.skipped
 
     @property
     def rebalances(self) -> int:
+        """See Consumer.rebalances."""
         return self._consumer.rebalances
 
     @property
     def closed(self) -> bool:
+        """See Consumer.closed."""
         return self._consumer.closed
 
     async def wait(self, timeout: float | None = None) -> bool:
@@ -106,22 +110,28 @@ class AsyncConsumer:
             self._taking = False
 
     async def position(self) -> dict[QueueKey, int]:
+        """See Consumer.position."""
         return await self._aside(self._consumer.position)
 
     async def committed(self) -> dict[QueueKey, int]:
+        """See Consumer.committed."""
         return await self._aside(self._consumer.committed)
 
     async def lag(self) -> dict[QueueKey, int]:
+        """See Consumer.lag."""
         return await self._aside(self._consumer.lag)
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
+        """See Consumer.seek."""
         await self._aside(lambda: self._consumer.seek(topic, queue, offset))
 
     async def seek_to_time(self, ms: float) -> None:
+        """See Consumer.seek_to_time."""
         await self._aside(lambda: self._consumer.seek_to_time(ms))
 
     @property
     def paused(self) -> list[QueueKey]:
+        """See Consumer.paused."""
         return self._consumer.paused
 
     async def pause(self, queues: Iterable[QueueKey] | None = None) -> None:

@@ -73,6 +73,8 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Receipt:
+        """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If it is cancelled while it
+        waits, the message has been sent: keep the Pending of `send_async` to ask again."""
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
             durability=durability, timeout=timeout,
@@ -93,7 +95,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Pending:
-        """Returns once the message is on its way; awaiting the Pending gives the receipt."""
+        """Returns once the message is on its way; awaiting the Pending gives the receipt. See Producer.send_async."""
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -117,6 +119,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> None:
+        """Sends a message whose receipt nobody wants; returns once it is on its way. See Producer.send_oneway."""
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -138,6 +141,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Receipts:
+        """Sends many messages and waits for their receipts; see Producer.send_batch, and what its errors carry."""
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability, timeout=timeout
         )
@@ -155,7 +159,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
-        """Returns once all are on their way. An exception before that has `sent` and `pending`, as in Producer."""
+        """Returns once all are on their way. An error before that has `sent` and `pending`; see Producer.send_batch_async."""
         waits = self._producer.waits_when_full
         make = self._producer._batch if waits else self._producer.send_batch_async
         bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
@@ -205,14 +209,17 @@ class AsyncProducer:
 
     @property
     def in_flight(self) -> int:
+        """See Producer.in_flight."""
         return self._producer.in_flight
 
     @property
     def failed(self) -> int:
+        """See Producer.failed."""
         return self._producer.failed
 
     @property
     def closed(self) -> bool:
+        """See Producer.closed."""
         return self._producer.closed
 
     async def __aenter__(self) -> Self:

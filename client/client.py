@@ -63,6 +63,7 @@ class Client:
 
     @property
     def name(self) -> str:
+        """The broker's name; of a client that was given a store, its path until the broker has been found."""
         return self._connection.name
 
     @property

@@ -214,6 +214,7 @@ class Consumer(Positions):
 
     @property
     def closed(self) -> bool:
+        """Whether `close` was called."""
         return self._closing
 
     def __enter__(self) -> Self:

@@ -71,6 +71,7 @@ class Receipts(Sequence[Receipt]):
 
     @property
     def raw(self) -> memoryview:
+        """The table behind them, see above; no copy."""
         return memoryview(self._batch)
 
     def __repr__(self) -> str:

@@ -107,6 +107,9 @@ class GroupQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
+    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those that it has
+    committed offsets of, or reads."""
+
     name: str
     epoch: int
     members: tuple[MemberStatus, ...]
@@ -114,10 +117,12 @@ class GroupStatus:
 
     @property
     def lag_messages(self) -> int:
+        """Messages that are left to the group, over all its queues."""
         return sum(queue.lag_messages for queue in self.queues)
 
     @property
     def removed_messages(self) -> int:
+        """Messages that retention took before the group came to them, over all its queues."""
         return sum(queue.removed_messages for queue in self.queues)
 
 
@@ -171,6 +176,7 @@ class Status:
 
     @property
     def health(self) -> Health:
+        """Whether the broker takes messages, and what is wrong; as in `orbitmq status`."""
         return health_of(self)
 
 

@@ -97,6 +97,25 @@ static int message_getbuffer(PyObject *self, Py_buffer *view, int flags)
     return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)(message->record + message->body_at), message->body_size, 1, flags);
 }
 
+/* A compressed body's is that of the plain one, which has to be made for it. */
+static Py_ssize_t message_length(PyObject *self)
+{
+    const struct message *message = (struct message *)self;
+    if (!is_compressed(message->record))
+        return (Py_ssize_t)message->body_size;
+    PyObject *plain = decompress(message->record, message->record + message->body_at, message->body_size);
+    const Py_ssize_t length = plain ? PyBytes_Size(plain) : -1;
+    Py_XDECREF(plain);
+    return length;
+}
+
+/* Else one without a body would be false for its length, and `while message := consumer.poll(1)` end at it. */
+static int message_bool(PyObject *self)
+{
+    (void)self;
+    return 1;
+}
+
 /* The record was checked when the message was made, so parsing cannot fail. */
 static struct record_view view_of(PyObject *self)
 {
@@ -222,9 +241,9 @@ static PyObject *message_repr(PyObject *self)
     PyObject *topic = text(view.topic);
     if (!topic)
         return NULL;
-    PyObject *repr = PyUnicode_FromFormat("Message(topic=%R, queue=%u, offset=%llu, body=<%u bytes>)", topic,
+    PyObject *repr = PyUnicode_FromFormat("Message(topic=%R, queue=%u, offset=%llu, body=<%u bytes%s>)", topic,
                                           (unsigned)view.queue_id, (unsigned long long)view.queue_offset,
-                                          (unsigned)view.body.size);
+                                          (unsigned)view.body.size, view.sys_flag & SYSFLAG_COMPRESSED ? ", compressed" : "");
     Py_DECREF(topic);
     return repr;
 }
@@ -264,15 +283,15 @@ static PyObject *message_record(PyObject *self, PyObject *unused)
 #define NUMBER(name, which, doc) {name, message_number, NULL, doc, (void *)(uintptr_t)(which)}
 
 static PyGetSetDef message_attributes[] = {
-    {"body", message_body, NULL, "memoryview: into the mapped log; of a decompressed copy when it is stored compressed", NULL},
-    {"topic", message_topic, NULL, "str", NULL},
-    {"tags", message_tags, NULL, "str, or None", NULL},
-    {"keys", message_keys, NULL, "list of str", NULL},
+    {"body", message_body, NULL, "memoryview: into the mapped log, no copy; of a decompressed copy if it is stored compressed", NULL},
+    {"topic", message_topic, NULL, "str: the topic's name", NULL},
+    {"tags", message_tags, NULL, "str: the tag, or None", NULL},
+    {"keys", message_keys, NULL, "list of str: the keys that the message can be found by", NULL},
     {"properties", message_properties, NULL, "dict of str: all that was sent beside the body, tags and keys included", NULL},
-    {"id", message_id, NULL, "str: store host and physical offset, 32 hex digits", NULL},
-    NUMBER("queue", QUEUE, "int: queue id"),
-    NUMBER("offset", OFFSET, "int: queue offset"),
-    NUMBER("physical_offset", PHYSICAL, "int: bytes from the begin of the log"),
+    {"id", message_id, NULL, "str: for Client.message: store host and physical offset, 32 hex digits", NULL},
+    NUMBER("queue", QUEUE, "int: number of the topic's queue"),
+    NUMBER("offset", OFFSET, "int: queue offset; the next message of the queue has the next number"),
+    NUMBER("physical_offset", PHYSICAL, "int: where the record begins, bytes from the beginning of the log"),
     NUMBER("size", SIZE, "int: bytes of the whole record"),
     NUMBER("born_ms", BORN, "int: when it was sent, milliseconds since the epoch"),
     NUMBER("stored_ms", STORED, "int: when it was appended, milliseconds since the epoch"),
@@ -284,18 +303,26 @@ static PyGetSetDef message_attributes[] = {
 };
 
 static PyMethodDef message_methods[] = {
-    {"record", message_record, METH_NOARGS, "The whole record as it is stored, copied."},
-    {"from_record", message_from_record, METH_O | METH_CLASS, "A message over one whole stored record in bytes."},
+    {"record", message_record, METH_NOARGS,
+     "record($self)\n--\n\nThe whole record as it is stored: bytes, a copy. Message.from_record reads it.\n"},
+    {"from_record", message_from_record, METH_O | METH_CLASS,
+     "from_record($type, data, /)\n--\n\nA message over one whole stored record.\n\n"
+     "Args:\n    data: bytes, which the message keeps; as from record().\n\n"
+     "Raises: CorruptRecord: they are no record, or the body does not match its CRC.\n"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot message_slots[] = {
-    {Py_tp_doc, "One message: a view into the log that keeps its file mapped. bytes(message) copies the body."},
+    {Py_tp_doc, "A message as a consumer gets it: a view into the log, which keeps the log's file mapped while the message lives.\n\n"
+                "bytes(message) copies the body, len(message) is the body's length in bytes, message.body is a memoryview of it.\n"
+                "A message is true, also one without a body. It stays valid when its consumer is closed and the broker has ended."},
     {Py_tp_dealloc, (void *)message_dealloc},
     {Py_tp_repr, (void *)message_repr},
     {Py_tp_getset, message_attributes},
     {Py_tp_methods, message_methods},
     {Py_bf_getbuffer, (void *)message_getbuffer},
+    {Py_sq_length, (void *)message_length},
+    {Py_nb_bool, (void *)message_bool},
     {0, NULL},
 };
 

@@ -2,6 +2,7 @@
  * refers to its producer, and nothing of the producer refers back but the run, which does not count.
  */
 #include "python/producer/producer.h"
+#include "python/producer/producer_docs.h"
 
 static PyTypeObject *pending_type;
 
@@ -153,10 +154,8 @@ static PyObject *pending_verdict(Pending *self, void *unused)
 }
 
 static PyMethodDef pending_methods[] = {
-    {"done", (PyCFunction)pending_done, METH_NOARGS,
-     "done() -> bool: whether result() would answer at once."},
-    {"result", (PyCFunction)(void (*)(void))pending_result, METH_FASTCALL | METH_KEYWORDS,
-     "result(timeout=None) -> Receipt: waits for the verdict, seconds; raises what it stands for."},
+    {"done", (PyCFunction)pending_done, METH_NOARGS, DOC_DONE},
+    {"result", (PyCFunction)(void (*)(void))pending_result, METH_FASTCALL | METH_KEYWORDS, DOC_RESULT},
     {NULL, NULL, 0, NULL},
 };
 
@@ -167,7 +166,7 @@ static PyGetSetDef pending_getset[] = {
 };
 
 static PyType_Slot pending_slots[] = {
-    {Py_tp_doc, (void *)"A message on its way. result() waits for its receipt; it can be awaited."},
+    {Py_tp_doc, (void *)"A message on its way, from send_async. result() waits for its receipt; in asyncio it can be awaited."},
     {Py_tp_dealloc, (void *)pending_dealloc},
     {Py_tp_methods, pending_methods},
     {Py_tp_getset, pending_getset},

@@ -2,6 +2,7 @@
  * the bodies into the ring, frame by frame; verdicts come back as pieces of one table.
  */
 #include "python/producer/producer.h"
+#include "python/producer/producer_docs.h"
 
 #include <string.h>
 
@@ -420,9 +421,8 @@ static int batch_buffer(Batch *self, Py_buffer *view, int flags)
 }
 
 static PyMethodDef batch_methods[] = {
-    {"done", (PyCFunction)batch_done, METH_NOARGS, "done() -> bool: whether result() would answer at once."},
-    {"result", (PyCFunction)(void (*)(void))batch_result, METH_FASTCALL | METH_KEYWORDS,
-     "result(timeout=None) -> Receipts: waits for all verdicts, seconds; raises what the first bad one stands for."},
+    {"done", (PyCFunction)batch_done, METH_NOARGS, DOC_DONE},
+    {"result", (PyCFunction)(void (*)(void))batch_result, METH_FASTCALL | METH_KEYWORDS, DOC_BATCH_RESULT},
     {"_receipt", (PyCFunction)batch_receipt, METH_O, "the receipt of one message, or the exception that its verdict stands for"},
     {"_cut", (PyCFunction)batch_cut, METH_NOARGS, "ends a batch that was sent in part; how many were"},
     {NULL, NULL, 0, NULL},
@@ -435,7 +435,8 @@ static PyGetSetDef batch_getset[] = {
 };
 
 static PyType_Slot batch_slots[] = {
-    {Py_tp_doc, (void *)"Messages on their way. result() waits for all their receipts; it can be awaited."},
+    {Py_tp_doc, (void *)"Messages on their way, from send_batch_async. result() waits for all their receipts; in asyncio it can be\n"
+      "awaited. len(): how many there are."},
     {Py_tp_dealloc, (void *)batch_dealloc},
     {Py_tp_methods, batch_methods},
     {Py_tp_getset, batch_getset},

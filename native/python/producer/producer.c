@@ -3,6 +3,7 @@
  * a message stays in Python.
  */
 #include "python/producer/producer.h"
+#include "python/producer/producer_docs.h"
 
 #include <string.h>
 
@@ -264,18 +265,13 @@ static void producer_dealloc(Producer *self)
 }
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
-#define SEND_ARGUMENTS \
-    "(topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, timeout=None)"
-#define BATCH_ARGUMENTS \
-    "(topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, timeout=None)"
 
 static PyMethodDef producer_methods[] = {
-    {"send", FAST(producer_send), METH_FASTCALL | METH_KEYWORDS, "send" SEND_ARGUMENTS " -> Receipt"},
-    {"send_async", FAST(producer_send_async), METH_FASTCALL | METH_KEYWORDS, "send_async" SEND_ARGUMENTS " -> Pending"},
-    {"send_oneway", FAST(producer_send_oneway), METH_FASTCALL | METH_KEYWORDS, "send_oneway" SEND_ARGUMENTS},
-    {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, "send_batch" BATCH_ARGUMENTS " -> Receipts"},
-    {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS,
-     "send_batch_async" BATCH_ARGUMENTS " -> PendingBatch"},
+    {"send", FAST(producer_send), METH_FASTCALL | METH_KEYWORDS, DOC_SEND},
+    {"send_async", FAST(producer_send_async), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_ASYNC},
+    {"send_oneway", FAST(producer_send_oneway), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_ONEWAY},
+    {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_BATCH},
+    {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_BATCH_ASYNC},
     {"_send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, "a batch out of Arrow's buffers, on its way"},
     {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
     {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
@@ -288,9 +284,9 @@ static PyMethodDef producer_methods[] = {
 };
 
 static PyGetSetDef producer_getset[] = {
-    {"in_flight", (getter)producer_in_flight, NULL, "messages sent and not yet answered", NULL},
-    {"failed", (getter)producer_failed, NULL, "messages that nobody waits for and that were not stored", NULL},
-    {"closed", (getter)producer_is_closed, NULL, "whether close() was called", NULL},
+    {"in_flight", (getter)producer_in_flight, NULL, "int: messages sent and not yet answered", NULL},
+    {"failed", (getter)producer_failed, NULL, "int: messages of send_oneway, and of dropped Pendings, that were not stored", NULL},
+    {"closed", (getter)producer_is_closed, NULL, "bool: whether close() was called", NULL},
     {"_ready", (getter)producer_is_ready, NULL, "whether a send would find a session, and need not open one", NULL},
     {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -1,0 +1,122 @@
+/* What help() and inspect.signature() say of a producer's calls. Each text begins with the signature as CPython's __text_signature__
+ * wants it: "name($self, ...)", then a line "--". What several calls share stands once.
+ */
+#ifndef ORBITMQ_PRODUCER_DOCS_H
+#define ORBITMQ_PRODUCER_DOCS_H
+
+#define DOC_SIGNATURE(name, arguments) name "(" arguments ")\n--\n\n"
+
+#define DOC_MESSAGE                                                                                                            \
+    "$self, topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, timeout=None"
+#define DOC_BATCH "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, timeout=None"
+
+#define DOC_QUEUES                                                                                                             \
+    "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
+    "    queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.\n"
+
+#define DOC_WAITS                                                                                                              \
+    "    durability: \"appended\": survives the death of any process; \"flushed\": is on the disk; None: what the producer says, "  \
+    "else\n        the topic.\n"                                                                                               \
+    "    timeout: seconds to wait, for room and then for receipts; None: the producer's.\n"
+
+#define DOC_MESSAGE_ARGUMENTS                                                                                                  \
+    "Args:\n"                                                                                                                  \
+    "    topic: an existing topic.\n"                                                                                          \
+    "    body: bytes, another buffer, or str, which is sent as UTF-8. Copied before the call returns. Body and properties "    \
+    "take\n        message_max bytes of the producer and of the broker at most.\n"                                             \
+    "    tags: one tag, for consumers that filter by it.\n"                                                                    \
+    "    keys: a key or several, to find the message by (Client.find); without blanks.\n" DOC_QUEUES                           \
+    "    properties: other names and values, str; with tags and keys 32,767 bytes at most.\n"                                  \
+    "    flag: a number of the sender's own, signed 32 bits.\n" DOC_WAITS "\n"
+
+#define DOC_REFUSED                                                                                                            \
+    "    UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, "       \
+    "SettingError:\n        it cannot be sent so, and is not stored.\n"                                                              \
+    "    Full: there is no room now, and the producer was made with on_full=\"error\". NoMeans: the process is short of "      \
+    "something.\n"                                                                                                             \
+    "    BrokerNotRunning: nothing was sent. Closed: the producer was closed.\n"
+
+#define DOC_LOST                                                                                                               \
+    "    PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.\n"                 \
+    "    StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.\n"
+
+#define DOC_SEND                                                                                                               \
+    DOC_SIGNATURE("send", DOC_MESSAGE)                                                                                         \
+    "Sends a message and waits for its receipt.\n\n" DOC_MESSAGE_ARGUMENTS                                                     \
+    "Returns: the Receipt: where the message stands, and how safe it is there.\n\n"                                            \
+    "Raises:\n" DOC_REFUSED                                                                                                    \
+    "    TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits on: sending it again "  \
+    "may\n        store it twice. Without it, the message was not sent.\n" DOC_LOST
+
+#define DOC_SEND_ASYNC                                                                                                         \
+    DOC_SIGNATURE("send_async", DOC_MESSAGE)                                                                                   \
+    "Sends a message without waiting for its receipt.\n\n" DOC_MESSAGE_ARGUMENTS                                               \
+    "Returns: a Pending, once the message is on its way. Waits only for room.\n\n"                                             \
+    "Raises:\n" DOC_REFUSED "    TimedOut: there was no room in time; the message was not sent.\n\n"                           \
+    "What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is raised by the Pending's result().\n"
+
+#define DOC_SEND_ONEWAY                                                                                                        \
+    DOC_SIGNATURE("send_oneway", DOC_MESSAGE)                                                                                  \
+    "Sends a message whose receipt nobody wants. One that was not stored is counted in `failed`.\n\n" DOC_MESSAGE_ARGUMENTS     \
+    "Raises:\n" DOC_REFUSED "    TimedOut: there was no room in time; the message was not sent.\n\n"                           \
+    "What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is not told; flush() waits until it is known.\n"
+
+#define DOC_BATCH_ARGUMENTS                                                                                                    \
+    "Args:\n"                                                                                                                  \
+    "    topic: an existing topic.\n"                                                                                          \
+    "    bodies: bytes, other buffers or str, one a message; each within the limits of send().\n"                              \
+    "    tags: one tag for all messages, or a sequence of a tag or None for each.\n"                                           \
+    "    keys: a sequence with the key or keys of each message, or None for it.\n"                                             \
+    "    queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.\n"                 \
+    "    queue_key: str or bytes instead of queue, for all messages.\n" DOC_WAITS "\n"
+
+#define DOC_BATCH_ERROR                                                                                                        \
+    "A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the "  \
+    "others.\nOnce all messages were sent:\n"                                                                                  \
+    "    receipts: Receipts of all of them; receipts[i] raises why message i has none.\n"                                      \
+    "    index: the first that was refused, from 0.\n"                                                                         \
+    "    failed: how many were refused.\n"                                                                                     \
+    "Where the call ended before that:\n"                                                                                      \
+    "    sent: the first `sent` bodies are on their way or stored; the others were not sent.\n"                                \
+    "    pending: the PendingBatch of those; also where the time was over before all receipts had come.\n"
+
+#define DOC_SEND_BATCH                                                                                                         \
+    DOC_SIGNATURE("send_batch", DOC_BATCH)                                                                                     \
+    "Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().\n\n"                \
+    DOC_BATCH_ARGUMENTS "Returns: Receipts, in the order of the bodies.\n\nRaises:\n" DOC_REFUSED                              \
+    "    TimedOut: the rest had no room, or receipts are missing; see below.\n" DOC_LOST "\n" DOC_BATCH_ERROR
+
+#define DOC_SEND_BATCH_ASYNC                                                                                                   \
+    DOC_SIGNATURE("send_batch_async", DOC_BATCH)                                                                               \
+    "Sends many messages of one topic without waiting for their receipts.\n\n" DOC_BATCH_ARGUMENTS                             \
+    "Returns: a PendingBatch, once all of them are on their way. Waits only for room.\n\nRaises:\n" DOC_REFUSED                \
+    "    TimedOut: the rest had no room; see below.\n"                                                                         \
+    "    PerhapsStored: the broker died before all of them were sent.\n\n" DOC_BATCH_ERROR                                     \
+    "\nreceipts, index and failed come with the error that the PendingBatch's result() raises.\n"
+
+#define DOC_DONE DOC_SIGNATURE("done", "$self") "Whether result() would answer at once. Never waits.\n"
+
+#define DOC_RESULT                                                                                                             \
+    DOC_SIGNATURE("result", "$self, timeout=None")                                                                             \
+    "Waits for the receipt.\n\n"                                                                                               \
+    "Args:\n"                                                                                                                  \
+    "    timeout: seconds; None: for ever. The broker's end ends the wait in any case.\n\n"                                    \
+    "Returns: the Receipt, each time that it is asked for.\n\n"                                                                \
+    "Raises:\n"                                                                                                                \
+    "    TimedOut: the message is still on its way; call again.\n" DOC_LOST                                                    \
+    "    UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, PropertiesTooLarge, PropertyError: the broker refused "    \
+    "it.\n    Closed: it was sent by the process that this one was forked from.\n"
+
+#define DOC_BATCH_RESULT                                                                                                       \
+    DOC_SIGNATURE("result", "$self, timeout=None")                                                                             \
+    "Waits for the receipts of all messages.\n\n"                                                                              \
+    "Args:\n"                                                                                                                  \
+    "    timeout: seconds; None: for ever. The broker's end ends the wait in any case.\n\n"                                    \
+    "Returns: Receipts, in the order of the bodies.\n\n"                                                                       \
+    "Raises: TimedOut: some are still on their way; call again. Or what became of the first message that was not stored, as "  \
+    "Pending.result\ndoes, with these attributes:\n"                                                                           \
+    "    receipts: Receipts of all of them; receipts[i] raises why message i has none.\n"                                      \
+    "    index: the first that was refused, from 0.\n"                                                                         \
+    "    failed: how many were refused.\n"
+
+#endif
