@@ -15,6 +15,7 @@ from orbitmq.client.listener import QueuesCallback
 from orbitmq.client.message import Message
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.client.unclosed import shown
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
@@ -148,6 +149,9 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, lambda: self._client._words())  # noqa: PLW0108 -- half made it has none
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

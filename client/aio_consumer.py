@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.listener import QueuesEvent
+from orbitmq.client.unclosed import shown
 from orbitmq.errors import Closed, UsageError
 from orbitmq.native._types import Message
 from orbitmq.shm.topic_table import QueueKey
@@ -170,6 +171,9 @@ class AsyncConsumer:
 
     async def __aenter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, lambda: self._consumer._words())  # noqa: PLW0108 -- half made it has none
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
+from orbitmq.client.unclosed import shown
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.native._types import Pending, PendingBatch
@@ -224,6 +225,9 @@ class AsyncProducer:
 
     async def __aenter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, lambda: self._producer._words())  # noqa: PLW0108 -- half made it has none
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, start_tree
+from orbitmq.client.unclosed import state
 
 _numbers = itertools.count(1)
 
@@ -68,6 +69,10 @@ class Broker(Client):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _words(self) -> str:
+        started = self._started
+        return f"{self.name!r}, {'' if started is None else f'pid {started.process.pid}, '}{state(started is None)}"
 
     def _stop(self) -> None:
         if self._started is None or os.getpid() != self._owner:

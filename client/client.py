@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.client.unclosed import shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
@@ -60,6 +61,7 @@ class Client:
         # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
         with means(f"connect to the broker {self.name!r}"):
             self._connection.ask("hello", **introduction())
+        self._made_by = os.getpid()
 
     @property
     def name(self) -> str:
@@ -295,6 +297,17 @@ class Client:
 
     def __enter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, self._words)
+
+    def _words(self) -> str:
+        return f"of the broker {self.name!r}, {state(self._closed)}"
+
+    def __del__(self) -> None:
+        # The connection stays: producers and consumers that were made from it may live on.
+        if not getattr(self, "_closed", True):
+            warn_unclosed(self, getattr(self, "_made_by", 0))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()

@@ -20,6 +20,7 @@ from orbitmq.client.offset_range import log_removals
 from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener
 from orbitmq.client.subscription import check_settings, tag_list, topic_names
+from orbitmq.client.unclosed import shown, state
 from orbitmq.errors import Closed, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import Message, Taken
@@ -219,6 +220,14 @@ class Consumer(Positions):
 
     def __enter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, self._words)
+
+    def _words(self) -> str:
+        group = "no group" if self._group is None else f"group {self._group!r}"
+        topics = ", ".join(map(repr, self._topics))
+        return f"of the broker {self._opener.name!r}, {group}, topics {topics}, {state(self._closing)}"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         # What was delivered before an error is perhaps not done, so that nobody is asked to commit it.

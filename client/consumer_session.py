@@ -20,6 +20,7 @@ from orbitmq.client.membership import JoinSettings, Membership
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import room_for
+from orbitmq.client.unclosed import warn_unclosed
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import PullHold, Reader, Taken, Turns
@@ -81,6 +82,7 @@ class ConsumerSession:
         self._turns = Turns()
         self._reattach()
         _sessions.add(self)
+        self._made_by = os.getpid()
 
     # ---- turns
 
@@ -277,9 +279,12 @@ class ConsumerSession:
 
     def __del__(self) -> None:
         if hasattr(self, "_turns"):
+            was = None if self._closing else repr(self)
             with suppress(OrbitError, OSError):
                 self._finalized = True
                 self._end()
+            if was is not None:
+                warn_unclosed(self, getattr(self, "_made_by", 0), was=was)
 
     def _forked(self) -> None:
         """In a forked child: the turn may be that of a thread which is not here, and the session is the parent's."""

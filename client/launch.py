@@ -26,6 +26,13 @@ class Started:
     store: str
 
 
+class Supervisor(subprocess.Popen[bytes]):
+    """Whose owner warns, in better words, where it is left running (client/broker.py); so it does not do so itself."""
+
+    def __del__(self) -> None:
+        super().__del__(_warn=lambda *_, **__: None)  # type: ignore[call-arg]
+
+
 def how_ended(code: int) -> str:
     """A process's exit code in words."""
     return f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
@@ -65,7 +72,7 @@ def start_tree(
     arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps(content), str(number)]
     try:
         # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
-        process = subprocess.Popen(
+        process = Supervisor(
             arguments,
             pass_fds=(number,),
             start_new_session=True,

@@ -23,6 +23,7 @@ from typing import Any, Literal, NoReturn, Self, TypeVar, cast
 from orbitmq.client.bell import Bell
 from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
+from orbitmq.client.unclosed import shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, SettingError, StoreFull, TimedOut
 from orbitmq.native._core import ffi, lib
@@ -115,6 +116,7 @@ class Producer(ProducerBase):
         self._waiter: Waiter | None = None
         self._reopen()
         _producers.add(self)
+        self._made_by = os.getpid()
 
     # What C calls.
 
@@ -245,6 +247,17 @@ class Producer(ProducerBase):
 
     def __enter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return shown(self, self._words)
+
+    def _words(self) -> str:
+        return f"of the broker {self._opener.name!r}, {state(self.closed)}"
+
+    def __del__(self) -> None:
+        # What it has is given back in C (producer_clear), which comes after this.
+        if not self.closed:
+            warn_unclosed(self, getattr(self, "_made_by", 0))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if error is None:

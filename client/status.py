@@ -107,8 +107,8 @@ class GroupQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those that it has
-    committed offsets of, or reads."""
+    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those that it
+    has an offset in."""
 
     name: str
     epoch: int

@@ -1,7 +1,7 @@
 """OrbitMQ: a durable message broker for one machine, built for Python.
 
-    with orbitmq.connect() as client:
-        receipt = client.producer().send("orders", b"...")
+    with orbitmq.connect() as client, client.producer() as producer:
+        receipt = producer.send("orders", b"...")
 
 Names are imported when they are first used, so that the broker's own processes start without the client's.
 """
