@@ -28,7 +28,7 @@ from tests.actors.trees import WATCHDOG_S, dead, until
 NAME = "struck"
 # Notes who the supervisor is, as soon as there is one, and strikes at the point.
 STRUCK = """
-import os, signal, subprocess, sys
+import os, signal, sys
 from orbitmq.cli import tree
 from orbitmq.client import launch
 
@@ -38,7 +38,7 @@ def strike(here):
     if here == point:
         os.kill(os.getpid(), int(number))
 
-class Popen(subprocess.Popen):
+class Supervisor(launch.Supervisor):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         with open(note, "w") as file:
@@ -64,7 +64,7 @@ def start_tree(*arguments, **options):
     return started
 
 real_start_tree = tree.start_tree
-launch.subprocess.Popen = Popen
+launch.Supervisor = Supervisor
 launch.Started = Started
 tree.out, tree.start_tree = Out(tree.out), start_tree
 sys.argv = ["orbitmq", *arguments]
