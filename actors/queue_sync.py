@@ -25,7 +25,7 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import index_headers
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import UNIT_SIZE
-from orbitmq.store.repair.queue_rewrite import rewrite_units
+from orbitmq.store.queue_rewrite import rewrite_units
 from orbitmq.store.unsynced import Unsynced
 from orbitmq.store.unsynced import load as load_doubt
 

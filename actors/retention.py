@@ -6,7 +6,7 @@ The flush service does it, in its second thread, because the log's beginning is 
     1  topics with a time of their own: their queues' min offsets pass what is older
     2  which log files nobody needs, oldest first: all of it is older than its topic's time, or they are too many bytes
     3  each queue's min offset passes what lies in them, then the log's beginning does [M1]
-    4  files go (store/repair/trim.py)
+    4  files go (store/trim.py)
 
 Whoever dies in between leaves a beginning that is published with files before it, and its successor removes those; or, when
 the whole tree died, files that are before nothing, and the next look finds them as this one did. Nothing here is kept: the
@@ -32,7 +32,7 @@ from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
 from orbitmq.store.consume_queue import ConsumeQueue, Unit
 from orbitmq.store.kept import Kept
 from orbitmq.store.log_head import newest_ms, stored_ms
-from orbitmq.store.repair.trim import Removed, trim
+from orbitmq.store.trim import Removed, trim
 
 HOUR_MS = 3_600_000
 FOR_EVER: int = lib.RETENTION_FOR_EVER

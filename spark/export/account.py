@@ -13,7 +13,7 @@ from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.planning import Slice
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.repair.stand_in import MARK
+from orbitmq.store.stand_in import MARK
 
 _PREPARED = struct.Struct(">Q")
 _PREPARED_AT = 76  # as native/format/record.h
@@ -55,7 +55,7 @@ def _wrong(part: Slice, rows: int) -> ExportDamaged:
 
 
 def _given_up(snapshot: Snapshot, part: Slice) -> int:
-    """How many records of the range stand in for damaged ones (store/repair/stand_in.py). Reads a word of each: only stores
+    """How many records of the range stand in for damaged ones (store/stand_in.py). Reads a word of each: only stores
     that were repaired come here."""
     layout = StoreLayout.at(snapshot.root)
     queue = ConsumeQueue(layout.root, part.topic, part.queue, snapshot.queue_file_units)

@@ -17,7 +17,7 @@ from orbitmq.spark.export.manifest import Mark
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
-from orbitmq.store.repair.stand_in import MARK as STANDS_IN
+from orbitmq.store.stand_in import MARK as STANDS_IN
 
 HEAD = 88  # bytes before the body's length, with addresses of IPv4; behind them nothing is needed
 _PREPARED = struct.Struct(">Q")

@@ -13,11 +13,11 @@ from pathlib import Path
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file, mapped_file, sparse
 from orbitmq.store.consume_queue import RECORD_MAX
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.record import Record, check
 from orbitmq.store.recovery.log_cut import free_name
-from orbitmq.store.repair.fill_plan import Stretch
 from orbitmq.store.repair.log_damage import Filling, LogDamage
-from orbitmq.store.repair.stand_in import fill
+from orbitmq.store.stand_in import fill
 from orbitmq.store.verify.findings import Gap
 
 

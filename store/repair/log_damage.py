@@ -13,8 +13,8 @@ from orbitmq.store import sparse
 from orbitmq.store.consume_queue import RECORD_MAX, ConsumeQueue, Unit
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import BLANK_MAGIC, Record, parse
-from orbitmq.store.repair.stand_in import BLANK, LEAST_FILLER, LostMessage, room_for
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.stand_in import BLANK, LEAST_FILLER, LostMessage, room_for
 from orbitmq.store.verify.findings import Gap, Lost, Verdict
 
 MARKER_SIZE = 8

@@ -8,9 +8,9 @@ somebody has to choose what becomes of it:
 
 The order lets a repair be killed anywhere and started again:
 
-    1  the order to remake is given           from here on nothing but the log is believed (store/repair/remake.py)
+    1  the order to remake is given           from here on nothing but the log is believed (store/remake.py)
     2  damaged bytes of the log are filled    as the order says, with all that the queues knew of them
-                                              (store/repair/fill_plan.py)
+                                              (store/fill_plan.py)
     3  files that are none go aside, config files are put back
     4  recovery, then reput, in this process  as at the start of a broker
     5  the store is marked as cleanly stopped
@@ -27,23 +27,22 @@ from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettingsError, StoreUnsupported
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.store import abort, atomic_file, commits, positions
+from orbitmq.store import abort, atomic_file, commits, positions, remake
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import ConsumeQueue, queues
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.log_cut import cut_after, free_name
 from orbitmq.store.recovery.recover import recover
-from orbitmq.store.repair import remake
 from orbitmq.store.repair.choice import Choice, Loss
 from orbitmq.store.repair.config import ConfigDeed, offsets_of, plan_config
 from orbitmq.store.repair.deed import OF_LOG, Deeds
-from orbitmq.store.repair.fill_plan import Stretch
 from orbitmq.store.repair.log import LogRepair, is_log_file
 from orbitmq.store.repair.log_damage import Filling, LogDamage
 from orbitmq.store.repair.reindex import reindex
-from orbitmq.store.repair.stand_in import renumber
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.stand_in import renumber
 from orbitmq.store.verify.findings import Finding, Gap, Kind, Lost, QueueSeen, Verdict
 from orbitmq.store.verify.verify import verify
 

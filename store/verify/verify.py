@@ -19,7 +19,7 @@ from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreLocked, StoreSettingsError, StoreUnsupported
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import abort, index_headers, positions
+from orbitmq.store import abort, index_headers, positions, remake
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
@@ -27,7 +27,6 @@ from orbitmq.store.log_scan import queue_key
 from orbitmq.store.mapped_file import NAME_DIGITS
 from orbitmq.store.positions import Recorded
 from orbitmq.store.recovery.recover import next_start
-from orbitmq.store.repair import remake
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.file_checks import LogSeen, check_always, check_commits, check_slots, check_stop

@@ -22,12 +22,11 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.errors import SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.topic_table import RETENTION_FOR_EVER, TopicTable
-from orbitmq.store import abort, index_headers
+from orbitmq.store import abort, index_headers, trim
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.recover import recover
-from orbitmq.store.repair import trim
 from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify

@@ -15,7 +15,7 @@ from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 import orbitmq
 from orbitmq.errors import CorruptRecord
-from orbitmq.store import abort, config
+from orbitmq.store import abort, config, remake
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.positions import Positions
@@ -23,11 +23,10 @@ from orbitmq.store.record import BLANK_MAGIC, Record, check
 from orbitmq.store.recovery import log_cut
 from orbitmq.store.recovery.recover import recover
 from orbitmq.store.repair import log as repair_log
-from orbitmq.store.repair import remake
 from orbitmq.store.repair.choice import Choice
 from orbitmq.store.repair.log_damage import Filling
 from orbitmq.store.repair.repair import Repair
-from orbitmq.store.repair.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
+from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
 from orbitmq.store.verify.findings import Gap, Verdict
 
 SIZE = SETTINGS.log_file_size

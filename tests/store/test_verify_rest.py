@@ -24,7 +24,7 @@ from orbitmq.shm.segment import remove_leftovers, segment_prefix
 from orbitmq.store import abort, config
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.repair.trim import trim
+from orbitmq.store.trim import trim
 from orbitmq.store.verify import verify as verifying
 from orbitmq.store.verify.findings import Finding, Kind, Verdict
 from orbitmq.store.verify.verify import verify

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orbitmq.store.repair.stand_in import LostMessage
+from orbitmq.store.stand_in import LostMessage
 
 
 @dataclass(frozen=True, slots=True)

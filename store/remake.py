@@ -16,9 +16,9 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file
 from orbitmq.store.consume_queue import ConsumeQueue, Extent, queues
+from orbitmq.store.fill_plan import Stretch
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Recorded
-from orbitmq.store.repair.fill_plan import Stretch
 
 
 @dataclass(frozen=True, slots=True)
