@@ -1,4 +1,4 @@
-"""The client for asyncio: the same names as client/client.py, awaitable."""
+"""The client for asyncio: the methods of client/client.py under the same names, awaitable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """A connection to a broker. Questions to it are asked in a thread; messages take none."""
+    """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class AsyncClient:
     async def create_topic(
         self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
     ) -> TopicInfo:
-        """Makes a topic, or finds it; see Client.create_topic."""
+        """Creates a topic, or finds it; see Client.create_topic."""
         return await aside(
             lambda: self._client.create_topic(name, queues, retention_hours=retention_hours, durability=durability),
             f"create the topic {name!r}",
@@ -48,17 +48,17 @@ class AsyncClient:
         return await aside(self._client.topics, f"list the topics of the broker {self.name!r}")
 
     async def status(self) -> Status:
-        """The whole tree."""
+        """The state of the whole broker; see Client.status."""
         return await aside(self._client.status, f"look at the broker {self.name!r}")
 
     async def settings(self) -> list[SettingState]:
-        """The settings that the broker runs with; see Client.settings."""
+        """The settings of the running broker; see Client.settings."""
         return await aside(self._client.settings, f"look at the broker {self.name!r}")
 
     async def change_settings(
         self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
     ) -> list[str]:
-        """Changes what the broker's store remembers; see Client.change_settings."""
+        """Changes the settings that the broker's store remembers; see Client.change_settings."""
         return await aside(
             lambda: self._client.change_settings(values, forget=forget, allow_deletion=allow_deletion),
             f"change the settings of the broker {self.name!r}",
@@ -117,8 +117,8 @@ class AsyncClient:
         revoke_timeout: float = 5.0,
         wait: float | None = None,
     ) -> AsyncConsumer:
-        """A consumer of the topics; see Client.consumer. Callbacks are called in the event loop, with the AsyncConsumer, and
-        may be coroutine functions."""
+        """A consumer of the topics; see Client.consumer. The event loop calls the callbacks, with the AsyncConsumer as
+        argument. They may be coroutine functions."""
         made = await aside(
             lambda: self._client.consumer(
                 group,
@@ -187,10 +187,10 @@ class Connecting:
 def connect(
     name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
 ) -> Connecting:
-    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the one that runs on `store`; see
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the broker that runs on `store`; see
     Client.
 
-    Raises (when awaited): BrokerNotRunning: none answers there, nor comes within `wait` seconds.
+    Raises (when awaited): BrokerNotRunning: no broker answered within `wait` seconds.
     """
     where = f"on the store {os.fspath(store)!r}" if store is not None else repr(broker_name(name))
     return Connecting(lambda: Client(name, store=store, timeout=timeout, wait=wait), f"connect to the broker {where}")

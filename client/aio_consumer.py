@@ -1,8 +1,9 @@
 """The consumer for asyncio: the same names, awaitable.
 
-Messages are taken in the event loop's own thread, which costs microseconds, and given to the task before it can be cancelled;
-a thread of the consumer's only waits, or asks the coordinator. So a cancelled poll has taken nothing. It leaves the thread with
-the consumer, and ends its wait; the next call first waits until the thread has let the consumer go.
+The event loop's own thread takes the messages, which costs microseconds, and hands them to the task before the task can be
+cancelled. The consumer has a thread of its own, which only waits, or asks the coordinator. So a cancelled poll has taken no
+message. It leaves the consumer to that thread and ends the thread's wait; the next call first waits until the thread has
+released the consumer.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from orbitmq.shm.topic_table import QueueKey
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SLICE_S = 1.0  # longest wait of the thread: of a loop that is gone nobody ends it, and the process could not end before
+# longest wait of the thread: if its event loop is gone, nobody ends the wait, and the process could not exit before
+SLICE_S = 1.0
 
 _Result = TypeVar("_Result")
 _consumers: weakref.WeakSet[AsyncConsumer] = weakref.WeakSet()
 
 
 class AsyncConsumer:
-    """Made by `AsyncClient.consumer()`, over a Consumer that nobody else uses. Belongs to one task at a time."""
+    """Made by `AsyncClient.consumer()`, over a Consumer that nobody else uses. One task at a time may use it."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -144,18 +146,18 @@ class AsyncConsumer:
         await self._aside(lambda: self._consumer.unpause(queues))
 
     async def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
-        """See Consumer.commit. One that was cancelled may have counted or not."""
+        """See Consumer.commit. A commit that was cancelled may or may not have counted."""
         await self._aside(lambda: self._consumer.commit(offsets))
 
     async def settle(self, deadline: float | None = None) -> None:
-        """See Consumer.settle. Callbacks are called in the event loop; what they return is awaited if it can be."""
+        """See Consumer.settle. The event loop calls the callbacks, and awaits what they return if it can be awaited."""
         self._check_callback()
         await self._aside(lambda: self._consumer.settle(deadline))
         await self._inform()
 
     async def close(self) -> None:
-        """See Consumer.close. A task that waits for messages ends with Closed. When this is cancelled, the consumer is closed
-        all the same."""
+        """See Consumer.close. A task that waits for messages ends with Closed. If `close` itself is cancelled, the consumer is
+        closed all the same."""
         try:
             if not (self._taking or self._informing or self._consumer.closed) and await self._aside(self._consumer._part):
                 await self._inform()
@@ -208,7 +210,7 @@ class AsyncConsumer:
             raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then")
 
     async def _taken(self, take: Callable[[], _Result], timeout: float | None, good: Callable[[_Result], bool]) -> _Result:
-        """What `take`, which only looks, gives as soon as it gives something good, or when the time is over."""
+        """Returns what `take`, which does not wait, gives: as soon as that is good, or when the time is over."""
         self._check_callback()
         deadline = _deadline(timeout)
         self._taking = True
@@ -226,7 +228,7 @@ class AsyncConsumer:
             self._taking = False
 
     async def _wait(self, deadline: float | None) -> bool:
-        """Waits for news, but not for long; False when there was none."""
+        """Waits for news for a bounded time. False: there was none."""
         left = SLICE_S if deadline is None else min(SLICE_S, max(0.0, deadline - time.monotonic()))
         return await self._aside(lambda: self._consumer.wait(left))
 
@@ -236,7 +238,7 @@ class AsyncConsumer:
         return await self._worker.do(work, leave=self._consumer.interrupt, doing="use this consumer")
 
     async def _own(self) -> None:
-        """Before every use of the consumer: takes it back from the thread that a cancelled task has left it with."""
+        """Called before every use of the consumer: takes it back from the thread to which a cancelled task has left it."""
         if self._worker.left is not None:
             await self._worker.settled()
             self._consumer.resume()
@@ -244,7 +246,7 @@ class AsyncConsumer:
             raise Closed("could not use this consumer: it is closed")
 
     def _forked(self) -> None:
-        """In a forked child: what tasks and the thread were doing, they do in the parent."""
+        """In a forked child: the work of the parent's tasks and thread stays with the parent."""
         self._informing = self._taking = False
         self._worker.forked()
         self._consumer.resume()

@@ -1,7 +1,7 @@
-"""The producer of asyncio programs: the methods of `Producer` under the same names, awaitable.
+"""The producer for asyncio programs: the methods of `Producer` under the same names, awaitable.
 
-A send puts its message into shared memory at once, without leaving the task; what is awaited is room, when there is
-none, and the receipt (waiter.py says how). Opening and closing a session ask the broker's coordinator, in a thread.
+A send puts its message into shared memory at once, in the task itself. The task awaits two things: room, if there is none, and
+the receipt (see waiter.py). A thread asks the broker's coordinator to open and close sessions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Room:
-    """Awaitable: verdicts have come since it was made, or there is nothing left to wait for."""
+    """Awaitable. Done when verdicts have come since it was made, or when there is nothing left to wait for."""
 
     __slots__ = ("_producer", "_seen", "_target")
 
@@ -74,8 +74,8 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Receipt:
-        """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If it is cancelled while it
-        waits, the message has been sent: keep the Pending of `send_async` to ask again."""
+        """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If the call is cancelled while
+        it waits, the message has been sent. To ask for the receipt later, use `send_async` and keep its Pending."""
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
             durability=durability, timeout=timeout,
@@ -96,7 +96,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Pending:
-        """Returns once the message is on its way; awaiting the Pending gives the receipt. See Producer.send_async."""
+        """Returns once the message is on its way. Await the Pending for the receipt. See Producer.send_async."""
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -120,7 +120,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Sends a message whose receipt nobody wants; returns once it is on its way. See Producer.send_oneway."""
+        """Sends a message without asking for a receipt. Returns once it is on its way. See Producer.send_oneway."""
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
@@ -142,7 +142,7 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Receipts:
-        """Sends many messages and waits for their receipts; see Producer.send_batch, and what its errors carry."""
+        """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability, timeout=timeout
         )
@@ -160,7 +160,8 @@ class AsyncProducer:
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
-        """Returns once all are on their way. An error before that has `sent` and `pending`; see Producer.send_batch_async."""
+        """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
+        Producer.send_batch_async."""
         waits = self._producer.waits_when_full
         make = self._producer._batch if waits else self._producer.send_batch_async
         bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
@@ -189,7 +190,7 @@ class AsyncProducer:
         return batch
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Waits until what was sent so far has its verdicts. Raises: TimedOut."""
+        """Waits until everything sent so far has its verdict. Raises: TimedOut."""
         producer = self._producer
         running_loop("flush this producer")
         try:
@@ -242,8 +243,8 @@ class AsyncProducer:
         return self._timeout if timeout is None else timeout
 
     async def _open(self, limit: asyncio.Timeout | None = None) -> None:
-        """After a fork or a death: a session, without stopping the event loop for it. A limit, of a call that waits for room,
-        stands still meanwhile: an absent broker is waited for beside it."""
+        """Opens a session after a fork, or after the broker's death, without blocking the event loop. If a call waits for room
+        at that moment, its limit stands still: the wait for an absent broker does not count."""
         if self._producer._ready or self._producer.closed:
             return
         left = None
@@ -258,10 +259,10 @@ class AsyncProducer:
     async def _room(self) -> None:
         await Room(self._producer)
         if self._producer.in_flight == 0:
-            await asyncio.sleep(0)  # the ring's room follows the last verdict a little later
+            await asyncio.sleep(0)  # the ring's space is released a little later than the last verdict arrives
 
     async def _post(self, post: Callable[[], T], topic: str, timeout: float | None) -> T:
-        """`post` has timeout=0: without room it raises TimedOut at once, or Full where the producer does not wait."""
+        """`post` has timeout=0: without room it raises TimedOut at once, or Full if the producer does not wait."""
         await self._open()
         try:
             return post()

@@ -1,4 +1,4 @@
-"""Arrow record batches out of a Reader: buffers filled in C (native/client/columns.c), no object a message."""
+"""Arrow record batches out of a Reader. C fills the buffers (native/client/columns.c); no Python object is made per message."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from orbitmq.native._types import Reader
 
 try:
     import pyarrow as pa
-except ImportError as error:  # an extra: everything else works without
+except ImportError as error:  # an extra: everything else works without it
     raise ImportError(f"{error}; Arrow batches need it: pip install 'orbitmq[arrow]'", name=error.name) from error
 
 PAIR = pa.struct([pa.field("key", pa.string(), False), pa.field("value", pa.binary(), False)])
 
-# Name, bit of enum column, type; in the order in which the columns stand in a batch.
+# Name, bit of enum column, type; in the order of the columns in a batch.
 COLUMNS: dict[str, tuple[int, Any]] = {
     "topic": (1 << 3, pa.dictionary(pa.int32(), pa.string())),
     "queue": (1 << 4, pa.int32()),
@@ -35,20 +35,20 @@ COLUMNS: dict[str, tuple[int, Any]] = {
     "headers": (1 << 14, pa.list_(PAIR)),
     "properties": (1 << 15, pa.map_(pa.string(), pa.field("value", pa.string(), False))),
 }
-USUAL = tuple(COLUMNS)[:10]  # what a batch has unless columns are named
-# Where each stands among the buffers of Reader.columns. Texts: offsets, data, then validity. Pairs: starts, validity, then
-# names and values as two texts.
+USUAL = tuple(COLUMNS)[:10]  # the columns of a batch if none are named
+# The place of each column's buffers in Reader.columns. A text has offsets, data, then validity. Pairs have starts, validity,
+# then names and values as two texts.
 _NUMBERS = ("topic", "queue", "offset", "physical_offset", "born", "stored", "flag", "reconsume_times")
 _FIXED = {name: 8 + place for place, name in enumerate(_NUMBERS)}
 _TEXT = {"body": 0, "tags": 2, "keys": 5, "message_id": 16, "born_host": 18, "store_host": 20}
 _NULLABLE = ("tags", "keys", "headers")
 _PAIRS = {"headers": 22, "properties": 28}
 
-BODY_LIMIT = (1 << 31) - 1  # what the 32-bit offsets of a column reach
+BODY_LIMIT = (1 << 31) - 1  # largest value of a column's 32-bit offsets
 
 
 def selected(columns: Sequence[str] | None) -> list[str]:
-    """The columns asked for, USUAL for None, in the order of COLUMNS. Raises: SettingError: an unknown one."""
+    """The requested columns (None: USUAL), in the order of COLUMNS. Raises: SettingError: an unknown column."""
     for name in columns or ():
         if name not in COLUMNS:
             raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", column=name)
@@ -56,7 +56,7 @@ def selected(columns: Sequence[str] | None) -> list[str]:
 
 
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
-    """Of the batches with these columns."""
+    """The schema of batches with these columns."""
     return pa.schema([(name, COLUMNS[name][1]) for name in selected(columns)])
 
 
@@ -69,10 +69,10 @@ def _plan(columns: tuple[str, ...] | None) -> tuple[pa.Schema, int]:
 def record_batch(
     reader: Reader, most: int, columns: Sequence[str] | None = None, *, body_limit: int = BODY_LIMIT
 ) -> pa.RecordBatch:
-    """The reader's next messages as one batch: at most `most`, and of at most `body_limit` bytes of bodies unless one alone is
-    larger; a batch of no rows when there are none.
+    """The reader's next messages as one batch: at most `most` messages and `body_limit` bytes of bodies, unless a single
+    message is larger. Without messages, a batch of no rows.
 
-    keys is the text of KEYS, words separated by one space; bodies that are stored compressed arrive decompressed.
+    keys is the text of KEYS: words separated by one space. Bodies that are stored compressed are decompressed.
     """
     plan, selection = _plan(None if columns is None else tuple(columns))
     rows, *counts, found = reader.columns(selection, most, body_limit)
@@ -97,7 +97,7 @@ def record_batch(
 
 
 def _pairs(kind: Any, rows: int, buffers: Sequence[Any], nulls: int | None) -> Any:
-    """A list or a map of names and values. nulls: None where there cannot be any."""
+    """A list or a map of names and values. nulls: which rows are None; None if no row can be."""
     starts, validity, *rest = buffers
     count = len(rest[0]) // 4 - 1
     pair = PAIR if nulls is not None else pa.struct([kind.key_field, kind.item_field])

@@ -1,7 +1,8 @@
 """Work that an asyncio program leaves to a thread: questions to the broker, and waits in C.
 
-A task that is cancelled meanwhile goes at once, without waiting for the thread: on its way out a second cancellation could come
-at any moment (anyio repeats them until the task has left its scope), and what was still to be undone would stay as it is.
+A task that is cancelled meanwhile ends at once, without waiting for the thread. If it waited on its way out, a second
+cancellation could come at any moment (anyio repeats them until the task has left its scope) and stop what was still to be
+undone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _Result = TypeVar("_Result")
 
 
 async def aside(work: Callable[[], _Result], doing: str) -> _Result:
-    """What `work` gives, run in a thread of the event loop's. A cancelled task leaves it to the thread; nobody gets the result.
+    """Runs `work` in a thread of the event loop's, and returns its result. If the task is cancelled, the thread finishes the
+    work and nobody gets the result.
 
     Raises: NoMeans: there is no thread, and `work` will not run. UsageError: no asyncio event loop runs here.
     """
@@ -41,17 +43,17 @@ async def aside(work: Callable[[], _Result], doing: str) -> _Result:
             (result,) = await loop.run_in_executor(None, run)
             return result
     except NoMeans:
-        # The executor has kept it, and would do it as soon as it has a thread.
+        # The executor has kept the work, and would do it as soon as it has a thread.
         wanted = False
         raise
     except BaseException:
-        bell.ring()  # no thread is to go on waiting for a broker: a program that ends waits for its threads
+        bell.ring()  # no thread may keep waiting for a broker, because a program that ends waits for its threads
         raise
 
 
 async def aside_or_here(work: Callable[[], object], doing: str) -> None:
-    """The same for what must be done: also when the task is cancelled before the thread has begun; and where there is no
-    thread, here, while the event loop waits."""
+    """Like `aside`, for work that must be done: it is done even if the task is cancelled before the thread has begun. If there
+    is no thread, it is done here, while the event loop waits."""
     loop = running_loop(doing)
     wanted = True
 
@@ -62,7 +64,7 @@ async def aside_or_here(work: Callable[[], object], doing: str) -> None:
     try:
         with means(doing):
             done = loop.run_in_executor(None, run)
-    except (NoMeans, RuntimeError):  # the latter from a loop that is about to close
+    except (NoMeans, RuntimeError):  # RuntimeError: the loop is about to close
         wanted = False
         work()
     else:
@@ -70,7 +72,7 @@ async def aside_or_here(work: Callable[[], object], doing: str) -> None:
 
 
 def running_loop(doing: str) -> asyncio.AbstractEventLoop:
-    """The event loop that runs here. Raises: UsageError: none, or not one of asyncio's."""
+    """The event loop that runs here. Raises: UsageError: there is none, or it is not asyncio's."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -81,9 +83,9 @@ def running_loop(doing: str) -> asyncio.AbstractEventLoop:
 
 
 class Worker:
-    """A thread that does one piece of work after the other. What a cancelled task has left to it is done to its end; whoever
-    uses the same things next calls `settled` first. For one task at a time. A forked child calls `forked` before all else, and
-    has a thread of its own then."""
+    """A thread that does one piece of work after the other. It finishes work that a cancelled task has left to it; the next
+    user of the same objects first calls `settled`. For one task at a time. A forked child calls `forked` before anything else,
+    and then has a thread of its own."""
 
     def __init__(self, name: str, doing: str) -> None:
         """Raises: NoMeans: there is no thread."""
@@ -92,19 +94,21 @@ class Worker:
         self._start(doing)
 
     def forked(self) -> None:
-        """The parent's thread is not here, and what was left to it is the parent's."""
+        """The child does not have the parent's thread, and the work left to that thread is the parent's."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
         self._started = False
-        self.left: Future[Any] | None = None  # by a cancelled task, until `settled` has returned
+        self.left: Future[Any] | None = None  # set by a cancelled task, until `settled` has returned
 
     def _start(self, doing: str) -> None:
         with means(doing):
-            # Before there is work: one without a thread keeps what it was given, to do it whenever there is one.
+            # The thread is started before there is work: an executor without a thread would keep the work and do it at some
+            # later time.
             self._thread.submit(int)
         self._started = True
 
     async def do(self, work: Callable[[], _Result], leave: Callable[[], None], doing: str) -> _Result:
-        """What `work` gives. A task that is cancelled, or whose loop goes, calls `leave` when the work has begun, to end it.
+        """Returns what `work` gives. If the task is cancelled, or its loop ends, after the work has begun, `leave` is called to
+        end the work.
 
         Raises: NoMeans: there is no thread. UsageError: no asyncio event loop runs here.
         """
@@ -122,24 +126,24 @@ class Worker:
         return job.result()
 
     async def settled(self) -> None:
-        """Waits until what cancelled tasks have left is done."""
+        """Waits until the work that cancelled tasks have left is done."""
         while (job := self.left) is not None:
             await _ended(job)
             if self.left is job:
                 self.left = None
 
     def close(self) -> None:
-        """Lets the thread end after what it has begun."""
+        """Lets the thread end once it has finished what it began."""
         self._thread.shutdown(wait=False)
 
 
 async def _ended(job: Future[Any]) -> None:
-    """Waits for the end of the work, and leaves the work alone when the task is cancelled."""
+    """Waits for the end of the work. If the task is cancelled, the work continues."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 
     def tell(_: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the loop was closed; nobody waits there any more
+        with suppress(RuntimeError):  # the loop was closed; nobody waits in it any more
             loop.call_soon_threadsafe(_finish, ended)
 
     job.add_done_callback(tell)

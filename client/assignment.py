@@ -1,4 +1,4 @@
-"""The queues that a consumer reads in one session: which, from where, and how far each is committed."""
+"""The queues that a consumer reads in one session: which queues, from which offsets, and how far each is committed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from orbitmq.shm.topic_table import QueueKey
 class Place:
     """One queue.
 
-    since: epoch of the group in which we got it; the same number again means that nobody else had it meanwhile.
-    mark: where the group goes on in it, as far as we know.
-    leaving: it is to go to another member, which waits for us. told: our program was. released: the coordinator was.
+    since: epoch of the group in which this consumer got it. The same number again means that nobody else had the queue in
+        between.
+    mark: where the group continues in it, as far as this consumer knows.
+    leaving: the queue is to go to another member, which waits for this one. told: the program has been told so. released: the
+        coordinator has been told so.
     """
 
     key: QueueKey
@@ -32,13 +34,13 @@ class Place:
 
     @property
     def idle(self) -> bool:
-        """Not read now."""
+        """True if it is not read now."""
         return self.paused or self.leaving
 
 
 class Assignment:
-    """Queue i of `places` is cursor i of the reader and offset word i of the session. At every moment, for a signal handler's
-    exception may end any call half-way, the places are those of the reader's first cursors."""
+    """Queue i of `places` is cursor i of the reader and offset word i of the session. An exception of a signal handler may end
+    any call half-way, so at every moment the places must be those of the reader's first cursors."""
 
     def __init__(self, reader: Reader, hold: PullHold) -> None:
         self.reader = reader
@@ -51,7 +53,7 @@ class Assignment:
         return [place.key for place in self.places]
 
     def _add(self, place: Place, position: Callable[[int], int]) -> None:
-        """position: from the queue's index."""
+        """position: gives the offset to begin at, from the queue's index."""
         index = self.reader.add(place.slot, 0)
         self.reader.seek(index, position(index))
         if place.idle:
@@ -62,7 +64,7 @@ class Assignment:
     def follow(self, handle: SessionHandle, topics: Iterable[str], first: Callable[[QueueKey, int, int], int]) -> bool:
         """Adds the queues of the topics that are not here yet, as far as the session has room. False: there are none.
 
-        first: where to begin, from the queue and its minimum and maximum.
+        first: gives the offset to begin at, from the queue and its minimum and maximum.
         """
         fresh = []
         for name in topics:
@@ -73,20 +75,20 @@ class Assignment:
             for place in fresh[: handle.queue_capacity - len(self.places)]:
                 self._add(place, lambda index, key=place.key: first(key, *self.reader.bounds(index)))  # type: ignore[misc]
         except BaseException:
-            if self.reader.count != len(self.places):  # else a cursor that is no place's would be read
+            if self.reader.count != len(self.places):  # otherwise a cursor without a place would be read
                 self.replace([(place, position) for place, position in zip(self.places, self.reader.positions(), strict=False)])
             raise
         return bool(fresh)
 
     def replace(self, places: Iterable[tuple[Place, int]]) -> None:
-        """Other queues from now on, each with its position."""
+        """Replaces the queues by these, each with its position."""
         self.places, self.index = [], {}
         self.reader.clear()
         for place, position in places:
             self._add(place, lambda _, position=position: position)  # type: ignore[misc]
 
     def announce(self) -> None:
-        """Has the consumer woken for the queues that it reads."""
+        """Makes the broker wake the consumer for the queues that it reads."""
         self.hold.interests([place.slot for place in self.places if not place.idle])
 
     def pause(self, queues: Iterable[QueueKey], paused: bool) -> None:
@@ -99,7 +101,7 @@ class Assignment:
         self.announce()
 
     def positions(self) -> dict[QueueKey, int]:
-        """By queue the offset of the next message to deliver."""
+        """For each queue, the offset of the next message to deliver."""
         return dict(zip(self.keys, self.reader.positions(), strict=False))
 
     def place(self, topic: str, queue: int, doing: str) -> int:
@@ -110,6 +112,6 @@ class Assignment:
         return index
 
     def uncommitted(self) -> list[QueueKey]:
-        """Queues of which messages were delivered since the last commit."""
+        """Queues with messages delivered since the last commit."""
         positions = self.reader.positions()
         return [place.key for place, position in zip(self.places, positions, strict=False) if position != place.mark]

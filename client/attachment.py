@@ -1,5 +1,5 @@
-"""A process's mappings of one life of a broker tree: the control block and the topic table read-only; the wake words
-writable, once somebody needs them."""
+"""A process's mappings of one life of a broker tree. The control block and the topic table are mapped read-only. The wake words
+are mapped writable, once somebody needs them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from orbitmq.shm.segment import SegmentKind, attach_segment, segment_name
 
 
 class Attachment:
-    """Everything a client maps of a tree. Whoever uses an address or pointer keeps the attachment.
+    """Everything a client maps of a tree. Keep the attachment as long as you use one of its addresses or pointers.
 
-    Raises: BrokerStopped: the tree ended meanwhile; BrokerNotRunning, ProtocolError: its segments are gone, or of
-    another version."""
+    Raises: BrokerStopped: the tree has ended; BrokerNotRunning, ProtocolError: its segments are gone, or of another version."""
 
     def __init__(self, description: runtime.Description) -> None:
         self.description = description
@@ -31,7 +30,8 @@ class Attachment:
         except ProcessLookupError:
             self.supervisor_fd = -1
             raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name) from None
-        # The pidfd first, the start time after it: else both could belong to different processes under one number.
+        # Take the pidfd first, the start time after it. In the other order they could belong to different processes with one
+        # number.
         if not runtime.lives(description):
             os.close(self.supervisor_fd)
             self.supervisor_fd = -1
@@ -51,18 +51,19 @@ class Attachment:
         self.wake_address = 0
 
     def map_wake(self, memfd: int) -> None:
-        """Maps the wake words. Raises: ProtocolError: it is something else."""
+        """Maps the wake words. Raises: ProtocolError: the file is something else."""
         size = ffi.sizeof("struct wake")
         if not memfd_sealed(memfd, size):
             raise ProtocolError(
                 f"cannot use the wake words, they are no sealed memory of {size} bytes",
                 hint="run client and broker from one version of orbitmq",
             )
-        # Two threads, or a signal handler in the middle of this, may map them twice: both mappings stay, as both are used.
+        # Two threads, or a signal handler that interrupts this, may map them twice. Both mappings stay, because both are in
+        # use.
         words = ffi.from_buffer(mmap.mmap(memfd, size), require_writable=True)
         pointer, address = ffi.cast("struct wake *", words), int(ffi.cast("uintptr_t", words))
         self._wakes.append(words)
-        # Together, with no call between them: an exception of a signal handler finds both or none.
+        # Set together, without a call in between, so that an exception of a signal handler finds both or neither.
         self.wake, self.wake_address = pointer, address
 
     @property
@@ -71,7 +72,7 @@ class Attachment:
 
     @property
     def store(self) -> str:
-        """Root of the store."""
+        """Root folder of the store."""
         return self.description.store
 
     def alive(self) -> bool:
@@ -83,13 +84,13 @@ class Attachment:
         return not poll.poll(0)
 
     def pause(self, seconds: float) -> None:
-        """Gives the tree that long, or until it ends."""
+        """Waits so many seconds, or until the tree ends."""
         poll = select.poll()
         poll.register(self.supervisor_fd, select.POLLIN)
         poll.poll(seconds * 1000)
 
     def wait_ended(self, timeout: float) -> None:
-        """Waits, seconds, until the supervisor has ended. Raises: TimedOut."""
+        """Waits, at most so many seconds, until the supervisor has ended. Raises: TimedOut."""
         poll = select.poll()
         poll.register(self.supervisor_fd, select.POLLIN)
         if not poll.poll(timeout * 1000):
@@ -97,14 +98,14 @@ class Attachment:
             raise TimedOut(f"the broker {name!r} did not stop within {timeout:g} s", hint="raise the timeout", broker=name)
 
     def wait_indexed(self, end: int, timeout: float) -> bool:
-        """Waits, seconds, until reput has passed the physical offset `end`; False when the time is over. For an
-        attachment with wake words.
+        """Waits, at most so many seconds, until reput has passed the physical offset `end`; False when the time is over. The
+        attachment needs wake words.
 
         Raises: BrokerStopped: the tree ended first."""
         return self._wait(lib.control_await_reput, end, timeout, "indexed its log")
 
     def wait_flushed(self, end: int, timeout: float) -> bool:
-        """The same for the disk."""
+        """The same, until the log is on disk up to `end`."""
         return self._wait(lib.control_await_flushed, end, timeout, "flushed its log")
 
     def _wait(self, look: Any, end: int, timeout: float, what: str) -> bool:
@@ -120,11 +121,11 @@ class Attachment:
         return True
 
     def settings(self) -> Any:
-        """struct settings, read-only."""
+        """A read-only view of struct settings."""
         return lib.control_settings(self.control)
 
     def rising_from(self) -> int:
-        """From this physical offset on no record is followed by one of an earlier store timestamp."""
+        """From this physical offset on, no record is followed by one with an earlier store timestamp."""
         return int(lib.control_rising(self.control))
 
     def __del__(self) -> None:

@@ -1,4 +1,4 @@
-"""Bells: what ends a wait early, from another thread or from a signal handler."""
+"""Bells: another thread, or a signal handler, ends a wait with one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from contextlib import suppress
 
 
 class Bell:
-    """Rung once, it stays so. Whoever waits looks at `rung`, or polls `descriptor`, and both before it waits.
+    """Once rung, a bell stays rung. A waiter looks at `rung`, or polls `descriptor`; it makes the descriptor before it looks.
 
-    A forked child has it as it was, and a descriptor of its own: ringing the parent's would end the parent's waits.
+    A forked child has the bell in its current state, with a descriptor of its own: if the child rang the parent's descriptor,
+    the parent's waits would end.
     """
 
     def __init__(self) -> None:
         self.rung = False
         self._pid = 0
-        self._descriptors: list[int] = []  # one; two where two threads asked for the first at once
+        self._descriptors: list[int] = []  # one; two if two threads asked for the first at once
 
     def ring(self) -> None:
         self.rung = True
@@ -24,7 +25,7 @@ class Bell:
                 os.eventfd_write(descriptor, 1)
 
     def descriptor(self) -> int:
-        """Readable from the ring on. Raises: OSError: there is none to be had."""
+        """Becomes readable when the bell is rung, and stays so. Raises: OSError: no descriptor is left."""
         if self._pid != os.getpid():
             self._pid, inherited, self._descriptors = os.getpid(), self._descriptors, []
             for each in inherited:

@@ -1,4 +1,4 @@
-"""A broker tree for a script or a test: started with an object, stopped with it."""
+"""A broker tree for a script or a test: an object that starts it and stops it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _numbers = itertools.count(1)
 
 
 class Broker(Client):
-    """Starts a whole tree on the store at `path`, and has all of Client's methods. Other processes connect to `name`.
+    """Starts a whole broker on the store at `path`, and has all methods of Client. Other processes connect to `name`.
 
-    It is the same tree of processes as `orbitmq up` starts; only this process's end stops it, however it comes. A
-    forked child may use the object as a client; only the process that made it stops the tree.
+    It is the same tree of processes that `orbitmq up` starts. It ends when this process ends, however that happens. A forked
+    child may use the object as a client; only the process that made it stops the broker.
 
     Args:
-        path: root of the store; made when it is missing.
-        name: of the broker; None: one that nobody else has.
-        allow_deletion: messages may be deleted at once where a setting, or a default, keeps them for a shorter time, or in less
-            room, than the store's last broker did.
+        path: root folder of the store; it is made if it does not exist.
+        name: of the broker; None: a name that nobody else has.
+        allow_deletion: allow messages to be deleted at once because a setting, or a default, keeps them for a shorter time, or
+            in less room, than the store's last broker did.
         settings: those of `orbitmq up`, such as handlers=1, flush="batch", log_file_size=1 << 26. The store remembers them, for
-            `orbitmq up` too. One that is None or left out is as the environment says (ORBITMQ_FLUSH=batch), else as the store
-            remembers, else its default; docs/operations.md has the whole table.
+            `orbitmq up` too. If a setting is None or left out, it comes from the environment (ORBITMQ_FLUSH=batch), else from
+            what the store remembers, else from the default; docs/operations.md has the whole table.
 
     Raises: StoreLocked, StoreFull, StoreVersion, StoreSettingsError, StoreUnsupported, SettingError, WouldDelete,
-    CorruptRecord, BrokerBroken."""
+        CorruptRecord, BrokerBroken."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Broker(Client):
 
     @property
     def pid(self) -> int:
-        """The supervisor's."""
+        """Process id of the supervisor."""
         assert self._started is not None, "the broker was closed"
         return self._started.process.pid
 
     def close(self) -> None:
-        """Closes the client and stops the tree; returns when no process of it is left."""
+        """Closes the client and stops the broker. Returns when no process of it is left."""
         super().close()
         self._stop()
 
@@ -84,7 +84,7 @@ class Broker(Client):
         try:
             process.wait()
         except BaseException:
-            # Ctrl-C while it stops: the tree must not outlive its owner's patience.
+            # Ctrl-C during the stop: the broker must not run on when its owner does not wait for it any longer.
             process.kill()
             with suppress(subprocess.SubprocessError):
                 process.wait()

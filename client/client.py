@@ -1,4 +1,4 @@
-"""The client of a running broker: topics and status, and the maker of producers and consumers."""
+"""The client of a running broker: it manages topics, shows the status, and makes producers and consumers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
 class Client:
-    """A connection to a broker. Usable from several threads; a forked child connects anew by itself, and so
-    does everybody after the death of the coordinator.
+    """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
+    coordinator has died.
 
     Args:
-        name: the broker's; None: $ORBITMQ_BROKER, else "default".
-        store: instead of a name, the folder of the store that the broker runs on: it is found even where its runtime folder is
-            another one than this process's, or was cleared away.
+        name: the broker's name; None: $ORBITMQ_BROKER, else "default".
+        store: instead of a name, the folder of the store that the broker runs on. This finds the broker even if its runtime
+            folder is not this process's, or was cleared.
         timeout: seconds that a question to the broker may wait for its answer.
-        wait: seconds that every call may wait, before that, for a broker that is not there: from the call, or from when the
-            broker goes in the middle of it. Producers and consumers have it as theirs unless they are given another.
+        wait: seconds that every call may wait, before that, for a broker that is not there. The time runs from the call, or
+            from the moment when the broker goes during the call. Producers and consumers inherit it unless they are given their
+            own.
 
-    Raises: BrokerNotRunning: none answers under the name; SettingError: no name, or no time. NoMeans, as every method: this
-    process has no descriptor, mapping, thread or memory left; what it has goes on, and the call succeeds once there is one.
+    Raises: BrokerNotRunning: no broker answers under the name. SettingError: the name or a time is not valid. NoMeans, as from
+        every method: this process has no descriptor, mapping, thread or memory left. What it has stays usable, and the call
+        succeeds once there is one again.
     """
 
     def __init__(
@@ -56,37 +58,37 @@ class Client:
     ) -> None:
         self._connection = Connection(whereabouts(name, store), timeout, checked_wait(wait))
         self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
-        self._making: set[object] = set()  # one for each thread that makes a producer or consumer now
+        self._making: set[object] = set()  # one for each thread that is making a producer or consumer now
         self._closed = False
-        # Says now, and not at the first send, that nobody is there, or that it is somebody else's broker.
+        # Raises now, and not at the first send, if no broker is there or it belongs to another user.
         with means(f"connect to the broker {self.name!r}"):
             self._connection.ask("hello", **introduction())
         self._made_by = os.getpid()
 
     @property
     def name(self) -> str:
-        """The broker's name; of a client that was given a store, its path until the broker has been found."""
+        """The broker's name. For a client that was given a store: the path of the store, until the broker has been found."""
         return self._connection.name
 
     @property
     def connection(self) -> Connection:
-        """What producers and consumers stand on."""
+        """The connection that the client's producers and consumers use."""
         return self._connection
 
     def create_topic(
         self, name: str, queues: int = 8, *, retention_hours: int | None = None, durability: Durability | None = None
     ) -> TopicInfo:
-        """Makes a topic. One that exists with so many queues is left as it is; one with fewer gets more, up to its
-        room.
+        """Creates a topic. If it exists with this number of queues, it is left as it is; if it has fewer, it gets more, as far
+        as there is room.
 
-        retention_hours: how long its messages are kept; 0: for ever; -1: as long as the broker keeps others, which a new
-            topic has anyway; None: leave it as it is.
-        durability: what a receipt waits for where neither the send nor its producer says it: "appended", which a new topic
-            has anyway, or "flushed"; None: leave it as it is. A change counts for what is sent after this call has returned,
-            also by producers that are open.
+        retention_hours: how long its messages are kept; 0: for ever; -1: as long as the broker keeps messages by default, which
+            is how a new topic starts; None: unchanged.
+        durability: what a receipt waits for if neither the send nor its producer says so: "appended", the level of a new topic,
+            or "flushed"; None: unchanged. A change applies to everything sent after this call has returned, also by open
+            producers.
 
-        Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room; Full: the table has no
-        room.
+        Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room for more; Full: the table of topics
+            or queues is full.
         """
         settings = {"retention_hours": retention_hours, "durability": durability}
         fields = {setting: value for setting, value in settings.items() if value is not None}
@@ -100,12 +102,12 @@ class Client:
             return sorted(map(TopicInfo.of, TopicTable(attachment.topics)), key=lambda topic: topic.name)
 
     def status(self) -> Status:
-        """The whole tree: actors, positions, topics, groups with their lag, sessions."""
+        """The state of the whole broker: actors, positions, topics, groups with their lag, sessions."""
         with means(f"look at the broker {self.name!r}"):
             return read_status(self._connection.attachment, self._connection.ask)
 
     def settings(self) -> list[SettingState]:
-        """The settings that the broker runs with, by name, each with where its value came from (docs/operations.md)."""
+        """The settings of the running broker by name, each with the source of its value (docs/operations.md)."""
         with means(f"look at the broker {self.name!r}"):
             from orbitmq.store.setting_sources import SettingState
 
@@ -114,13 +116,13 @@ class Client:
     def change_settings(
         self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
     ) -> list[str]:
-        """Changes what the broker's store remembers, for the next start; returns the names of what has changed. Only for the
-        broker's user, and root.
+        """Changes the settings that the broker's store remembers for the next start. Returns the names of those that changed.
+        Only the broker's user and root may call it.
 
-        forget: settings that go back to their defaults. allow_deletion: also where messages are to be kept for a shorter time,
-        or in less room, than until now.
+        forget: settings that go back to their defaults. allow_deletion: allow values that keep messages for a shorter time, or
+            in less room, than now.
 
-        Raises: SettingError: a value that cannot be, and nothing has changed; WouldDelete; NoPermission; StoreFull.
+        Raises: SettingError: a value is not valid; nothing has changed. WouldDelete; NoPermission; StoreFull.
         """
         with means(f"change the settings of the broker {self.name!r}"):
             fields = {"values": dict(values or {}), "forget": list(forget), "allow_deletion": allow_deletion}
@@ -128,15 +130,16 @@ class Client:
             return changed
 
     def stop_broker(self) -> None:
-        """Asks the tree to stop; returns when its supervisor has ended. Raises: TimedOut: it still drains."""
+        """Asks the broker to stop, and returns when its supervisor has ended. Raises: TimedOut: it is still stopping."""
         with means(f"stop the broker {self.name!r}"):
-            attachment = self._connection.attach()  # whatever the client's patience: one that is not there need not be awaited
+            # not the client's `wait`: there is no need to wait for an absent broker in order to stop it
+            attachment = self._connection.attach()
             self._connection.ask("stop", generation=attachment.generation)
         attachment.wait_ended(self._connection.timeout)
 
     def believe_clock(self) -> None:
-        """Says that the machine's clock is right although it has jumped ahead: messages expire by it again, within seconds (see
-        Status.clock_ahead_ms). Only for whom the broker belongs to, and root. Raises: NoPermission."""
+        """Confirms that the machine's clock is right although it has jumped ahead: messages expire by it again, within seconds
+        (see Status.clock_ahead_ms). Only the broker's user and root may call it. Raises: NoPermission."""
         with means(f"have the broker {self.name!r} believe its clock"):
             self._connection.ask("believe_clock")
 
@@ -150,17 +153,17 @@ class Client:
         durability: Durability | None = None,
         wait: float | None = None,
     ) -> Producer:
-        """A producer with a session of its own; several threads may share it.
+        """A producer with a session of its own. Several threads may share it.
 
         Args:
-            window: messages in flight at most.
-            message_max: largest record, bytes; sizes the session's ring.
+            window: most messages in flight.
+            message_max: largest record in bytes; it determines the size of the session's ring.
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
-            timeout: seconds that a send waits unless it says otherwise.
-            durability: what a receipt waits for unless a send says otherwise: "appended" or "flushed"; None: what the topic of
-                the message says (see create_topic).
-            wait: seconds that this call, and each send, waits for a broker that is not there before anything of the send is
-                on its way; None: the client's. What was on its way when the broker went is PerhapsStored all the same.
+            timeout: default time, in seconds, that a send waits.
+            durability: default of what a receipt waits for: "appended" or "flushed"; None: what the topic of the message says
+                (see create_topic).
+            wait: seconds that this call, and each send, waits for an absent broker, as long as nothing of the send is on its
+                way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
 
         Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
         """
@@ -195,26 +198,27 @@ class Client:
         revoke_timeout: float = 5.0,
         wait: float | None = None,
     ) -> Consumer:
-        """A consumer of the topics, as a member of the group; without a group of all their queues, with no stored
-        offsets.
+        """A consumer of the topics, as a member of the group. Without a group (None) it reads all their queues, and no offsets
+        are stored.
 
         Args:
-            tags: only messages with these: "a || b"; None: all.
-            start: where a group begins in a queue that it has not consumed of.
-            batch: messages fetched at once by iteration and poll.
-            verify: check each body against its CRC before it is given out; damage is then a CorruptRecord. Without it a drain
-                is some 10 % faster, and a damaged body comes as if it were good.
-            removed: what becomes of messages that retention takes before they are read: "skip" goes on behind them, counts
-                them and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
-            on_assigned, on_revoked, on_lost: called with (consumer, queues) when queues have come, before they go to another
-                member or with `close`, and when they have gone already (None: on_revoked is). Called inside calls of the
-                consumer's, in their thread. `on_revoked` may commit; all of them may seek, pause and ask for positions.
-            max_poll_interval: seconds without a call after which the group takes this member to hang, and goes on without it;
-                waiting in a call is calling. At least 1; None: never.
-            revoke_timeout: seconds that a queue stays here when it is to go to another member, for its messages to be
-                committed; it goes earlier when they are, or when on_revoked has returned.
-            wait: seconds that a broker which is not there is waited for, from when the first call found none; None: the
-                client's. Reading goes on where it was, in a group at the committed offsets; a call's `timeout` counts on.
+            tags: only messages with one of these tags: "a || b"; None: all messages.
+            start: where a group begins in a queue from which it has consumed nothing.
+            batch: number of messages that iteration and poll fetch at once.
+            verify: check each body against its CRC before it is delivered; a damaged body raises CorruptRecord. Without the
+                check a drain is some 10 % faster, and a damaged body is delivered as if it were good.
+            removed: what happens if retention removes messages before they are read. "skip" continues after them, counts them,
+                and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
+            on_assigned, on_revoked, on_lost: called with (consumer, queues): when queues have come; before they go to another
+                member, or by `close`; when they have gone already (if on_lost is None, on_revoked is called). They are called
+                inside calls of the consumer, in their thread. `on_revoked` may commit; all of them may seek, pause and ask for
+                positions.
+            max_poll_interval: a member that makes no call for so many seconds counts as hung, and the group continues without
+                it. A call that waits counts as calling. At least 1; None: never.
+            revoke_timeout: how many seconds a queue that is to go to another member may stay here until its messages are
+                committed. It goes earlier once they are, or when on_revoked has returned.
+            wait: how many seconds to wait for an absent broker, from the first call that found none; None: the client's.
+                Reading then continues where it was; in a group, at the committed offsets. The `timeout` of a call runs on.
 
         Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
             could be opened.
@@ -241,9 +245,10 @@ class Client:
             return self._keep(made)
 
     def message(self, message_id: str) -> Message:
-        """The message with this id, as in receipts and messages.
+        """The message with this id, as it stands in receipts and messages.
 
-        Raises: UsageError: no id, or no message has it (any more). CorruptRecord: it is damaged. BrokerNotRunning.
+        Raises: UsageError: this is not an id, or no message has it (any more). CorruptRecord: the message is damaged.
+            BrokerNotRunning.
         """
         with means(f"look for message {message_id}"):
             from orbitmq.client.lookup import message_by_id
@@ -254,8 +259,8 @@ class Client:
         """Messages of the topic with this key, newest first.
 
         Args:
-            begin_ms, end_ms: of their store time, milliseconds since the epoch, both included; None: no end.
-            most: messages to find at most.
+            begin_ms, end_ms: range of their store times, milliseconds since the epoch, both included; None: no limit.
+            most: largest number of messages to return.
 
         Raises: TopicNameError, UnknownTopic, NoPermission; SettingError: most is below 1. CorruptRecord: one of them is
             damaged. BrokerNotRunning.
@@ -266,9 +271,10 @@ class Client:
             return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
 
     def close(self) -> None:
-        """Closes the producers and consumers made from this client, also those that other threads are making now, then the
-        connection. Calling it again changes nothing."""
-        self._closed = True  # first: either we see what is made meanwhile, or who makes it sees that
+        """Closes the producers and consumers made from this client, also those that other threads are making now, and then the
+        connection. Closing it again does nothing."""
+        # set first: then either this call sees an object made meanwhile, or its maker sees that the client is closed
+        self._closed = True
         for made in list(self._made):
             made.close()
         if not self._making:
@@ -276,8 +282,8 @@ class Client:
 
     @contextmanager
     def _makes(self, what: str) -> Iterator[None]:
-        """Around the making of something that `close` closes. While it is under way the connection stays: a session whose
-        opening was cut off could not be given back."""
+        """Wraps the making of something that `close` closes. The connection stays open meanwhile: if it were cut while a
+        session is being opened, the session could not be given back."""
         maker = object()
         self._making.add(maker)
         try:
@@ -289,7 +295,7 @@ class Client:
                 self._connection.close()
 
     def _keep(self, made: _Made) -> _Made:
-        """Something that `close` closes, when it has just been made."""
+        """Registers an object that was just made and that `close` closes."""
         self._made.add(made)
         if self._closed:
             made.close()
@@ -305,7 +311,7 @@ class Client:
         return f"of the broker {self.name!r}, {state(self._closed)}"
 
     def __del__(self) -> None:
-        # The connection stays: producers and consumers that were made from it may live on.
+        # The connection stays: producers and consumers made from it may still be in use.
         if not getattr(self, "_closed", True):
             warn_unclosed(self, getattr(self, "_made_by", 0))
 
@@ -316,9 +322,9 @@ class Client:
 def connect(
     name: str | None = None, *, store: str | os.PathLike[str] | None = None, timeout: float = 5.0, wait: float = 0.0
 ) -> Client:
-    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the one that runs on `store`; see
+    """A client of the running broker `name` (None: $ORBITMQ_BROKER, else "default"), or of the broker that runs on `store`; see
     Client.
 
-    Raises: BrokerNotRunning: none answers there, nor comes within `wait` seconds.
+    Raises: BrokerNotRunning: no broker answered within `wait` seconds.
     """
     return Client(name, store=store, timeout=timeout, wait=wait)

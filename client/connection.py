@@ -1,14 +1,14 @@
-"""The connection of one process to one broker, under everything that a Client makes.
+"""The connection of one process to one broker. Everything that a Client makes uses it.
 
-It connects when it is first needed, again when the coordinator has died (its successor answers on the same socket),
-and anew in a forked child. A tree that was started again under the same name is attached to when somebody next asks
-for something; who has the patience waits for it (`outlast`).
+It connects when it is first needed. It connects again when the coordinator has died, whose successor answers on the same
+socket, and in a forked child. If the broker was started again under the same name, the next question attaches to the new one; a
+caller that has patience waits for it (`outlast`).
 
-Questions to the coordinator take turns (native/python/turns.c), which anything may come in the middle of:
+Questions to the coordinator take turns (native/python/turns.c). Anything may come in the middle of a turn:
 
     another thread       waits for its turn, for as long as its own question may take
-    a signal handler     has the turn already, half-way through: what it asks goes over a socket of its own
-    a finalizer          may be called anywhere, and asks nothing: it leaves a note, for whoever has the turn or comes next
+    a signal handler     interrupts the turn of its own thread, so its question goes over a socket of its own
+    a finalizer          may run anywhere and must not ask: it leaves a note for the holder of the turn, or for the next one
     `close`              waits for nobody: it ends the waits of those who are inside
 """
 
@@ -38,7 +38,8 @@ from orbitmq.shm.control_socket import Answer, ControlSocket
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.means import lacking
 
-# Between two looks for a coordinator that is being started again; the supervisor, which does it, is what is waited on.
+# Pause between two looks for a coordinator that is being restarted. The process to wait on is the supervisor, which restarts
+# it.
 LOOK_S = 0.01
 
 _Result = TypeVar("_Result")
@@ -46,7 +47,7 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class Note(NamedTuple):
-    """A question that nobody waits for the answer of, to the tree of that attachment."""
+    """A question whose answer nobody waits for. It goes to the tree of this attachment."""
 
     attachment: Attachment
     operation: str
@@ -71,8 +72,8 @@ class Line(NamedTuple):
 class Connection:
     """See client/session.py, SessionOpener.
 
-    timeout: seconds that a question may wait for its answer. wait: seconds that a question waits for a broker that is not
-    there, before that."""
+    timeout: seconds that a question may wait for its answer. wait: seconds that a question may wait, before that, for an absent
+        broker."""
 
     def __init__(self, whereabouts: Whereabouts, timeout: float, wait: float = 0.0) -> None:
         self._whereabouts = whereabouts
@@ -81,7 +82,7 @@ class Connection:
         self._turns = Turns()
         self._attachment: Attachment | None = None
         self._line: Line | None = None
-        self._open: list[ControlSocket] = []  # with somebody inside, perhaps: `close` interrupts them
+        self._open: list[ControlSocket] = []  # a thread may be inside one of these; `close` interrupts it
         self._notes: deque[Note] = deque()
         self._closing = Bell()
         _connections.add(self)
@@ -94,17 +95,18 @@ class Connection:
     def attachment(self) -> Attachment:
         """The mappings of the tree that runs now.
 
-        Raises: BrokerNotRunning: none answers; Closed.
+        Raises: BrokerNotRunning: no broker answers; Closed.
         """
         return self.attach(self.wait)
 
     def attach(self, wait: float = 0.0) -> Attachment:
-        """The same, with another patience."""
+        """The same, with other limits of waiting."""
         return self.outlast(self._attached, wait)
 
     def ask(self, operation: str, **fields: Any) -> Any:
-        """One question to the coordinator; asked again when it dies with the answer owing, so operations bear being
-        repeated. Given a `generation`, it is for that tree alone, and is not kept for the next one: sessions belong to one.
+        """One question to the coordinator. It is asked again if the coordinator dies before it answers, so operations must bear
+        being repeated. With a `generation`, the question is for that tree alone and is never put to a later one: a session
+        belongs to one tree.
 
         Raises: what the broker answers; BrokerNotRunning, BrokerStopped, TimedOut, Closed.
         """
@@ -113,19 +115,20 @@ class Connection:
         return value
 
     def note(self, note: Note) -> None:
-        """The same without waiting for anything, and without an answer. For finalizers."""
+        """Sends a question without waiting for anything, and without getting an answer. For finalizers."""
         self._notes.append(note)
         self._tidy()
 
     def tell_apart(self, note: Note) -> None:
-        """The same on a line of its own, for whoever was still using something when another thread closed this connection."""
+        """The same on a socket of its own, for a thread that still uses something while another thread has closed this
+        connection."""
         path = self._whereabouts.socket_path(note.attachment.description)
         with suppress(OSError, OrbitError), closing(ControlSocket(path, self.timeout)) as line:
             if line.greet(self.timeout)["generation"] == note.generation:
                 line.ask(note.operation, self.timeout, **note.fields)
 
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
-        """Likewise, where the answer brings a file: its descriptor is the caller's to close."""
+        """The same for an answer that brings a file. The caller closes the descriptor."""
         value, descriptors = self._ask(operation, fields)
         return value, _only(descriptors)
 
@@ -136,21 +139,21 @@ class Connection:
         return self.outlast(lambda: self._open_session(sizes), 0.0)
 
     def open_session_now(self, **sizes: int) -> SessionHandle:
-        """The same without waiting for one that is starting; for attempts of `outlast`."""
+        """The same without waiting for a broker that is starting; for attempts of `outlast`."""
         return self._open_session(sizes)
 
     def attach_wake(self) -> Attachment:
-        """The mappings with the wake words, where one sleeps until something happens. Raises: as `attachment`."""
+        """The mappings with the wake words, on which one sleeps until something happens. Raises: as `attachment`."""
         return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
 
     def outlast(
         self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None
     ) -> _Result:
-        """What `attempt` gives, tried again when a broker may have come as long as it finds none: for so many seconds from
-        now, or from when the broker went.
+        """Returns what `attempt` gives. While it finds no broker, it is tried again whenever a broker may have come, for so
+        many seconds from now, or from when the broker went.
 
-        starting: seconds that one which is starting is worth in any case; None: the connection's timeout.
-        bells: each ends the wait, as does the end of this connection. Raises: what `attempt` raises; Closed: somebody rang.
+        starting: least number of seconds to wait for a broker that is starting; None: the connection's timeout.
+        bells: each ends the wait, as does the end of this connection. Raises: what `attempt` raises; Closed: a bell was rung.
         """
         least = self.timeout if starting is None else starting
         begun = time.monotonic()
@@ -175,8 +178,8 @@ class Connection:
                     raise Closed(f"could not wait for the broker {self.name!r}: what waited for it was closed")
 
     def close(self) -> None:
-        """Ends the connection; sessions stay until they are closed, or until this process ends. May be called from any thread
-        and from signal handlers: those who are inside are told so at once."""
+        """Ends the connection. Sessions stay until they are closed, or until this process ends. Any thread and any signal
+        handler may call this; threads that are inside a call are told at once."""
         self._closing.ring()
         for each in list(self._open):
             each.interrupt()
@@ -196,7 +199,7 @@ class Connection:
         turns = self._turns
         try:
             with turns.within(self.timeout) as depth:
-                if depth > 1:  # in the middle of another turn of this thread, whose line is not to be touched
+                if depth > 1:  # this thread is in the middle of another turn, whose socket must not be touched
                     return self._asked(operation, fields, generation, deadline, nested=True)
                 try:
                     return self._asked(operation, fields, generation, deadline, nested=False)
@@ -228,16 +231,16 @@ class Connection:
                 self._too_late(operation)
             except OSError as error:
                 if isinstance(lacking(error, operation), NoMeans):
-                    raise  # of ours: the coordinator has nothing to do with it
+                    raise  # this process's own fault: the coordinator has nothing to do with it
                 if isinstance(error, PermissionError):
                     raise self._whereabouts.refused() from None
                 if not attachment.alive():
                     raise self._stopped(operation) from None
-                # The coordinator has died; its successor is being started, or is about to be.
+                # The coordinator has died. Its successor is being started, or is about to be.
                 attachment.pause(LOOK_S)
 
     def _lined(self, attachment: Attachment, timeout: float) -> ControlSocket:
-        """The line to this tree. What was noted meanwhile goes first."""
+        """The socket to this tree. Notes that were left meanwhile are sent first."""
         line = self._line
         if line is None or line.generation != attachment.generation or not line.socket.whole:
             self._drop_line()
@@ -246,7 +249,7 @@ class Connection:
         return line.socket
 
     def _connected(self, attachment: Attachment, timeout: float) -> ControlSocket:
-        """A new line to this tree. Raises: ConnectionResetError: another one answers there."""
+        """A new socket to this tree. Raises: ConnectionResetError: another tree answers there."""
         deadline = time.monotonic() + timeout
         line = ControlSocket(self._whereabouts.socket_path(attachment.description), timeout)
         try:
@@ -268,7 +271,8 @@ class Connection:
     # ---- what nobody waits for
 
     def _tidy(self) -> None:
-        """Does what others could not, because somebody had the turn; whoever has it now does so when it is over."""
+        """Does what others had to leave because somebody had the turn. If somebody has it now, that thread does it after its
+        turn."""
         while self._notes or (self._closing.rung and self._line is not None):
             try:
                 with self._turns.within(0) as depth:
@@ -279,8 +283,8 @@ class Connection:
                         self._drop_line()
                         self._attachment = None
                         while self._notes:
-                            # There is no line any more, and a finalizer may not wait for one.
-                            with suppress(RuntimeError):  # this process ends, and its sessions with it
+                            # There is no socket any more, and a finalizer may not wait for one.
+                            with suppress(RuntimeError):  # this process is ending, and its sessions end with it
                                 start_new_thread(self.tell_apart, (self._notes.popleft(),))
                     elif not self._post_notes(self._line):
                         return
@@ -288,18 +292,19 @@ class Connection:
                 return
 
     def _post_notes(self, line: Line | None) -> bool:
-        """False when there is nobody to tell yet."""
+        """False when there is no socket to send it on yet."""
         if line is None or not line.socket.whole:
             return False
         for operation, value in line.socket.taken_late():
-            if operation == "open_session":  # whoever wanted it has given up
+            if operation == "open_session":  # the asker has given up on this answer
                 self._notes.append(_closing_of(line.attachment, value))
         while self._notes:
             note = self._notes[0]
             if note.generation == line.generation:
                 with suppress(OSError):
                     line.socket.post(note.operation, **note.fields)
-            # Afterwards: said twice because of a signal is harmless, not said is a session left behind.
+            # Removed after it was sent: a signal may cause it to be sent twice, which is harmless; if it were not sent, a
+            # session would be left behind.
             if self._notes and self._notes[0] is note:
                 self._notes.popleft()
         return True
@@ -321,7 +326,7 @@ class Connection:
         raise self._stopped(operation)
 
     def _attach(self) -> Attachment:
-        """Raises: BrokerNotRunning; `starting` says whether one is about to come, or about to go."""
+        """Raises: BrokerNotRunning; its `starting` says whether a broker is about to come, or about to go."""
         description = self._whereabouts.describe()
         running = description is not None and runtime.lives(description)
         if description is not None and running and description.generation:
@@ -345,10 +350,10 @@ class Connection:
         crash_point("connection_opened")
         try:
             self._with_wake(attachment)
-            # Populated: a fault for each page of the first lap around the ring doubles what a message costs.
+            # The ring is populated: otherwise a page fault for each page of the first lap would double what a message costs.
             memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         except BaseException:
-            # A process has so many sessions at most: one that nobody has may not stay open.
+            # A process may have a limited number of sessions, so a session that nobody owns must not stay open.
             self.note(_closing_of(attachment, shape))
             raise
         finally:
@@ -377,7 +382,7 @@ class Connection:
         ) from None
 
     def _forked(self) -> None:
-        """In a forked child: nothing of the parent's may be used, and another thread of it may have had the turn."""
+        """In a forked child: nothing of the parent's may be used, and another thread of the parent may have had the turn."""
         was_closed = self._closing.rung
         self._turns = Turns()
         self._closing = Bell()
@@ -391,7 +396,7 @@ class Connection:
 
 
 def checked_wait(wait: float) -> float:
-    """Raises: SettingError: it is no number of seconds."""
+    """Raises: SettingError: this is not a number of seconds."""
     if isinstance(wait, int | float) and wait >= 0:
         return float(wait)
     text = f"could not wait {wait!r} for a broker: a number of seconds from 0 is needed"
@@ -403,7 +408,7 @@ def _patience(error: OrbitError, wait: float, starting: float) -> float:
 
 
 def _in_vain(error: OrbitError, wait: float) -> OrbitError:
-    """Says that it was waited for."""
+    """Adds to the error how long the call waited."""
     if wait <= 0:
         return error
     text = f"{error.message}; it was waited for {wait:g} s"
@@ -460,7 +465,7 @@ def _session_handle(connection: Connection, attachment: Attachment, shape: dict[
 
 
 def _only(descriptors: tuple[int, ...]) -> int:
-    """The one that an answer carries; the kernel leaves it out where this process has no number left for it."""
+    """The descriptor that an answer carries. The kernel leaves it out if this process has no descriptor left."""
     if not descriptors:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return descriptors[0]

@@ -1,9 +1,9 @@
-"""The consumer: reads the queues of its topics straight from the store's files, and asks the broker only for its share of
-them, for waking it, and to keep its offsets.
+"""The consumer reads the queues of its topics straight from the store's files. It asks the broker only for its share of the
+queues, to be woken, and to keep its offsets.
 
-A consumer belongs to one thread at a time; `close` alone may come from another one. After fork the child's first call
-opens a session of its own (in a group: as another member); after the death of the broker tree the first call to its
-successor does (consumer_session.py). Messages stay valid whatever becomes of their consumer.
+One thread at a time may use a consumer; only `close` may come from another thread. After a fork, the child's first call opens a
+session of its own, in a group as another member. After the broker's death, the first call to its successor does
+(consumer_session.py). Messages stay valid whatever happens to their consumer.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _Batch = TypeVar("_Batch", bound=Sized)
 class Consumer(Positions):
     """Made by `Client.consumer()`, which documents the settings.
 
-    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
-        could be opened.
+    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session could
+        be opened.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Consumer(Positions):
     # ---- reading
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when there was none for `timeout` seconds (None: waits for ever; 0: looks only).
+        """The next message; None if none came within `timeout` seconds (None: waits for ever; 0: only looks).
 
-        Raises: CorruptRecord: the next message is damaged; has .offset, .topic, .queue, .queue_offset; the other queues
-            are read on, and `seek` past it goes on here. NoMeans: call again. BrokerStopped. Closed.
+        Raises: CorruptRecord: the next message is damaged; it has .offset, .topic, .queue, .queue_offset. Reading continues in
+            the other queues; `seek` past the message to continue in this one. NoMeans: call again. BrokerStopped. Closed.
         """
-        # As _use does it, without what would cost more than the message.
+        # Does what _use does, without the parts that would cost more than the message.
         try:
             with self._turns:
                 self._ready(lazy=True)
@@ -104,17 +104,17 @@ class Consumer(Positions):
                 self._finish()
 
     def poll_batch(self, max_messages: int = 1000, timeout: float | None = None) -> list[Message]:
-        """The next messages, at least one unless the time is over; waits and raises as `poll` does."""
+        """The next messages, at least one unless the time is over. Waits and raises as `poll` does."""
         return self._gathered(lambda most: self._reader.messages(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
-        """The bodies of the next messages, copied; waits and raises as `poll` does."""
+        """Copies of the bodies of the next messages. Waits and raises as `poll` does."""
         return self._gathered(lambda most: self._reader.bodies(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_arrow(
         self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
-        """The next messages as an Arrow record batch, of no rows when the time is over; waits and raises as `poll` does.
+        """The next messages as an Arrow record batch, which has no rows if the time is over. Waits and raises as `poll` does.
 
         columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag (None: these), and
             reconsume_times, message_id, born_host, store_host, headers, properties.
@@ -135,8 +135,9 @@ class Consumer(Positions):
         while True:
             try:
                 message = self.poll()
-                # What was fetched with it follows at once, as long as it is still ours to read. When it is not, poll says why.
-                # The turn is only looked at, which costs a tenth of taking it: a reader at work refuses others by itself.
+                # Messages fetched together follow at once, as long as this consumer may still read them. If it may not, poll
+                # says why. The turn is only looked at, which costs a tenth of taking it: a reader at work refuses others by
+                # itself.
                 while message is not None:
                     yield message
                     if self._turns.locked() or self._stale or self._hold.check():
@@ -146,43 +147,45 @@ class Consumer(Positions):
                 return
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until there may be messages, and takes none. False when the time, seconds, is over; raises as `poll` does."""
+        """Waits until there may be messages, and takes none. False when `timeout` seconds are over. Raises as `poll` does."""
         return bool(self._gathered(lambda most: range(most and self._reader.ready()), 1, timeout))
 
     def interrupt(self) -> None:
-        """Ends the wait that is under way, or else the next one, in Interrupted; from any thread or signal handler. A call that
-        finds messages gives them first."""
+        """Ends the current wait, or else the next one, with Interrupted. Any thread and any signal handler may call it. A call
+        that finds messages returns them first."""
         self._interrupted = True
         self._hold.interrupt()
         self._patience.ring()
 
     def resume(self) -> None:
-        """Takes back an `interrupt` that has ended no wait yet."""
+        """Takes back an `interrupt` that has not ended a wait yet."""
         self._interrupted = False
 
     @property
     def prompt(self) -> bool:
-        """True when the next call will not have to ask the coordinator for a session or an assignment first, or to tell the
-        program of queues."""
+        """True if the next call need not first ask the coordinator for a session or an assignment, nor tell the program about
+        queues."""
         return not self._stale and not self._hold.check() and not (self._member is not None and self._member.pending)
 
     def settle(self, deadline: float | None = None) -> None:
-        """Asks the coordinator for what the next call would have to ask for; waits for a broker until the deadline, of the
-        clock time.monotonic, where there is patience."""
+        """Asks the coordinator for what the next call would need. If this consumer has patience, waits for a broker until the
+        deadline (by time.monotonic)."""
         self._use(lambda: self._stale and self._reattach(deadline), lazy=True)
 
     # ---- the group
 
     def commit(self, offsets: Mapping[QueueKey, int] | None = None) -> None:
-        """Keeps the positions for the group: everything delivered so far counts as done. A commit that returns outlives
-        whatever process dies; a power cut may cost those of the last seconds.
+        """Stores the positions for the group: everything delivered so far counts as done. Once it has returned, a commit
+        survives the death of any process; a power cut may lose the commits of the last seconds.
 
-        offsets: {(topic, queue): offset} to keep instead: the next message to process of each; other queues stay as they are.
+        offsets: {(topic, queue): offset} to store instead. Each is the offset of the next message to process; other queues stay
+            as they are.
 
-        Raises: Fenced: messages were delivered that can no longer be committed: their queue has gone to another member, the
-            broker was started again, or this process is a forked child. They come again, here or there; the rest was
-            committed. BrokerStopped: the broker stopped, and has perhaps not heard of it. BrokerNotRunning: and none has come
-            after it. UnknownQueue, OffsetOutOfRange: of `offsets`; nothing was committed. UsageError: no group.
+        Raises: Fenced: some delivered messages can no longer be committed, because their queue has gone to another member, the
+            broker was restarted, or this process is a forked child. They come again, here or elsewhere; the rest was committed.
+            BrokerStopped: the broker stopped, and may not have taken the commit. BrokerNotRunning: and no other broker has
+            come. UnknownQueue, OffsetOutOfRange: something in `offsets` is wrong; nothing was committed. UsageError: there is
+            no group.
         """
         member = self._member
         if member is None:
@@ -196,17 +199,17 @@ class Consumer(Positions):
                     raise self._gone(f"commit for the group {self._group!r}")
                 except GONE as error:
                     if self._informing:
-                        raise  # the call that the callback stands in attaches anew
+                        raise  # the call that runs the callback attaches to the new broker
                     self._outlive(error)
-                self._reattach()  # the next commit says that what was delivered before comes again
+                self._reattach()  # the next commit reports that messages delivered before come again
 
         self._use(work, rebalance=False, within=True)
 
     # ---- the end
 
     def close(self) -> None:
-        """Gives the session back, and the queues to the group; commits nothing, but calls `on_revoked` first. May be called
-        from any thread: a wait of another one ends in Closed. Messages stay valid. Closing again does nothing."""
+        """Gives the session back, and the queues to the group. Commits nothing, but calls `on_revoked` first. Any thread may
+        call it; another thread's wait ends with Closed. Messages stay valid. Closing again does nothing."""
         try:
             if not self._turns.locked() and not self._awaited and self._part():
                 self._use(self._inform, rebalance=False)
@@ -215,7 +218,7 @@ class Consumer(Positions):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """True once `close` was called."""
         return self._closing
 
     def __enter__(self) -> Self:
@@ -230,7 +233,7 @@ class Consumer(Positions):
         return f"of the broker {self._opener.name!r}, {group}, topics {topics}, {state(self._closing)}"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        # What was delivered before an error is perhaps not done, so that nobody is asked to commit it.
+        # Messages delivered before an error may not have been processed, so the program is not asked to commit them.
         (self.close if error is None else self._end)()
 
     # ---- behind them
@@ -241,7 +244,8 @@ class Consumer(Positions):
     def _gather(
         self, take: Callable[[int], _Batch], most: int, timeout: float | None, size: Callable[[_Batch], int] = len
     ) -> _Batch:
-        """What `take` gives as soon as it gives something, or when the time is over. The reader may change."""
+        """Returns what `take` gives as soon as it gives something, or when the time is over. The reader may change
+        meanwhile."""
         if most < 1:
             raise SettingError(f"could not take {most} messages: 1 is the least", setting="max_messages", value=most)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -257,14 +261,14 @@ class Consumer(Positions):
                 self._outlive(error)
 
     def _wait(self, timeout: float | None) -> bool:
-        """True when there may be news; False when the time is over."""
+        """True if there may be news; False when the time is over."""
         timeout_ns = FOREVER_NS if timeout is None or timeout >= FOREVER_NS / 1e9 else int(max(0.0, timeout) * 1e9)
         result = lib.PULL_HOLD_INTERRUPTED
         while result == lib.PULL_HOLD_INTERRUPTED:
             self._look()
             result = self._hold.wait(self._reader, timeout_ns)
         if result == lib.PULL_HOLD_TIMEOUT:
-            # A look without a wait has not asked yet whether anybody is there to send something.
+            # A look without a wait has not yet checked whether a broker is there that could send something.
             if timeout_ns == 0 and self._hold.gone():
                 result = lib.PULL_HOLD_GONE
             else:

@@ -1,8 +1,9 @@
-"""A consumer's session: opening one when there is none that is good, letting it go, and who may use it.
+"""A consumer's session: opens one if there is no valid one, lets it go, and decides who may use it.
 
-One thread at a time has the turn (native/python/turns.c). Every call takes it, and finds a session of this process with the
-tree that runs, and an assignment that stands: `_ready` sees to both. `close` may come at any moment, from any thread: of
-whoever closes and whoever has the turn, at least one finds the other done and gives the session back."""
+One thread at a time has the turn (native/python/turns.c). Every call takes the turn; `_ready` then makes sure that there is a
+session of this process with the running broker, and a valid assignment. `close` may come at any moment, from any thread. Then
+at least one of the two, the closing thread or the one with the turn, sees that the other has finished, and gives the session
+back."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from orbitmq.shm.means import means
 if TYPE_CHECKING:
     from orbitmq.shm.topic_table import QueueKey
 
-CAPACITY = 1024  # queues that a session has room for unless its topics have more
-REFRESH_S = 5.0  # how often a consumer without a group looks for new queues of its topics
+CAPACITY = 1024  # queues that a session has room for, unless its topics have more
+REFRESH_S = 5.0  # how often a consumer without a group looks for new queues in its topics
 GONE = (BrokerStopped, BrokerNotRunning)
 
 _Result = TypeVar("_Result")
@@ -59,12 +60,12 @@ class ConsumerSession:
         self._patience = Patience(opener, wait)
         self._group = group
         self._topics = topics
-        self._doing = f"read {', '.join(map(repr, topics))}"  # what could not be done, when it could not
+        self._doing = f"read {', '.join(map(repr, topics))}"  # what could not be done, for error messages
         self._tags = tags
         self._start = start
         self._verify = verify
         self._strict = strict
-        self._closing = self._finalized = False  # finalized: it may wait for nothing
+        self._closing = self._finalized = False  # _finalized: its finalizer has run, which may wait for nothing
         self._interrupted = False
         self._stale = True
         self._handle: SessionHandle | None = None
@@ -73,9 +74,10 @@ class ConsumerSession:
         self._assignment: Assignment
         self._listener = listener
         self._informing = 0  # the thread that runs a callback
-        self._awaited = False  # asyncio's: it calls the callbacks itself (_next_event), and opens no session in its event loop
+        # for asyncio, which calls the callbacks itself (_next_event) and opens no session in its event loop
+        self._awaited = False
         self._member = None if settings is None else Membership(opener, str(group), settings, listener)
-        self._kept: dict[QueueKey, int] = {}  # positions to go on at without a group, when a session is lost
+        self._kept: dict[QueueKey, int] = {}  # without a group: positions to continue at when a session is lost
         self._ended = False  # BrokerStopped was raised for this session
         self._refresh_at = 0.0
         self._skipped = 0
@@ -87,7 +89,7 @@ class ConsumerSession:
     # ---- turns
 
     def _use(self, work: Callable[[], _Result], *, rebalance: bool = True, lazy: bool = False, within: bool = False) -> _Result:
-        """What `work` gives, with the turn, and after `_ready`. within: callbacks may do it too."""
+        """Runs `work` with the turn, after `_ready`, and returns its result. within: callbacks may call it too."""
         with means(self._doing):
             if within and self._informing == threading.get_ident():
                 return work()
@@ -102,7 +104,7 @@ class ConsumerSession:
                     self._finish()
 
     def _refuse(self) -> NoReturn:
-        """Somebody else has the turn."""
+        """The error for a call while another thread has the turn."""
         if self._closing:
             raise Closed("could not use this consumer: it is closed") from None
         if self._informing == threading.get_ident():
@@ -110,15 +112,15 @@ class ConsumerSession:
         raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread") from None
 
     def _ready(self, rebalance: bool = True, lazy: bool = False) -> None:
-        """Has a session that is ours and an assignment that stands. lazy: of a broker that is not there, the caller takes care,
-        where there is patience."""
+        """Makes sure that there is a session of this process, and a valid assignment. lazy: if the consumer has patience, the
+        caller handles an absent broker."""
         if self._closing:
             raise Closed("could not use this consumer: it is closed")
         while not self._settled(rebalance, lazy) and not lazy:
             pass
 
     def _settled(self, rebalance: bool, lazy: bool) -> bool:
-        """False where the broker ended meanwhile and there is patience."""
+        """False if the broker has ended meanwhile and the consumer has patience."""
         if self._stale:
             if lazy and self._patience:
                 return False
@@ -142,26 +144,27 @@ class ConsumerSession:
     # ---- the broker's end
 
     def _gone(self, doing: str) -> BrokerStopped:
-        """The end of the tree, told once: the next call attaches to its successor."""
+        """Reports the end of the broker, once. The next call attaches to its successor."""
         self._stale = self._ended = True
         name = self._opener.name
         return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", broker=name)
 
     def _outlive(self, error: OrbitError) -> None:
-        """The end of our broker is no error where there is patience: then there is no session any more. A callback may have met
-        the end of another one."""
+        """With patience, the end of the consumer's own broker is no error: it only leaves no session. A callback may have met
+        the end of another broker, which is an error."""
         if not self._patience or not (self._stale or self._hold.gone()):
             raise error
-        self._stale, self._ended = True, False  # nobody was told
+        self._stale, self._ended = True, False  # the end of this broker was not reported
 
     def _reattach(self, deadline: float | None = None) -> bool:
-        """A session with the tree that runs now, or with the next one. False: the deadline came first."""
+        """Opens a session with the running broker, or with the next one. False: the deadline came first."""
         if deadline is not None and self._awaited and deadline <= time.monotonic():
             return False
         return self._patience.outlast(self._attach, deadline, self._look)
 
     def _look(self) -> None:
-        """Before every wait: whoever interrupts says why first, and then ends the wait of the session that he finds."""
+        """Called before every wait. An interrupter first sets the reason, and then ends the wait of the session that it
+        finds."""
         if self._closing:
             raise Closed("could not wait for messages: the consumer was closed")
         if self._interrupted:
@@ -171,7 +174,7 @@ class ConsumerSession:
     # ---- attaching
 
     def _attach(self) -> None:
-        """A session of this process with the tree that runs now, and queues to read."""
+        """Opens a session of this process with the running broker, and finds queues to read."""
         handle = self._patience.open_session(queue_capacity=CAPACITY)
         try:
             self._detach()
@@ -197,7 +200,7 @@ class ConsumerSession:
         self._stale = False
 
     def _detach(self) -> None:
-        """Lets the session go; without a group the positions are kept for the next one."""
+        """Lets the session go. Without a group, the positions are kept for the next session."""
         handle, self._handle, self._stale = self._handle, None, True
         if handle is None:
             return
@@ -209,16 +212,16 @@ class ConsumerSession:
             self._ended = False
             self._skipped += self._reader.skipped
             self._reader.close()
-            if handle.pid == os.getpid():  # else a thread of the parent's may have been waiting in it
+            if handle.pid == os.getpid():  # otherwise a thread of the parent's may have been waiting in it
                 self._hold.close()
         finally:
             (handle.leave if self._finalized else handle.close)()
 
     def _refresh(self, begin: bool = False) -> None:
-        """Without a group: reads the queues that the topics have and we do not."""
+        """Without a group: adds the queues that the topics have and this consumer does not read yet."""
         assert self._handle is not None
         self._refresh_at = time.monotonic() + REFRESH_S
-        # A queue that came later holds nothing that was there when we began.
+        # A queue that was added later holds nothing that existed when this consumer began.
         at_end = self._start == "latest" and begin and not self._kept
 
         def first(key: QueueKey, minimum: int, maximum: int) -> int:
@@ -230,7 +233,8 @@ class ConsumerSession:
     # ---- what the program is told
 
     def _inform(self) -> None:
-        """Calls the program's callbacks. One that raises ends the call that it interrupts; its queues go all the same."""
+        """Calls the program's callbacks. If one raises, the interrupted call ends with that error, and the queues go all the
+        same."""
         assert self._member is not None
         while (event := self._member.next_event()) is not None:
             try:
@@ -242,7 +246,7 @@ class ConsumerSession:
                 self._member.done(event)
 
     def _next_event(self) -> QueuesEvent | None:
-        """For asyncio, which calls the callbacks itself; `_done` follows."""
+        """For asyncio, which calls the callbacks itself and then `_done`."""
         return None if self._member is None else self._member.next_event()
 
     def _done(self, event: QueuesEvent) -> None:
@@ -253,7 +257,7 @@ class ConsumerSession:
         self._use(work, rebalance=False)
 
     def _part(self) -> bool:
-        """Before `close`: makes all queues go. False: there is nothing to tell the program."""
+        """Called before `close`: releases all queues. False: there is nothing to tell the program."""
         member = self._member
         if member is None or self._listener.on_revoked is None or self._closing or self._stale:
             return False
@@ -275,7 +279,7 @@ class ConsumerSession:
             with self._turns:
                 self._detach()
         except Taken:
-            pass  # whoever has the turn does so after it
+            pass  # the thread that has the turn does so after its call
 
     def __del__(self) -> None:
         if hasattr(self, "_turns"):
@@ -287,7 +291,7 @@ class ConsumerSession:
                 warn_unclosed(self, getattr(self, "_made_by", 0), was=was)
 
     def _forked(self) -> None:
-        """In a forked child: the turn may be that of a thread which is not here, and the session is the parent's."""
+        """In a forked child: a thread that does not exist here may have had the turn, and the session is the parent's."""
         self._turns = Turns()
         self._informing = 0
         self._stale = True

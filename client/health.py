@@ -1,4 +1,4 @@
-"""Whether a broker does what it is there for, in one line that a script can use."""
+"""A broker's health in one line that a script can use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def health_of(status: Status) -> Health:
         refusing.append("the store is opened read-only")
     if seen.allocated_error:
         why = f"no next log file can be made: {os.strerror(seen.allocated_error)}"
-        # The last file takes what still fits into it.
+        # The last file takes messages as long as they fit into it.
         (refusing if seen.allocated - seen.wrote < status.message_max else degraded).append(why)
     if seen.flushed_error:
         refuses = status.after_failed_sync == "refuse"

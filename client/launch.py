@@ -1,4 +1,4 @@
-"""Starting a broker tree as a program of its own, and hearing from it whether it runs."""
+"""Starts a broker tree as a program of its own, and waits until it reports that it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orbitmq.shm.frames import error_raised
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A tree that runs. process is its supervisor, a child of this process."""
+    """A running tree. process is its supervisor, a child of this process."""
 
     process: subprocess.Popen[bytes]
     name: str
@@ -27,7 +27,8 @@ class Started:
 
 
 class Supervisor(subprocess.Popen[bytes]):
-    """Whose owner warns, in better words, where it is left running (client/broker.py); so it does not do so itself."""
+    """A process whose owner warns, in better words, if it is left running (client/broker.py); so Popen's own warning is
+    switched off."""
 
     def __del__(self) -> None:
         super().__del__(_warn=lambda *_, **__: None)  # type: ignore[call-arg]
@@ -39,7 +40,7 @@ def how_ended(code: int) -> str:
 
 
 def why_ended(code: int, otherwise: str) -> str:
-    """Where to look for the reason: where memory runs out, the kernel kills without a word."""
+    """Where to look for the reason. If memory runs out, the kernel kills processes without a message."""
     return "if nobody did it by hand, look whether memory ran out (dmesg)" if code == -signal.SIGKILL else otherwise
 
 
@@ -52,32 +53,32 @@ def start_tree(
     progress: Callable[[str], None] | None = None,
     told: Callable[[Started], None] | None = None,
 ) -> Started:
-    """Starts the supervisor and waits until every actor runs. When this process ends before that, or before `told` has
-    returned, the tree ends too.
+    """Starts the supervisor and waits until every actor runs. If this process ends before that, or before `told` has returned,
+    the tree ends too.
 
     Args:
-        store: root of the store; made when it is missing.
-        options: settings of store/tree_settings.py, by name; None: not given. They count more than the environment's, than
-            what the store remembers and than defaults, and the store remembers them.
-        allow_deletion: messages may be deleted at once because they are to be kept for a shorter time, or in less room.
+        store: root folder of the store; it is made if it does not exist.
+        options: settings of store/tree_settings.py, by name; None: not given. They override the environment, what the store
+            remembers, and defaults, and the store remembers them.
+        allow_deletion: allow messages to be deleted at once because they are to be kept for a shorter time, or in less room.
         errors_to: where the tree's lines about deaths and restarts go; None: this process's error output.
         progress: called with lines about the recovery.
-        told: called with the tree once it runs, to pass on what it says; what it raises ends the tree.
+        told: called with the running tree, to pass on its messages. If it raises, the tree ends.
 
     Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettingsError,
-    StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a word."""
+        StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a message."""
     content = {"store": store, "options": options, "allow_deletion": allow_deletion}
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
     arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps(content), str(number)]
     try:
-        # A session of its own: Ctrl-C in the starter's terminal is the starter's to pass on.
+        # A session of its own, so that Ctrl-C in the starter's terminal reaches only the starter, which passes it on.
         process = Supervisor(
             arguments,
             pass_fds=(number,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
-            # A tree that outlives its starter must not hold a pipe open that somebody reads to its end.
+            # A tree that outlives its starter must not hold a pipe open that another program reads to its end.
             stdout=subprocess.DEVNULL,
             stderr=errors_to,
         )
@@ -95,7 +96,7 @@ def start_tree(
                     started = Started(process, ready["name"], ready["generation"], ready["store"])
                     if told is not None:
                         told(started)
-                    with suppress(BrokenPipeError, ConnectionResetError):  # it has died: whoever uses it will see
+                    with suppress(BrokenPipeError, ConnectionResetError):  # it has died: its user will notice
                         ours.sendall(b"\n")
                     return started
                 if "error" in content:

@@ -1,4 +1,4 @@
-"""What a program is told of its consumer's queues: which came, which are about to go, which have gone."""
+"""What a program is told about its consumer's queues: which have come, which are about to go, which have gone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from orbitmq.shm.topic_table import QueueKey
 
-# (consumer, queues); a consumer of asyncio may be given one that is awaited.
+# (consumer, queues); for an asyncio consumer the callable may return something to await.
 QueuesCallback = Callable[[Any, list[QueueKey]], Any]
 
 

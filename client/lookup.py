@@ -1,4 +1,4 @@
-"""Single messages: by their id, which says where they lie, and by their keys, through the store's IndexFiles."""
+"""Finds single messages: by their id, which says where they are, and by their keys, through the store's IndexFiles."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
-COLLISIONS = 64  # hits of one IndexFile that may turn out to belong to other keys
+COLLISIONS = 64  # hits of one IndexFile that may belong to other keys
 _DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC, Fault.LOST)
 
 
 class Attached(Protocol):
-    """The mappings of a running tree; client/attachment.py."""
+    """The mappings of a running broker; client/attachment.py."""
 
     @property
     def control(self) -> Any: ...
@@ -32,9 +32,9 @@ class Attached(Protocol):
 
 
 def message_by_id(attached: Attached, message_id: str) -> Message:
-    """The message with this offset message id, in either case.
+    """The message with this offset message id, in upper or lower case.
 
-    Raises: UsageError: no id, or no message has it (any more); carries .id. CorruptRecord: it is damaged.
+    Raises: UsageError: this is not an id, or no message has it (any more); carries .id. CorruptRecord: the message is damaged.
     """
     offset = MessageId.parse(message_id).physical_offset
     first, end = _readable(attached)
@@ -54,7 +54,7 @@ def messages_by_key(
 ) -> list[Message]:
     """Messages of the topic with this key (or unique key), newest first.
 
-    begin_ms, end_ms: of their store time, milliseconds since the epoch, both included.
+    begin_ms, end_ms: range of their store times, milliseconds since the epoch, both included.
 
     Raises: SettingError: most is below 1. TopicNameError, UnknownTopic, NoPermission. CorruptRecord: one of them is damaged.
     """
@@ -106,7 +106,7 @@ def _readable(attached: Attached) -> tuple[int, int]:
 
 
 def _hidden(attached: Attached, message: Message) -> bool:
-    """Its topic's own retention is over, and its file is still there for other topics."""
+    """True if its topic's own retention time is over, and its file is still there for the sake of other topics."""
     table = TopicTable(attached.topics)
     topic = table.find(message.topic)
     return (
@@ -117,7 +117,7 @@ def _hidden(attached: Attached, message: Message) -> bool:
 
 
 def _record(reader: Reader, offset: int) -> Message | None:
-    """The message at a place that may be anywhere; None where none begins. Raises: CorruptRecord: one does, damaged."""
+    """The message at a place that may be anywhere; None if no message begins there. Raises: CorruptRecord: it is damaged."""
     try:
         return reader.record(offset)
     except CorruptRecord as error:

@@ -1,13 +1,12 @@
-"""A consumer's place in its group: joining, taking the queues that it is given, letting go of those that others are to have,
-and committing.
+"""A consumer's place in its group: it joins, takes the queues that it is assigned, releases those that others are to have, and
+commits.
 
-What it would commit belongs to the session that delivered it. When that session is gone (the broker's tree died, or this is
-a forked child), or a queue went to another member, what was delivered since the last commit is lost to it: the next commit
-says so.
+Messages belong to the session that delivered them. If that session is gone (the broker died, or this is a forked child), or a
+queue went to another member, messages delivered since the last commit can no longer be committed. The next commit says so.
 
-A queue that is to go stands in the assignment as leaving. It is not read any more, and its commits still count. A program
-that has asked to be told is told, and when it has returned the queue is released. Otherwise the queue is released as soon as
-all that was delivered from it is committed. Whoever takes longer than the `revoke_timeout` loses it."""
+A queue that is to go is marked in the assignment as leaving. It is not read any more, and its commits still count. If the
+program has a callback for it, the queue is released when that has returned. Otherwise it is released as soon as all messages
+delivered from it are committed. A member that takes longer than its `revoke_timeout` loses the queue."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 
-POLL_S_MIN = 1.0  # a member that waits says ten times a second that it is there
+POLL_S_MIN = 1.0  # how often a waiting member reports that it is alive: ten times a second
 SECONDS_MAX = 1e9
 NO_OFFSET: int = lib.PULL_HOLD_NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSettings:
-    """What a member says when it joins: its topics, where to begin in a queue that the group does not know, how long it may
-    make no call (0: for ever), and how long it may keep a queue that is to go."""
+    """What a member says when it joins: its topics, where to begin in a queue that is new to the group, how long it may make no
+    call (0: for ever), and how long it may keep a queue that is to go."""
 
     topics: list[str]
     start: str
@@ -67,7 +66,7 @@ def _check_seconds(name: str, value: float, least: float) -> None:
 
 
 class Membership:
-    """pending: the program is to be told something, see `next_event`."""
+    """pending: there is something to tell the program, see `next_event`."""
 
     def __init__(self, opener: ConsumerOpener, group: str, settings: JoinSettings, listener: Listener) -> None:
         self.group = group
@@ -79,11 +78,11 @@ class Membership:
         self._handle: SessionHandle
         self._assignment: Assignment
         self._joined = False
-        self._lost: dict[QueueKey, bool] = {}  # delivered and not to be committed any more; True: an error has said so
-        self._new: list[QueueKey] = []  # that the program was not told of
+        self._lost: dict[QueueKey, bool] = {}  # delivered, and no longer possible to commit; True: an error has said so
+        self._new: list[QueueKey] = []  # queues that the program was not told about
         self._gone: list[QueueKey] = []
         self._parting = False
-        # Not committed where a new assignment was being taken and did not come to its end: those places may be gone.
+        # Not committed because a new assignment was being taken and did not complete: those places may be gone.
         self._torn: set[QueueKey] = set()
 
     # ---- the assignment
@@ -92,12 +91,12 @@ class Membership:
         """Joins with a fresh session. Raises: what the coordinator answers."""
         self._handle = handle
         self._assignment = assignment
-        assignment.hold.check()  # a call, so that nobody takes us to hang
+        assignment.hold.check()  # counts as a call, so that the group does not take this member for hung
         self._take(self._join())
 
     def lose(self, *, told: bool, silent: bool) -> None:
-        """The session is gone, and all queues with it. told: an error has said already that messages come again. silent: the
-        program need not hear that the queues are gone."""
+        """The session is gone, and all queues with it. told: an error has already said that messages come again. silent: the
+        program need not be told that the queues are gone."""
         self._note_lost({*self._assignment.uncommitted(), *self._torn}, told)
         self._torn.clear()
         if not silent:
@@ -106,17 +105,17 @@ class Membership:
         self._look()
 
     def rebalance(self) -> None:
-        """The group's epoch has moved: takes what is ours now."""
+        """The group's epoch has moved: takes the new assignment."""
         try:
-            # Without a file to commit in, for which there were no means, we are a member by half.
+            # Without a file to commit in, because this process lacked the means, it is only half a member.
             answer = self._ask("assignment") if self._joined else self._join()
         except Fenced:
-            answer = self._join()  # the group forgot us
+            answer = self._join()  # the group no longer knows this member
         self._take(answer)
         self.rebalances += 1
 
     def _take(self, answer: dict[str, Any]) -> None:
-        """Goes on where we are in the queues that we have had all the time, and where the group is in the others."""
+        """Continues at its own position in queues that it had all along, and at the group's in the others."""
         assignment = self._assignment
         self._torn.update(assignment.uncommitted())
         positions = assignment.positions()
@@ -155,7 +154,7 @@ class Membership:
     # ---- what the program is told
 
     def next_event(self) -> QueuesEvent | None:
-        """The next thing to tell; `done` follows when that has happened."""
+        """The next thing to tell the program. Call `done` once it has been told."""
         event = None
         if self._gone:
             event, self._gone = QueuesEvent("lost", self._gone), []
@@ -173,7 +172,7 @@ class Membership:
             self._release([place for place in self._assignment.places if place.leaving and place.told])
 
     def part(self) -> None:
-        """The consumer is about to be closed: all queues go."""
+        """The consumer is about to be closed: all its queues go."""
         self._parting = True
         for place in self._assignment.places:
             place.leaving = True
@@ -189,7 +188,7 @@ class Membership:
         self.pending = bool(self._gone or self._new or going)
 
     def _let_go(self) -> None:
-        """Releases what leaves and is committed, unless the program is to be told first."""
+        """Releases queues that are leaving and committed, unless the program must be told first."""
         if self._listener.on_revoked is None and (going := self._going()):
             uncommitted = self._assignment.uncommitted()
             self._release([place for place in going if place.key not in uncommitted])
@@ -209,15 +208,16 @@ class Membership:
     # ---- commits
 
     def commit(self, offsets: Mapping[QueueKey, int] | None) -> bool:
-        """Keeps the positions, or these, for the group. False: the tree has died or stopped, and has perhaps not taken them.
+        """Stores the positions, or these offsets, for the group. False: the broker has died or stopped, and may not have taken
+        them.
 
-        Raises: Fenced: what was delivered cannot be committed, or not all of it; the rest was. UnknownQueue, OffsetOutOfRange:
-            nothing was.
+        Raises: Fenced: some of what was delivered cannot be committed; the rest was. UnknownQueue, OffsetOutOfRange: nothing
+            was committed.
         """
         since = None if offsets is None else self._had_since(offsets)
         assignment, waiter = self._assignment, self._assignment.hold
         while True:
-            # A tree that has died need not be asked: what is put into a file that is not closed, the next start takes.
+            # There is no need to ask whether the broker has died: the next start takes what is in a file that is not closed.
             if waiter.check() == lib.PULL_HOLD_GONE:
                 return False
             if waiter.commit(words := self._words(offsets, since)):
@@ -236,13 +236,14 @@ class Membership:
         return True
 
     def committed(self) -> dict[QueueKey, int]:
-        """By queue of the assignment the offset that the group goes on at."""
+        """For each assigned queue, the offset at which the group continues."""
         answer = self._opener.ask("committed", generation=self._handle.generation, group=self.group)
         kept = {(topic, queue): offset for topic, queue, offset in answer}
         return {key: kept[key] for key in self._assignment.keys if key in kept}
 
     def _had_since(self, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, int]:
-        """For each queue to be committed, since when we have it; -1 when messages of it were lost, which are the ones meant."""
+        """For each queue to be committed, the epoch since which this member has it. -1 for a queue whose messages were lost, if
+        those are meant."""
         since = {}
         for (topic, queue), offset in offsets.items():
             if (topic, queue) in self._lost:
@@ -254,17 +255,17 @@ class Membership:
         return since
 
     def _words(self, offsets: Mapping[QueueKey, int] | None, since: Mapping[QueueKey, int] | None) -> list[int]:
-        """One for each queue of the assignment, of those that we have had all the time."""
+        """One for each assigned queue that this member has had all along."""
         if offsets is None or since is None:
             return self._assignment.reader.positions()
         places = self._assignment.places
         return [offsets[place.key] if since.get(place.key) == place.since else NO_OFFSET for place in places]
 
     def _complain(self, offsets: Mapping[QueueKey, int] | None, since: Mapping[QueueKey, int] | None, moved: bool) -> None:
-        """Raises: Fenced, once for what was lost."""
+        """Raises: Fenced, once for the messages that were lost."""
         if offsets is None or since is None:
             lost, self._lost = self._lost, {}
-            # Whoever was told, and has read on since, expects them to come again.
+            # A program that was told, and has read on since, expects them to come again.
             gone = [] if moved and all(lost.values()) else sorted(lost)
         else:
             held = {place.key: place.since for place in self._assignment.places}
@@ -291,7 +292,7 @@ class Membership:
         self._joined = False
         answer, descriptor = self._opener.ask_for_file("join_group", **self._names(), **self._settings.fields())
         try:
-            # Populated: the first commit should cost no more than the others.
+            # Populated, so that the first commit costs no more than the others.
             self._assignment.hold.words(mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
         finally:
             os.close(descriptor)

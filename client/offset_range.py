@@ -1,4 +1,4 @@
-"""What a queue still holds, and what a consumer is told when it comes for something else."""
+"""The offsets that a queue still holds, and the error for a consumer that asks for another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger("orbitmq")
 
 
 def check_offset(topic: str, queue: int, offset: int, bounds: tuple[int, int]) -> None:
-    """Raises: OffsetOutOfRange: the queue holds other offsets; its end is allowed."""
+    """Raises: OffsetOutOfRange: the queue holds other offsets. Its end is allowed."""
     minimum, maximum = bounds
     if not minimum <= offset <= maximum:
         raise OffsetOutOfRange(
@@ -26,7 +26,7 @@ def check_offset(topic: str, queue: int, offset: int, bounds: tuple[int, int]) -
 
 
 def check_commit(topic: str, queue: int, offset: int, maximum: int) -> None:
-    """Raises: OffsetOutOfRange: the queue has not come so far."""
+    """Raises: OffsetOutOfRange: the queue has not reached that offset."""
     if not 0 <= offset <= maximum:
         raise OffsetOutOfRange(
             f"could not commit offset {offset} of {topic!r}, queue {queue}: the queue ends at {maximum}",
@@ -40,7 +40,7 @@ def check_commit(topic: str, queue: int, offset: int, maximum: int) -> None:
 
 
 def log_removals(group: str | None, queues: Sequence[QueueKey], removals: list[tuple[int, int, int]]) -> None:
-    """removals: (index of the queue, messages, offset behind the last of them), as Reader.removals gives them."""
+    """removals: (index of the queue, messages, offset after the last of them), as Reader.removals gives them."""
     who = "this consumer" if group is None else f"group {group!r}"
     for index, count, following in removals:
         topic, queue = queues[index]

@@ -1,5 +1,5 @@
-"""A consumer's patience with a broker that is not there: for `wait` seconds from when it found none, however many calls that
-takes. Without any (0) the end of the broker is the caller's to hear of."""
+"""A consumer's patience with an absent broker: `wait` seconds from when it was found absent, counted over all calls. Without
+patience (0) the caller gets the end of the broker as an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed
 
 
 class Patience:
-    """True when there is some, which takes a PatientOpener. open_session: for what `outlast` tries."""
+    """True if there is patience, which needs a PatientOpener. open_session: opens one, as an attempt of `outlast`."""
 
     def __init__(self, opener: ConsumerOpener, wait: float) -> None:
         self._patient = cast("PatientOpener", opener)
@@ -26,10 +26,10 @@ class Patience:
         return self._wait > 0
 
     def outlast(self, attempt: Callable[[], Any], deadline: float | None, look: Callable[[], None]) -> bool:
-        """Runs `attempt` until it finds a broker. False: the deadline, of the clock time.monotonic, came first.
+        """Runs `attempt` until it finds a broker. False: the deadline (by time.monotonic) came first.
 
-        look: raises what ends the wait, once `ring` was called. Raises: what it or `attempt` raises; BrokerNotRunning: the
-            absence is too long.
+        look: raises what ends the wait, after a call of `ring`. Raises: what `look` or `attempt` raises; BrokerNotRunning: the
+            broker was absent for too long.
         """
         if not self:
             attempt()
@@ -55,5 +55,5 @@ class Patience:
             now = time.monotonic()
 
     def ring(self) -> None:
-        """Has a wait that is under way look at once."""
+        """Makes a wait that is under way call `look` at once."""
         self._bell.ring()

@@ -1,4 +1,4 @@
-"""Where a consumer is in its queues: looking, going elsewhere, and leaving some alone for a while."""
+"""A consumer's positions in its queues: asking for them, moving them, and pausing queues."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from orbitmq.store.index_file import TIME_END
 
 
 class Positions(ConsumerSession):
-    """The part of a Consumer that deals with its positions. All of it may be called in callbacks."""
+    """The part of a Consumer that deals with its positions. Callbacks may call all of it."""
 
     @property
     def assignment(self) -> list[QueueKey]:
-        """The queues that are this consumer's to read now, paused ones included: (topic, queue)."""
+        """The queues that this consumer may read now, paused ones included: (topic, queue)."""
         return [place.key for place in self._assignment.places if not place.leaving]
 
     @property
@@ -26,11 +26,11 @@ class Positions(ConsumerSession):
 
     @property
     def skipped(self) -> int:
-        """Messages that retention removed before this consumer came to read them."""
+        """Number of messages that retention removed before this consumer read them."""
         return self._skipped + self._reader.skipped
 
     def position(self) -> dict[QueueKey, int]:
-        """By queue the offset of the next message that there is."""
+        """For each queue, the offset of the next message that exists."""
 
         def work() -> dict[QueueKey, int]:
             positions = self._assignment.positions().items()
@@ -39,8 +39,8 @@ class Positions(ConsumerSession):
         return self._use(work, within=True)
 
     def committed(self) -> dict[QueueKey, int]:
-        """By queue of the assignment the offset that the group goes on at; queues without one, and all without a group, are
-        missing."""
+        """For each assigned queue, the offset at which the group continues. Queues without one are missing; without a group,
+        all are."""
         member = self._member
         if member is None:
             return {}
@@ -49,11 +49,11 @@ class Positions(ConsumerSession):
                 return self._use(member.committed, within=True)
             except GONE as error:
                 if self._informing == threading.get_ident():
-                    raise  # the call that the callback stands in attaches anew
+                    raise  # the call that runs the callback attaches to the new broker
                 self._outlive(error)
 
     def lag(self) -> dict[QueueKey, int]:
-        """By queue the messages that can be read and were not."""
+        """For each queue, the number of messages that can be read and have not been read yet."""
 
         def work() -> dict[QueueKey, int]:
             lags = {}
@@ -65,9 +65,9 @@ class Positions(ConsumerSession):
         return self._use(work, within=True)
 
     def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Goes on at this offset of the queue; its end (the offset of the next message to come) is allowed.
+        """Continues at this offset of the queue. Its end (the offset of the next message to come) is allowed.
 
-        Raises: UnknownQueue: not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
+        Raises: UnknownQueue: it is not in the assignment. OffsetOutOfRange: has .minimum and .maximum.
         """
 
         def work() -> None:
@@ -78,8 +78,8 @@ class Positions(ConsumerSession):
         self._use(work, within=True)
 
     def seek_to_time(self, ms: float) -> None:
-        """Goes on, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the first
-        or last one when all are later or earlier.
+        """Continues, in every queue, at the message whose store time is nearest to ms, milliseconds since the epoch; at the
+        first or last message if all are later or earlier.
 
         Source: RocketMQ, SEARCH_OFFSET_BY_TIMESTAMP.
         """
@@ -98,15 +98,15 @@ class Positions(ConsumerSession):
         return [place.key for place in self._assignment.places if place.paused and not place.leaving]
 
     def pause(self, queues: Iterable[QueueKey] | None = None) -> None:
-        """Gives out no more messages of these queues (None: of all) until `unpause`; the consumer keeps them as long as it goes
-        on calling. A queue that is lost, and comes back, is not paused.
+        """Delivers no more messages of these queues (None: of all) until `unpause`. The consumer keeps the queues as long as
+        the program goes on calling it. A queue that is lost and comes back is not paused.
 
         Raises: UnknownQueue: one of them is not in the assignment; nothing has changed then.
         """
         self._set_paused(queues, True)
 
     def unpause(self, queues: Iterable[QueueKey] | None = None) -> None:
-        """Goes on with these queues (None: all) where it was; raises as `pause` does."""
+        """Continues with these queues (None: all) where it was. Raises as `pause` does."""
         self._set_paused(queues, False)
 
     def _set_paused(self, queues: Iterable[QueueKey] | None, paused: bool) -> None:

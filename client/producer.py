@@ -1,11 +1,11 @@
 """The producer: sends messages through a session's shared memory and waits for their receipts.
 
-What is called once a message (send, send_async, send_oneway, send_batch) is C: native/python/producer/producer.c. This class
-gives it its sessions and its results.
+The methods that are called once a message (send, send_async, send_oneway, send_batch) are C: native/python/producer/producer.c.
+This class supplies their sessions and their results.
 
-A producer may be shared by threads. After fork the child's first send opens a session of its own; after the death of
-the broker tree the first send to its successor does, and waits for that one if it is told to (`wait`). Messages that were in
-flight at a death end in PerhapsStored, one each: only what has not left the caller is ever sent to another tree.
+Threads may share a producer. After a fork, the child's first send opens a session of its own. After the broker's death, the
+first send to its successor does, and waits for that broker if there is a `wait`. Messages that were in flight when the broker
+died end in PerhapsStored, one each: only a message that has not left the caller is ever sent to another broker.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ MESSAGE_MIN = 1024
 MESSAGE_USUAL = 256 << 10
 SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
-SQ_FRAME = 256  # bytes of the ring for each message of the window: what small messages take, one a frame
+SQ_FRAME = 256  # Bytes of the ring for each message of the window: the size of small messages that are sent one a frame.
 _SHORT_OF = {
     errno.EMFILE: "raise the broker's limit of open files (ulimit -n)",
     errno.ENFILE: "raise the machine's limit of open files (fs.file-max)",
     errno.ENOMEM: "give the machine or container more memory, or raise vm.max_map_count",
 }
-SQ_MESSAGES = 16  # of the largest size fit into the submission ring; below 8 the sender and the handler take turns
+# Messages of the largest size that fit into the submission ring. Below 8, the sender and the handler would take turns.
+SQ_MESSAGES = 16
 
 
 _Result = TypeVar("_Result")
@@ -52,11 +53,11 @@ _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
 class Unready(Exception):
-    """A session is wanted in an event loop's thread, which may not wait for one; see AsyncProducer."""
+    """An event loop's thread wants a session and may not wait for one; see AsyncProducer."""
 
 
 def ring_capacity(message_max: int, window: int) -> int:
-    """Submission ring for messages of at most this size, bytes, and so many in flight: a power of two."""
+    """Size of a submission ring for so many messages in flight, of at most this size in bytes: a power of two."""
     wanted = min(max(SQ_MESSAGES * message_max, SQ_FRAME * window, SQ_CAPACITY_MIN), SQ_CAPACITY_MAX)
     return 1 << (wanted - 1).bit_length()
 
@@ -81,15 +82,15 @@ class Producer(ProducerBase):
     ) -> None:
         """
         Args:
-            window: messages in flight at most; rounded up to a power of two.
-            message_max: largest record, bytes: body, properties, topic and about 111 bytes around them.
+            window: most messages in flight; rounded up to a power of two.
+            message_max: largest record in bytes: body, properties, topic and about 111 bytes around them.
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
-            timeout: seconds that a send waits, for room and then for its receipt, unless it says otherwise.
-            durability: what a receipt waits for, unless a send says otherwise; None: what the topic says.
-            wait: seconds that a send, and this, wait for a broker that is not there, before anything is on its way. More than
-                0 takes an opener that is a PatientOpener.
+            timeout: default time, in seconds, that a send waits for room and then for its receipt.
+            durability: default of what a receipt waits for; None: what the topic says.
+            wait: seconds that this constructor, and a send, wait for an absent broker before anything is on its way. A value
+                above 0 needs an opener that is a PatientOpener.
 
-        Raises: SettingError: a setting that cannot be. BrokerNotRunning, Full (NoMeans): no session could be opened.
+        Raises: SettingError: a setting is not valid. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
         if not 1 <= window <= WINDOW_MAX:
             raise _impossible("window", window, f"it must be 1 to {WINDOW_MAX} messages")
@@ -108,7 +109,7 @@ class Producer(ProducerBase):
         self._wait_s = wait
         self._turns = Turns()
         self._retired = Bell()
-        self._asides: set[int] | None = None  # threads that may wait, where others are an event loop's
+        self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
         self._timeout = timeout
         self.waits_when_full = on_full == "wait"
         self._window = 1 << (window - 1).bit_length()
@@ -118,7 +119,7 @@ class Producer(ProducerBase):
         _producers.add(self)
         self._made_by = os.getpid()
 
-    # What C calls.
+    # Called by C.
 
     def _reopen(self) -> None:
         with means(f"open a producer's session at the broker {self._opener.name!r}"):
@@ -128,7 +129,7 @@ class Producer(ProducerBase):
                 self._patiently(lambda: self._open_once(self._opener.open_session))
 
     def _outlast(self) -> None:
-        """The tree is stopping, and may still answer what is in flight; returns when another one runs."""
+        """The broker is stopping, and may still answer what is in flight. Returns when another broker runs."""
         generation = self._generation
 
         def attempt() -> None:
@@ -139,7 +140,7 @@ class Producer(ProducerBase):
         self._patiently(attempt)
 
     def _patiently(self, attempt: Callable[[], None]) -> None:
-        """Waits for a broker as long as this producer does. Raises: Unready."""
+        """Waits for a broker as long as this producer's `wait` allows. Raises: Unready."""
         if self._asides is not None and threading.get_ident() not in self._asides:
             raise Unready
         if self._wait_s > 0:
@@ -152,7 +153,7 @@ class Producer(ProducerBase):
         return cast("PatientOpener", self._opener)
 
     def _open_once(self, open_session: Callable[..., SessionHandle]) -> None:
-        """Opens a session unless another thread was faster: they must not open one each."""
+        """Opens a session unless another thread was faster, so that threads do not open one each."""
         try:
             with self._turns.within(self._opener.timeout):
                 if not self._ready and not self.closed:
@@ -179,7 +180,7 @@ class Producer(ProducerBase):
         self._log_file_size = int(settings.log_file_size)
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
-        """The next file of the log could not be made or mapped; number is the errno. What is free is looked up here and now."""
+        """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
         what = f"the next file of the log, to store a message to {topic!r}"
         error = store_full(self._store / "commitlog", self._log_file_size, what, LOG_KNOB)
         message, hint = error.message, error.hint
@@ -201,7 +202,7 @@ class Producer(ProducerBase):
             self._waiter = waiter_of(self)
         return self._waiter
 
-    # What users call.
+    # Called by users.
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until no message of this producer is in flight: each has its verdict, and its Pending knows it.
@@ -216,7 +217,7 @@ class Producer(ProducerBase):
     def close(self, timeout: float | None = None) -> None:
         """Waits for the messages in flight, then gives the session back. Closing again does nothing.
 
-        Raises: TimedOut: some were still in flight; the producer is closed all the same, and those end in
+        Raises: TimedOut: some messages were still in flight. The producer is closed all the same, and those end in
             PerhapsStored.
         """
         if self.closed:
@@ -228,10 +229,11 @@ class Producer(ProducerBase):
 
     def _retire(self) -> None:
         super()._retire()
-        self._retired.ring()  # who waits for a broker finds the producer closed
+        self._retired.ring()  # threads that wait for a broker find the producer closed
 
     def _prepared_aside(self) -> None:
-        """Has a session, waiting for one if need be: for the thread of an asyncio program that does so."""
+        """Makes sure that there is a session, and waits for one if need be. Called in the thread of an asyncio program that may
+        wait."""
         assert self._asides is not None
         self._asides.add(threading.get_ident())
         try:
@@ -240,7 +242,7 @@ class Producer(ProducerBase):
             self._asides.discard(threading.get_ident())
 
     def _forked(self) -> None:
-        """In a forked child: a thread that opened a session may not be here."""
+        """In a forked child: the thread that was opening a session may not exist here."""
         self._turns = Turns()
         if self._asides is not None:
             self._asides = set()
@@ -255,7 +257,7 @@ class Producer(ProducerBase):
         return f"of the broker {self._opener.name!r}, {state(self.closed)}"
 
     def __del__(self) -> None:
-        # What it has is given back in C (producer_clear), which comes after this.
+        # C gives back what it holds (producer_clear), after this.
         if not self.closed:
             warn_unclosed(self, getattr(self, "_made_by", 0))
 
@@ -263,7 +265,8 @@ class Producer(ProducerBase):
         if error is None:
             self.close()
             return
-        with suppress(OrbitError):  # what ended the block is the news; a message without a verdict has that in its Pending
+        # the error that ended the block matters most; a message without a verdict reports that through its Pending
+        with suppress(OrbitError):
             self.close()
 
 

@@ -1,4 +1,4 @@
-"""What a sender gets back: where the message stands in the log, and how safe it is there."""
+"""A sender's receipt: where the message is in the log, and how safe it is there."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class Receipt:
 class Receipts(Sequence[Receipt]):
     """The receipts of a batch, in the order of its bodies; each is made when it is asked for.
 
-    Asking for that of a message that was refused raises the reason. `raw` is the table behind it: 32 bytes a message
-    (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32 code, u32 detail; code 1 is "appended"), in native
-    byte order, for those who want all of them at once (`numpy.frombuffer`).
+    Asking for the receipt of a refused message raises the reason. `raw` is the underlying table, for programs that want all
+    receipts at once
+    (`numpy.frombuffer`): 32 bytes a message (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32 code, u32 detail;
+    code 1 is "appended"), in native byte order.
     """
 
     __slots__ = ("_batch",)
@@ -71,7 +72,7 @@ class Receipts(Sequence[Receipt]):
 
     @property
     def raw(self) -> memoryview:
-        """The table behind them, see above; no copy."""
+        """The underlying table, see above; no copy."""
         return memoryview(self._batch)
 
     def __repr__(self) -> str:

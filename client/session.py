@@ -1,7 +1,7 @@
-"""What a producer or consumer needs of the connection beneath it: a session, and where the broker's segments lie.
+"""What a producer or consumer needs of the connection below it: a session, and the addresses of the broker's segments.
 
-A session belongs to one process and one life of the broker tree. When the tree dies, or the process forks, its owner
-asks the opener for another one; addresses may all differ then, which is why they travel with the session.
+A session belongs to one process and one life of the broker. When the broker dies, or the process forks, the owner of the
+session asks the opener for another one. All addresses may differ then, so they are part of the session.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _Result = TypeVar("_Result")
 class SessionHandle:
     """A mapped session and the segments it works with; all of them stay mapped until `close`.
 
-    Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the tree has died;
-    -1 when nobody watches. `close` gives the session back and unmaps it; calling it again, or after the tree's
-    death, or in a forked child, must be harmless. No thread may use the addresses after it. `leave` does the same for a
-    finalizer, which may wait for nothing: the broker learns of it when it can be told.
+    Addresses are those of mappings in this process. `supervisor_fd` is a pidfd, readable once the broker has died; -1 if nobody
+    watches. `close` gives the session back and unmaps it. It must be harmless to call it again, after the broker's death, or in
+    a forked child. No thread may use the addresses after it. `leave` does the same for a finalizer, which may wait for nothing:
+    the broker is told later, when that is possible.
     """
 
     address: int
@@ -46,11 +46,11 @@ class SessionHandle:
 
 
 class SessionOpener(Protocol):
-    """The connection to one broker, shared by the producers and consumers that were made from it."""
+    """The connection to one broker. The producers and consumers made from it share it."""
 
     @property
     def name(self) -> str:
-        """The broker's name, for messages."""
+        """The broker's name, for error messages."""
 
     @property
     def timeout(self) -> float:
@@ -61,19 +61,18 @@ class SessionOpener(Protocol):
     ) -> SessionHandle:
         """A fresh session, of a producer (window and sq_capacity, bytes, powers of two) or a consumer (queue_capacity).
 
-        Connects anew first when the connection is broken or was made before a fork. May be called from any thread.
+        Reconnects first if the connection is broken or was made before a fork. Any thread may call it.
 
-        Raises: BrokerNotRunning, BrokerStopped: nobody answers.
-            Full: the session table, or /dev/shm, has no room.
-            SettingError: a size that the broker does not allow.
+        Raises: BrokerNotRunning, BrokerStopped: no broker answers. Full: the session table, or /dev/shm, has no room.
+            SettingError: the broker does not allow this size.
         """
 
 
 class PatientOpener(SessionOpener, Protocol):
-    """A connection that can wait for a broker to come; needed by those who are given a `wait`."""
+    """A connection that can wait for a broker; needed where there is a `wait`."""
 
     def open_session_now(self, **sizes: int) -> SessionHandle:
-        """As open_session, for one attempt of many."""
+        """As open_session, for one of many attempts."""
 
     def attach(self, wait: float = 0.0) -> Attachment:
         """The mappings of the tree that runs now."""
@@ -88,8 +87,8 @@ class ConsumerOpener(SessionOpener, Protocol):
     """A connection that also answers questions to the coordinator."""
 
     def ask(self, operation: str, **fields: Any) -> Any:
-        """generation: of the tree whose session it speaks of. Raises: what the broker answers; BrokerNotRunning, BrokerStopped,
-        TimedOut, Closed."""
+        """generation: the tree whose session the question is about. Raises: what the broker answers; BrokerNotRunning,
+        BrokerStopped, TimedOut, Closed."""
 
     def ask_for_file(self, operation: str, **fields: Any) -> tuple[Any, int]:
-        """Likewise; the answer comes with a descriptor, which is the caller's to close."""
+        """The same for an answer with a descriptor, which the caller closes."""

@@ -1,5 +1,6 @@
-"""What a running tree looks like: everything that `orbitmq status` shows, as records. Positions and counters are
-fresh words read while the tree runs, not a consistent whole."""
+"""What a running broker looks like: everything that `orbitmq status` shows, as records. Positions and counters are read while
+the broker
+runs: they are fresh, and not one consistent whole."""
 
 from __future__ import annotations
 
@@ -27,11 +28,10 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ActorStatus:
-    """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of
-    it.
+    """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of it.
 
-    heartbeat_age_ms: since it last looked up from its work. quantiles: of its histogram (writer: messages a batch;
-    flush: microseconds a sync), by quantile; empty when nothing was recorded.
+    heartbeat_age_ms: time since it last interrupted its work to show that it is alive. quantiles: of its histogram (writer:
+        messages a batch; flush: microseconds a sync), by quantile; empty if nothing was recorded.
     """
 
     name: str
@@ -46,8 +46,8 @@ class ActorStatus:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Physical offsets, bytes. The errors are errnos that stopped a position, or 0; queues_error: that of a failed sync of
-    queues or index, which the next start makes anew."""
+    """Physical offsets, bytes. The errors are the errnos that stopped a position, or 0; queues_error is that of a failed sync
+    of queues or index, which the next start makes anew."""
 
     wrote: int
     flushed: int
@@ -73,7 +73,8 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """retention_hours: None as the broker's, 0 for ever. durability: what receipts wait for where no sender says it."""
+    """retention_hours: None: as long as the broker's setting; 0: for ever. durability: what receipts wait for if no sender says
+    so."""
 
     name: str
     perm: int
@@ -84,7 +85,7 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """leaving: those of its queues that another member is to get as soon as this one has committed what it got from them."""
+    """leaving: those of its queues that another member gets as soon as this member has committed what it got from them."""
 
     pid: int
     slot: int
@@ -95,8 +96,8 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupQueueStatus:
-    """committed is a queue offset, lag_messages counts the messages that are left from there to the queue's end, and
-    removed_messages those that retention took before the group came to them."""
+    """committed is a queue offset, lag_messages counts the existing messages from there to the queue's end, and
+    removed_messages counts those that retention removed before the group read them."""
 
     topic: str
     queue: int
@@ -107,8 +108,8 @@ class GroupQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those that it
-    has an offset in."""
+    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those in which the
+    group has an offset."""
 
     name: str
     epoch: int
@@ -117,19 +118,19 @@ class GroupStatus:
 
     @property
     def lag_messages(self) -> int:
-        """Messages that are left to the group, over all its queues."""
+        """Number of messages that the group has still to read, over all its queues."""
         return sum(queue.lag_messages for queue in self.queues)
 
     @property
     def removed_messages(self) -> int:
-        """Messages that retention took before the group came to them, over all its queues."""
+        """Number of messages that retention removed before the group read them, over all its queues."""
         return sum(queue.removed_messages for queue in self.queues)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """A client's session: window messages in flight and a ring of sq_capacity bytes, or room for queue_capacity
-    queues."""
+    """A client's session. A producer's has `window` messages in flight and a ring of `sq_capacity` bytes; a consumer's has room
+    for `queue_capacity` queues."""
 
     slot: int
     epoch: int
@@ -143,13 +144,16 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A tree. state: "starting", "running", "stopping", "stopped". notes: what its start found and went on without, a sentence
-    each, such as a damaged file whose older copy counts; lost: those of these files, below the store, of which something may be
-    missing for good, such as the last commits of groups. oldest_ms: store timestamp of the first message of the log, 0: there
-    is none, or it cannot be read. after_failed_sync: what becomes of sends that wait for no disk when the log cannot be
-    synced, "refuse" or "go-on".
-    clock_ahead_ms: how far the clock has jumped ahead of the time that passed, so that nothing is removed by age; 0: it has
-    not. retention_hours, retention_bytes: settings, 0 for no limit."""
+    """A broker. state: "starting", "running", "stopping", "stopped".
+
+    notes: what its start found and worked around, a sentence each, such as a damaged file that an older copy replaces.
+    lost: the files among these, relative to the store, in which something may be missing for good, such as the last commits of
+        groups.
+    oldest_ms: store timestamp of the first message of the log; 0: there is none, or it cannot be read.
+    after_failed_sync: what happens to sends that do not wait for the disk when the log cannot be synced, "refuse" or "go-on".
+    clock_ahead_ms: how far the clock has jumped ahead of the time that has passed, so that nothing is removed by age; 0: it has
+        not.
+    retention_hours, retention_bytes: settings, 0 for no limit."""
 
     name: str
     state: str
@@ -176,12 +180,12 @@ class Status:
 
     @property
     def health(self) -> Health:
-        """Whether the broker takes messages, and what is wrong; as in `orbitmq status`."""
+        """Whether the broker takes messages, and what is wrong, as `orbitmq status` shows it."""
         return health_of(self)
 
 
 def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
-    """Looks at the tree; `ask` puts an operation to the coordinator."""
+    """Reads the broker's state; `ask` puts an operation to the coordinator."""
     told = ask("status")
     settings = attachment.settings()
     return Status(
@@ -217,7 +221,7 @@ def read_positions(attachment: Attachment) -> Positions:
 
 
 def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
-    """Every process of the tree that has ever lived, in the order of their pages."""
+    """Every process of the broker that has ever lived, in the order of their pages."""
     now_ms = int(lib.clock_ms())
     found = []
     for index in range(lib.ACTORS_MAX):
@@ -248,7 +252,7 @@ def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
 
 
 def _oldest_ms(attachment: Attachment) -> int:
-    """Looks again when retention has just taken the file. A disk that cannot be read does not hide what else is known."""
+    """Looks again if retention has just removed the file. If the disk cannot be read, everything else is still shown."""
     layout, size = StoreLayout.at(attachment.store), int(attachment.settings().log_file_size)
     begin = -1
     while begin != (now := read_positions(attachment)).min_offset:

@@ -12,11 +12,11 @@ from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
 TAGS_MAX = 4096  # of one filter
-_AROUND = bytes(range(33)).decode()  # what RocketMQ takes away around a tag
+_AROUND = bytes(range(33)).decode()  # characters that RocketMQ strips from a tag
 
 
 def check_settings(start: str, batch: int, removed: str) -> None:
-    """Raises: SettingError: one that cannot be."""
+    """Raises: SettingError: a setting is not valid."""
     if start not in ("earliest", "latest"):
         raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
     if batch < 1:
@@ -26,7 +26,7 @@ def check_settings(start: str, batch: int, removed: str) -> None:
 
 
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
-    """Raises: UnknownTopic, NoPermission, saying what could not be done with it."""
+    """Raises: UnknownTopic, NoPermission; the message says what could not be done with the topic."""
     topic = TopicTable(ffi.cast("struct topics *", topics_address)).find(name)
     if topic is None:
         raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
@@ -38,7 +38,8 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
 def topic_names(topics: Sequence[str]) -> tuple[str, ...]:
     """The topics in the order given, each once.
 
-    Raises: SettingError: none, or one string instead of several. TopicNameError: one that no topic can have.
+    Raises: SettingError: there are none, or a string was given instead of a list. TopicNameError: a name that no topic can
+        have.
     """
     if isinstance(topics, str):
         raise SettingError(
@@ -55,7 +56,7 @@ def topic_names(topics: Sequence[str]) -> tuple[str, ...]:
 def tag_list(expression: str | None) -> list[bytes]:
     """The tags of RocketMQ's "a || b"; an empty list for all messages (None or "*").
 
-    Raises: SettingError: an empty tag, or too many of them. UsageError: a tag is no text.
+    Raises: SettingError: a tag is empty, or there are too many. UsageError: a tag is not valid text.
     """
     if expression is None or expression.strip() == "*":
         return []
@@ -69,7 +70,7 @@ def tag_list(expression: str | None) -> list[bytes]:
 
 
 def room_for(topics_address: int, names: Sequence[str]) -> int:
-    """How many queues a session that reads these topics has to have room for, those that they may still get included.
+    """The number of queues that a session for these topics needs room for, with the queues that the topics may still get.
 
     Raises: SettingError: there are too many. UnknownTopic, NoPermission.
     """

@@ -1,7 +1,7 @@
-"""Telling who forgot to close a client, producer, consumer or embedded broker, and how each of them looks in print.
+"""The warning about a client, producer, consumer or embedded broker that was not closed, and the repr of each.
 
-Python warns of files and sockets in the same way: a ResourceWarning when one is collected while it is open, which is shown
-under `python -X dev` or `-W default`. What becomes of the thing is not decided here."""
+Python warns about files and sockets in the same way: a ResourceWarning if an open one is garbage-collected, shown under `python
+-X dev` or `-W default`. This module does not decide what happens to the object."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def warn_unclosed(
     process: Callable[[], int] = os.getpid,
     warn: Callable[..., None] = warnings.warn,
 ) -> None:
-    """For finalizers of what is open. Silent when the interpreter ends, which closes everything, and in a forked child, whose
-    parent still has the thing.
+    """Called by finalizers of open objects. Silent when the interpreter ends, which closes everything, and in a forked child,
+    whose parent still has the object.
 
-    made_by: the process whose it is; 0: it was never made. was: its repr before the finalizer closed it."""
+    made_by: the process that owns it; 0: it was never completely made. was: its repr before the finalizer closed it."""
     if made_by == process() and not finalizing():
         text = f"unclosed {was or repr(thing)}; close it, or use it in a with statement"
         warn(text, ResourceWarning, stacklevel=2, source=thing)
 
 
 def shown(thing: object, words: Callable[[], str]) -> str:
-    """A repr: the type's name, then what `words` says; for something half made, that it is."""
+    """A repr: the type's name, then the result of `words`; for an object that is only half made, it says so."""
     try:
         return f"<{type(thing).__name__} {words()}>"
     except AttributeError:

@@ -1,9 +1,9 @@
 """Awaiting receipts: how an asyncio task sleeps until a message sent through shared memory has its verdict.
 
-First the task looks again each time the event loop comes round, for as long as a prompt broker needs: most receipts
-come within that, and no thread is involved. Then a thread waits in C for all of them, without the interpreter's lock,
-and hands what has come to the event loops in one call each. There are two such threads a producer, made when first
-needed: one waits for verdicts, the other, for those who asked, for the disk; each sleeps on another bell.
+First the task looks again each time the event loop comes round, for as long as a prompt broker needs. Most receipts come within
+that time, and no thread is involved. After that, a thread waits in C for all of them, without the interpreter's lock, and hands
+the results to each event loop in one call. A producer has two such threads, started when first needed: one waits for verdicts,
+the other waits for the disk, on behalf of those who asked for it. Each sleeps on a bell of its own.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from orbitmq.native._types import ProducerBase
 
 LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
-SLICE_S = 0.1  # longest wait before the thread looks at all it waits for again
+SLICE_S = 0.1  # longest wait before the thread looks again at everything it waits for
 ALONE_S = 1e-3  # between two looks of a task that has no thread to wait for it
 IDLE_S = 5.0  # an idle thread ends after this
 
 
 class Awaited(Protocol):
-    """What a task can wait for: a Pending, a PendingBatch, or room (aio_producer.py)."""
+    """Something a task can wait for: a Pending, a PendingBatch, or room (aio_producer.py)."""
 
     def done(self) -> bool: ...
 
@@ -48,20 +48,20 @@ class Sleeper:
 
 
 class Waiter:
-    """One stage of waiting. `onward` is the stage for those who wait for more."""
+    """One stage of waiting. `onward` is the next stage, for those who wait for more."""
 
     def __init__(self, producer: ProducerBase, *, disk: bool, onward: Waiter | None) -> None:
         self.pid = os.getpid()
         self._producer = weakref.ref(producer)
         self._disk = disk
         self._onward = onward
-        self._lock = threading.Lock()  # itself in `with`: on the way through a Condition a signal could make lose it
+        self._lock = threading.Lock()  # used as itself in `with`: through a Condition, a signal could lose the lock
         self._changed = threading.Condition(self._lock)
         self._sleepers: list[Sleeper] = []
         self._thread: threading.Thread | None = None
 
     def add(self, sleeper: Sleeper) -> None:
-        """Wakes the sleeper when it is time; may be called from any thread."""
+        """Wakes the sleeper when it is time. Any thread may call it."""
         with self._lock:
             self._sleepers.append(sleeper)
             if self._thread is None:
@@ -69,7 +69,7 @@ class Waiter:
                 thread = threading.Thread(target=self._run, name=name, daemon=True)
                 try:
                     thread.start()
-                except RuntimeError:  # no thread to be had: each task looks by itself, every now and then
+                except RuntimeError:  # no thread is left: each task looks by itself from time to time
                     self._sleepers.remove(sleeper)
                     sleeper.loop.call_soon_threadsafe(sleeper.loop.call_later, ALONE_S, _finish, [sleeper.future])
                 else:
@@ -115,7 +115,7 @@ class Waiter:
             else:
                 by_loop.setdefault(sleeper.loop, []).append(sleeper.future)
         for loop, futures in by_loop.items():
-            with suppress(RuntimeError):  # the loop was closed; nobody waits there any more
+            with suppress(RuntimeError):  # the loop was closed; nobody waits in it any more
                 loop.call_soon_threadsafe(_finish, futures)
 
 

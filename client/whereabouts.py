@@ -13,26 +13,27 @@ from orbitmq.store.layout import StoreLayout
 
 
 class Whereabouts(ABC):
-    """name: the broker's, as far as it is known; for messages."""
+    """name: the broker's, as far as it is known; for error messages."""
 
     name: str
 
     @property
     @abstractmethod
     def folder(self) -> Path:
-        """Something happens here when the broker comes or goes."""
+        """The folder in which something changes when the broker comes or goes."""
 
     @abstractmethod
     def describe(self) -> runtime.Description | None:
-        """What a running or dead broker has left there. Raises: SettingError; NoPermission: it is another user's."""
+        """The description that a running or dead broker has left there. Raises: SettingError; NoPermission: it is another
+        user's."""
 
     @abstractmethod
     def socket_path(self, description: runtime.Description) -> Path:
-        """Of its control socket."""
+        """The path of its control socket."""
 
     @abstractmethod
     def absent(self, starting: bool) -> BrokerNotRunning:
-        """The error that says so."""
+        """The error for a broker that is not there."""
 
     def refused(self) -> NoPermission:
         return NoPermission(
@@ -43,7 +44,7 @@ class Whereabouts(ABC):
 
 
 class ByName(Whereabouts):
-    """name: None: $ORBITMQ_BROKER, else "default". Raises: SettingError: no name."""
+    """name: None: $ORBITMQ_BROKER, else "default". Raises: SettingError: the name is not valid."""
 
     def __init__(self, name: str | None) -> None:
         self.name = runtime.broker_name(name)
@@ -83,7 +84,8 @@ class ByStore(Whereabouts):
         return found
 
     def socket_path(self, description: runtime.Description) -> Path:
-        """Raises: SettingError: it lies where somebody else could have put one of theirs, when the folder was cleared away."""
+        """Raises: SettingError: the folder was cleared, and is in a place where another user could have put a folder of
+        theirs."""
         owner = self._layout.own.stat().st_uid
         runtime.check_folder(description.socket.parent, {os.geteuid(), owner, 0})
         return description.socket
@@ -96,7 +98,7 @@ class ByStore(Whereabouts):
 
 
 def whereabouts(name: str | None, store: str | os.PathLike[str] | None) -> Whereabouts:
-    """Raises: SettingError: no name, or both are given."""
+    """Raises: SettingError: the name is not valid, or both name and store are given."""
     if store is None:
         return ByName(name)
     if name is None:
