@@ -3,7 +3,7 @@
     with orbitmq.connect() as client, client.producer() as producer:
         receipt = producer.send("orders", b"...")
 
-Names are imported when they are first used, so that the broker's own processes start without the client's.
+Names are imported when they are first used, so that the broker's own processes start without the client's modules.
 """
 
 from __future__ import annotations

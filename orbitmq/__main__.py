@@ -1,4 +1,4 @@
-"""`python -m orbitmq` is the command `orbitmq`, also where no script of that name is in reach."""
+"""`python -m orbitmq` is the command `orbitmq`; it also works where no script of that name is on the PATH."""
 
 from orbitmq.cli.__main__ import main
 

@@ -1,7 +1,7 @@
-"""The asking end of the control socket: questions and answers, matched by their numbers.
+"""The client's end of the control socket: it sends questions and matches the answers to them by number.
 
-An answer may come when nobody waits for it any more: its asker ran out of time, or was interrupted, or never meant to wait
-(`post`). It is told from the others by its number, so that the connection stays good, and what it hands over is not lost: its
+An answer may come when nobody waits for it any more: the asker ran out of time, was interrupted, or did not want to wait
+(`post`). Its number tells it from other answers, so the connection stays usable. Nothing that it carries is lost: its
 descriptors are closed, and its value is kept in `late`.
 """
 
@@ -21,26 +21,27 @@ from orbitmq.shm import frames
 from orbitmq.shm.runtime import introduction
 
 Answer = tuple[Any, tuple[int, ...]]
-SLICE_S = 0.1  # longest sleep: a signal that came just before it is heeded by Python after it
-REFUSAL = 0  # number of an error that is said before anything was asked
+SLICE_S = 0.1  # longest sleep: Python handles a signal that came just before the sleep only after it
+REFUSAL = 0  # number of an error that is sent before anything was asked
 
 
 class _Socket(socket.socket):
-    """Closes without a word when it is collected: who left it open is told so by what it belongs to (client/unclosed.py)."""
+    """A socket that closes without a warning when it is collected: the object that owns it warns instead
+    (client/unclosed.py)."""
 
     def __del__(self) -> None:
         self.close()
 
 
 class ControlSocket:
-    """A connection to the coordinator, made within so many seconds. Not for several threads at once, nor for a signal handler
-    in the middle of a call.
+    """A connection to the coordinator, made within so many seconds. Several threads must not use it at once, nor may a signal
+    handler in the middle of a call.
 
-    whole: nothing was left half done. After an exception that is none of those below (a signal handler's, wherever it struck)
-        the connection can be used again if this is true.
+    whole: nothing was left half done. After an exception other than those below (a signal handler's, wherever it struck), the
+        connection is still usable if this is true.
     late: (operation, value) of answers that nobody waited for.
 
-    Raises (from every method): OSError: the connection is broken; TimeoutError (and whole): the time, seconds, is over.
+    Raises (from every method): OSError: the connection is broken; TimeoutError (and whole): the time, in seconds, is over.
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
@@ -60,15 +61,14 @@ class ControlSocket:
             raise
 
     def greet(self, timeout: float) -> dict[str, Any]:
-        """Comes before every other question; the broker's word about itself."""
-        # The broker must be told the number that this process has for itself: it serves one pid namespace only.
+        """The exchange before all questions, in which the broker describes itself."""
+        # The broker must be told the number that this process has for itself, because it serves one pid namespace only.
         said, _ = self.ask("hello", timeout, **introduction())
         assert isinstance(said, dict)
         return said
 
     def ask(self, operation: str, timeout: float, **fields: Any) -> Answer:
-        """The answer's value and its descriptors, which are the caller's to close. Raises: what the broker answered;
-        OSError."""
+        """The answer's value and its descriptors, which the caller closes. Raises: what the broker answered; OSError."""
         deadline = time.monotonic() + timeout
         self.whole = False
         before = len(self._unsent)
@@ -89,14 +89,15 @@ class ControlSocket:
         return frame.message.get("ok"), frame.descriptors
 
     def post(self, operation: str, **fields: Any) -> None:
-        """A question whose answer nobody waits for. Does not wait; what the socket has no room for goes with the next one."""
+        """A question whose answer nobody waits for. Does not wait: if the socket has no room for it now, it goes with the next
+        question."""
         self.whole = False
         self._put(operation, fields)
         self._send()
         self.whole = True
 
     def taken_late(self) -> list[tuple[str, Any]]:
-        """What `late` holds, which is empty then."""
+        """Returns what `late` holds, and empties it."""
         late, self.late = self.late, []
         return late
 
@@ -105,7 +106,7 @@ class ControlSocket:
         return self._socket.fileno() < 0
 
     def interrupt(self) -> None:
-        """Ends the wait of another thread, or of the call that a signal handler was called in, with an OSError."""
+        """Ends the wait of another thread, or of the call that a signal handler interrupted, with an OSError."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -120,20 +121,20 @@ class ControlSocket:
         return self._number
 
     def _withdraw(self, number: int, size: int) -> None:
-        """Takes a question back of which nothing is on its way yet, so that what is unsent stays small."""
+        """Takes back a question of which nothing has been sent yet, so that the unsent data stays small."""
         if len(self._unsent) >= size:
             self.whole = False
             del self._unsent[-size:], self._owed[number]
             self.whole = True
 
     def _send(self) -> None:
-        # One that is not let in has its answer before it asks, and finds the socket closed.
+        # A client that is not let in gets its answer before it asks, and finds the socket closed.
         with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self._unsent:
                 del self._unsent[: self._socket.send(self._unsent, socket.MSG_NOSIGNAL)]
 
     def _received(self, deadline: float, number: int) -> frames.Frame | None:
-        """The answer to question `number` if it comes next; all others go where they belong."""
+        """The answer to question `number`, if it comes next. All other answers are filed where they belong."""
         self._wait(deadline)
         self._send()
         try:

@@ -1,6 +1,6 @@
-"""What every actor tells about itself (native/shared/counters.h), read while it runs.
+"""What every actor reports about itself (native/shared/counters.h); any process may read it while the actor runs.
 
-A page holds single words that its owner writes without order: numbers are fresh, and not a consistent set.
+A page holds single words that its owner writes without ordering: the numbers are fresh, and not one consistent set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ActorState(IntEnum):
 
 
 class Counter(IntEnum):
-    """Which counter is which, for every actor; those that an actor has no use for stay 0."""
+    """The index of each counter, the same for every actor; counters that an actor does not use stay 0."""
 
     STEPS = lib.COUNT_STEPS
     SLEEPS = lib.COUNT_SLEEPS
@@ -46,9 +46,7 @@ class Counter(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActorCounters:
-    """One look at a page. heartbeat_ms is CLOCK_MONOTONIC; error is the errno behind FAILED, or 0; epoch counts
-    lives.
-    """
+    """One look at a page. heartbeat_ms is CLOCK_MONOTONIC; error is the errno behind FAILED, or 0; epoch counts lives."""
 
     name: str
     pid: int
@@ -60,7 +58,7 @@ class ActorCounters:
 
 
 class ActorPage:
-    """An actor's page in somebody's mapping.
+    """An actor's page in a mapping.
 
     Args:
         page: cffi pointer to a struct actor_page, as control_actor gives it; its owner keeps the mapping alive.
@@ -89,24 +87,24 @@ class ActorPage:
         )
 
     def samples(self) -> int:
-        """Values recorded in the histogram."""
+        """Number of values recorded in the histogram."""
         return int(lib.actor_page_samples(self._page))
 
     def quantile(self, q: float) -> int:
-        """The value below which the part `q` of the recorded values lies, kept within 12.5 %; 0 when there are none.
+        """The value below which the part `q` of the recorded values lies, exact to 12.5 %; 0 if there are none.
 
-        Raises: ValueError: q is not within 0 and 1.
+        Raises: ValueError: q is not from 0 to 1.
         """
         if not 0.0 <= q <= 1.0:
             raise ValueError(f"cannot compute the quantile {q}, it is not within 0 and 1")
         return int(lib.actor_page_quantile(self._page, q))
 
     def add(self, counter: Counter, n: int = 1) -> None:
-        """Raises one counter; the page's owner only."""
+        """Raises one counter. Only the page's owner may call it."""
         lib.actor_page_add(self._page, counter, n)
 
     def record(self, value: int) -> None:
-        """Records a value in the histogram; the page's owner only."""
+        """Records a value in the histogram. Only the page's owner may call it."""
         lib.actor_page_record(self._page, value)
 
 

@@ -1,4 +1,4 @@
-"""Named places at which a test can have a process killed (native/base/crash_point.h), for steps that Python takes."""
+"""Named places at which a test can have a process killed (native/base/crash_point.h), for steps written in Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ BUILT: bool = lib.crash_points_built()
 
 
 def crash_point(name: str) -> None:
-    """Dies here if a test wants it. Nothing in a usual build."""
+    """Kills this process here if a test asked for that. Does nothing in a usual build."""
     if BUILT:
         lib.crash_point_pass(name.encode())

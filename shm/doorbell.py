@@ -6,9 +6,9 @@
         bell.cancel(ticket)
     else bell.sleep(ticket, limit)
 
-Announcements stand in one shared line for both kinds. FutexDoorbell sleeps on that line; SemaphoreDoorbell sleeps on a
-named POSIX semaphore, where there is no futex or a sandbox forbids it. Both ends of a bell must be of one kind, so the
-creator of the line chooses. Every sleep has a limit: a ring that is lost costs lateness, never a hang.
+Both kinds keep their announcements in one shared line. FutexDoorbell sleeps on that line. SemaphoreDoorbell sleeps on a named
+POSIX semaphore, for systems without a futex and sandboxes that forbid it. Both ends of a bell must be of one kind, so the
+creator of the line chooses. Every sleep has a limit: a lost ring causes a delay, never a hang.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import posix_ipc
 from orbitmq.native._core import lib
 from orbitmq.shm.memory import LINE, Buffer, line_pointer
 
-LIMIT_S: float = lib.BELL_LIMIT_NS / 1e9  # the longest sleep between two looks
-SLEEPERS_MAX = 1024  # posts of one ring at most
+LIMIT_S: float = lib.BELL_LIMIT_NS / 1e9  # longest sleep between two looks
+SLEEPERS_MAX = 1024  # most posts of one ring
 
 
 class Wake(IntEnum):
@@ -35,21 +35,19 @@ class Wake(IntEnum):
 
 
 class Doorbell(Protocol):
-    """What both kinds do."""
+    """The interface of both kinds."""
 
     def announce(self) -> int:
-        """Says that a sleep may follow; returns the ticket for it. Look for news between this and the sleep."""
+        """Announces that a sleep may follow, and returns a ticket for it. Look for news between this call and the sleep."""
 
     def cancel(self, ticket: int) -> None:
         """Takes the announcement back, unless a ring has answered it already."""
 
     def sleep(self, ticket: int, limit: float = LIMIT_S) -> Wake:
-        """Sleeps until a ring after the ticket, a signal, or `limit` seconds; the announcement is spent in each
-        case.
-        """
+        """Sleeps until a ring after the ticket, a signal, or `limit` seconds. The announcement is used up in each case."""
 
     def ring(self) -> bool:
-        """Wakes everybody who announced; False if nobody had, which costs no system call."""
+        """Wakes everybody who announced a sleep. False if nobody had, which costs no system call."""
 
 
 class FutexDoorbell:
@@ -72,12 +70,12 @@ class FutexDoorbell:
 
 
 class SemaphoreDoorbell:
-    """A bell whose sleepers wait on a named semaphore: a ring posts once for each announcement it answers.
+    """A bell whose sleepers wait on a named semaphore: a ring posts once for each announcement that it answers.
 
-    Posts carry no name. One that its sleeper no longer wants (it timed out as the ring came, or died) stays and wakes a
-    later sleeper, who sees that no ring has answered its own ticket and sleeps on: that is how surplus posts drain.
-    With several sleepers on one bell a later one can so take the post of an earlier one, who is then late by its limit
-    at most. The semaphore's clock is the wall clock: setting it moves the end of a sleep.
+    A post does not say for whom it is. If its sleeper no longer wants it (it timed out as the ring came, or died), the post
+    stays and wakes a later sleeper, which sees that no ring has answered its own ticket and sleeps on. In this way surplus
+    posts are used up. With several sleepers on one bell, a later one can take the post of an earlier one, which then wakes at
+    its limit at the latest. The semaphore uses the wall clock: if the clock is set, the end of a sleep moves.
     """
 
     def __init__(self, memory: Buffer, name: str, offset: int = 0) -> None:
@@ -108,7 +106,8 @@ class SemaphoreDoorbell:
 
     def ring(self) -> bool:
         answered = int(lib.bell_answer(self._bell))
-        # The count lies where a client may write: a lie costs us posts, so it is bounded by what could ever sleep here.
+        # The count is where a client may write. A false count costs posts, so it is limited to the number that could ever sleep
+        # here.
         for _ in range(min(answered, SLEEPERS_MAX)):
             self._semaphore.release()
         return answered > 0
@@ -117,12 +116,12 @@ class SemaphoreDoorbell:
         self._semaphore.close()
 
     def unlink(self) -> None:
-        """Removes the semaphore's name; the creator's task, once."""
+        """Removes the semaphore's name. Its creator calls this once."""
         self._semaphore.unlink()
 
 
 def make_doorbell(memory: Buffer, name: str, offset: int = 0) -> FutexDoorbell | SemaphoreDoorbell:
-    """The kind that works here: the futex where the kernel allows it, else the semaphore called `name`."""
+    """The kind that works here: the futex if the kernel allows it, else the semaphore called `name`."""
     if lib.bell_available():
         return FutexDoorbell(memory, offset)
     return SemaphoreDoorbell(memory, name, offset)

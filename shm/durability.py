@@ -1,4 +1,4 @@
-"""How safe a message is when its receipt comes. docs/acknowledgement.md says what either level survives."""
+"""How safe a message is when its receipt comes. docs/acknowledgement.md says what each level survives."""
 
 from __future__ import annotations
 

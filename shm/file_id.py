@@ -1,4 +1,4 @@
-"""Which file something is, whatever it is called."""
+"""The identity of a file, whatever its name is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FileId:
-    """No other file has both numbers while this one is open or has a name."""
+    """Device and inode: no other file has both numbers while this file is open or has a name."""
 
     device: int
     inode: int

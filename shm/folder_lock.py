@@ -1,5 +1,5 @@
-"""One at a time in a folder: a lock file in it that only its owner can open, so that nobody else can hold it. It is there
-while somebody holds it, and gone afterwards."""
+"""A lock for one process at a time in a folder: a file in it that only its owner can open, so that nobody else can hold it. The
+file exists while a process holds it, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ LOOK_MS = 5
 
 @contextmanager
 def folder_lock(folder: Path, patience_s: float) -> Iterator[None]:
-    """Raises: SettingError: another process held it all the time, seconds; has .pid, None where nobody may see it. OSError."""
+    """Raises: SettingError: another process held it for so many seconds; has .pid, None if this user may not see it.
+    OSError."""
     path = folder / NAME
     descriptor = _acquire(path, time.monotonic() + patience_s)
     try:
         yield
     finally:
-        # While it is held: whoever waits for this file looks whether it is still the one. Where somebody has removed it before
-        # us, what has its name may be another one's.
+        # Removed while the lock is held: a process that waited for this file checks whether it still has the name. If somebody
+        # has removed it before, the file of that name may be another process's.
         with suppress(OSError):
             if FileId.of(descriptor) == FileId.of(path):
                 path.unlink()
@@ -47,7 +48,7 @@ def _acquire(path: Path, deadline: float) -> int:
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
-        # There is nothing to wait on but the lock itself, and a wait in flock has no end.
+        # There is nothing to wait on but the lock itself, and a wait in flock cannot be limited.
         select.poll().poll(LOOK_MS)
 
 

@@ -1,4 +1,4 @@
-"""A folder as something to wait on: a descriptor that is readable once a name in it comes, changes or goes."""
+"""A folder to wait on: a descriptor that becomes readable when a name in the folder comes, changes or goes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from orbitmq.native._core import lib
 
 
 class FolderWatch:
-    """descriptor: for poll; -1 where the folder is not there, or this user has no watch left. Then whoever waits has to look
-    every now and then."""
+    """descriptor: for poll; -1 if the folder does not exist, or this user has no watch left. The caller then has to look from
+    time to time."""
 
     def __init__(self, folder: Path) -> None:
         self.descriptor: int = max(-1, lib.watch_open(os.fsencode(folder)))

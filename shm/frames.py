@@ -1,9 +1,8 @@
-"""Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map; descriptors ride beside the
-first byte.
+"""Frames of the control socket: 4 bytes of length, big-endian, then one msgpack map. Descriptors are sent with the first byte.
 
 question   {"op": name, "id": n, ...}
 answer     {"id": n, "ok": value}
-           {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
+          {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 class Frame(NamedTuple):
-    """A message and the descriptors that came with it, which are the taker's to close."""
+    """A message and the descriptors that came with it. The receiver closes them."""
 
     message: dict[str, Any]
     descriptors: tuple[int, ...]
 
 
 class Unpacker:
-    """Puts frames together from what a stream brings, with the descriptors that came beside them.
+    """Assembles frames from what a stream delivers, with the descriptors that came beside them.
 
-    limit: bytes of the longest frame; msgpack makes up to a hundred times as much of them.
-    Raises (from feed): ProtocolError: a longer frame, or one that is no msgpack map.
+    limit: bytes of the longest frame. msgpack may need a hundred times as much memory for it. Raises (from feed):
+        ProtocolError: a longer frame, or one that is not a msgpack map.
     """
 
     def __init__(self, limit: int = FRAME_MAX) -> None:
@@ -57,8 +56,8 @@ class Unpacker:
     def feed(self, data: bytes, descriptors: Iterable[int] = ()) -> list[Frame]:
         """The frames that `data` completes.
 
-        The kernel gives descriptors out with the first byte of what they were sent beside, which is a frame's first byte, and
-        one read ends behind them. So those of one read belong to the last frame that begins in its data.
+        The kernel delivers descriptors with the byte they were sent with, which is the first byte of a frame, and ends a read
+        after it. So the descriptors of one read belong to the last frame that begins in its data.
         """
         begun = bool(self._buffer)
         fresh = tuple(descriptors)
@@ -126,7 +125,7 @@ def send(sock: socket.socket, message: dict[str, Any], descriptors: tuple[int, .
 
 
 def error_map(error: BaseException) -> dict[str, Any]:
-    """An error as the map that error_raised understands; foreign ones become a BrokerError with their text."""
+    """An error as the map that error_raised understands. An exception of another kind becomes a BrokerError with its text."""
     if isinstance(error, errors.OrbitError):
         values = {name: value if _plain(value) else str(value) for name, value in error.values.items()}
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "values": values}

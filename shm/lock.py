@@ -1,11 +1,11 @@
-"""The two locks (native/shared/lock.h) from Python. Both survive the death of their holder and tell the next one about it.
+"""The two locks (native/shared/lock.h) from Python. Both survive the death of their holder and tell the next holder about it.
 
     with BlockingLock(memory) as outcome:
         if outcome is LockOutcome.STOLEN:
             ...   # the last holder died inside: complete or void what it left half done, then go on
 
-Neither is recursive, and the thread that took a lock releases it. Any other use aborts the process: it is a bug of
-ours.
+Neither lock is recursive, and the thread that took a lock must release it. Any other use aborts the process, because it is a
+bug of OrbitMQ's.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from orbitmq.shm.memory import LINE, Buffer, line_pointer
 
 
 class LockOutcome(IntEnum):
-    """How a lock was come by."""
+    """How a lock was obtained."""
 
     TAKEN = lib.LOCK_TAKEN
     STOLEN = lib.LOCK_STOLEN
 
 
 class _Lock(ABC):
-    """What both are: one line of shared memory, and a `with` block."""
+    """What both locks have in common: one line of shared memory, and a `with` block."""
 
     def __init__(self, memory: Buffer, offset: int = 0) -> None:
         self._lock = line_pointer("struct lock *", memory, offset, LINE)
 
     @property
     def held(self) -> bool:
-        """Whether somebody holds it, or died holding it."""
+        """True if a process holds it, or died holding it."""
         return bool(lib.lock_word(self._lock))
 
     @abstractmethod
     def acquire(self) -> LockOutcome:
-        """Waits until the lock is ours."""
+        """Waits until this process has the lock."""
 
     @abstractmethod
     def release(self) -> None:
-        """Gives it to the next one."""
+        """Releases it to the next process."""
 
     def __enter__(self) -> LockOutcome:
         return self.acquire()
@@ -57,7 +57,7 @@ class SpinLock(_Lock):
     """For sections of a few instructions: waits by looking again, and yields the processor now and then."""
 
     def acquire(self) -> LockOutcome:
-        """Waits without limit; only a holder that lives and never releases can make that long."""
+        """Waits without limit. The wait is long only if a living holder never releases the lock."""
         return LockOutcome(lib.spin_acquire(self._lock))
 
     def try_acquire(self) -> bool:
@@ -69,12 +69,12 @@ class SpinLock(_Lock):
 
 
 class BlockingLock(_Lock):
-    """For anything longer: spins for some microseconds, then sleeps. A holder's death is noticed within 50 ms."""
+    """For anything longer: spins for some microseconds, then sleeps. The death of a holder is noticed within 50 ms."""
 
     def acquire(self, timeout: float | None = None) -> LockOutcome:
-        """Waits for `timeout` seconds at most, or without limit; signal handlers run meanwhile and may raise.
+        """Waits for `timeout` seconds at most, or without limit. Signal handlers run meanwhile and may raise.
 
-        Raises: TimedOut: the holder lives and kept it.
+        Raises: TimedOut: the holder is alive and kept it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:

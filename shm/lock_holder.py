@@ -1,8 +1,8 @@
-"""Which processes hold a lock on a file, as far as the kernel says so.
+"""Finds the processes that hold a lock on a file, as far as the kernel reports them.
 
-/proc/locks lists every lock with device and inode of its file, readable for everybody; but an open-file-description lock has no
-process there, and one from another pid namespace is left out. Whose descriptor such a lock belongs to stands in
-/proc/<pid>/fdinfo, for processes that we may look into: our own, or all for root.
+/proc/locks lists every lock with device and inode of its file, and everybody may read it. But it names no process for an
+open-file- description lock, and leaves out locks from another pid namespace. /proc/<pid>/fdinfo shows which descriptor such a
+lock belongs to, for the processes that this user may inspect: its own, or all of them for root.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PROC = Path("/proc")
 
 
 def is_locked(file: Path) -> bool:
-    """True while anybody holds a lock on the file. Needs no right to open it. Raises: OSError."""
+    """True while any process holds a lock on the file. Needs no permission to open it. Raises: OSError."""
     return any(True for _ in _locks(file.stat()))
 
 
 def holders(file: Path) -> list[int]:
-    """The processes that hold a lock on the file, without this one; those that we cannot see are left out. Raises: OSError."""
+    """The processes that hold a lock on the file, except this one and those that this user may not see. Raises: OSError."""
     status = file.stat()
     found: set[int] = set()
     for pid in _locks(status):
@@ -30,9 +30,9 @@ def holders(file: Path) -> list[int]:
 
 
 def _locks(status: os.stat_result) -> Iterator[int]:
-    """The process of each lock on the file, -1 where it belongs to an open file."""
+    """The process of each lock on the file; -1 if the lock belongs to an open file."""
     for line in (PROC / "locks").read_text().splitlines():
-        # 1: POSIX  ADVISORY  WRITE 2048 fe:00:9986052 0 EOF; with -> behind the number: one that waits
+        # 1: POSIX  ADVISORY  WRITE 2048 fe:00:9986052 0 EOF; a process that waits has -> after the number
         parts = line.split()
         if len(parts) < 8 or parts[1] == "->":
             continue
@@ -42,8 +42,8 @@ def _locks(status: os.stat_result) -> Iterator[int]:
 
 
 def _same_device(major: int, minor: int, device: int) -> bool:
-    """Some file systems (btrfs, overlays) show a device without a disk of their own for each part; the kernel's list has the
-    whole one's."""
+    """Some file systems (btrfs, overlays) show a device number of their own for each part, without a disk behind it; the
+    kernel's list has the number of the whole."""
     return (major, minor) == (os.major(device), os.minor(device)) or (major == 0 and os.major(device) == 0)
 
 

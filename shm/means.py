@@ -1,5 +1,5 @@
-"""What a process can run out of by itself: descriptors, mappings and memory, threads. Where a client meets that, it says so as
-NoMeans, with the knob to turn, and not as whichever error of Python's came up."""
+"""The resources that one process can run out of: descriptors, mappings and memory, threads. When a client lacks one, this
+module turns Python's error, whichever it is, into NoMeans with the limit to raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from orbitmq.errors import NoMeans, OrbitError
 
-NEEDY = (OSError, MemoryError, ImportError, RuntimeError)  # what Python may raise for want of them
+NEEDY = (OSError, MemoryError, ImportError, RuntimeError)  # what Python may raise if a resource is missing
 _HINTS = {
     "descriptors": "raise this process's limit of open files (ulimit -n), or close some",
     "descriptors of the machine": "raise the machine's limit of open files (fs.file-max)",
@@ -20,13 +20,13 @@ _HINTS = {
     "threads": "let this process have more threads (ulimit -u, pids.max of its container) or memory (ulimit -v)",
 }
 _LIMITS = {errno.EMFILE: "descriptors", errno.ENFILE: "descriptors of the machine", errno.ENOMEM: "memory"}
-_NO_THREAD = "can't start new thread"  # all that Python says of it
-_NO_LIBRARY = "failed to map segment"  # the loader's word, in an ImportError
+_NO_THREAD = "can't start new thread"  # all that Python says about it
+_NO_LIBRARY = "failed to map segment"  # the loader's text, in an ImportError
 
 
 @contextmanager
 def means(doing: str) -> Iterator[None]:
-    """Around what may need some. Raises: NoMeans: could not `doing`, for want of them."""
+    """Wraps code that needs such resources. Raises: NoMeans: could not `doing`, because one was missing."""
     try:
         yield
     except NEEDY as error:
@@ -34,7 +34,7 @@ def means(doing: str) -> Iterator[None]:
 
 
 def refuse(error: BaseException, doing: str) -> NoReturn:
-    """The same for one of NEEDY that is caught already."""
+    """The same for an error of NEEDY that has been caught already."""
     found = lacking(error, doing)
     if found is error:
         raise error
@@ -42,7 +42,7 @@ def refuse(error: BaseException, doing: str) -> NoReturn:
 
 
 def lacking(error: BaseException, doing: str) -> BaseException:
-    """NoMeans where the error says that the process is short of something, else the error itself."""
+    """NoMeans if the error says that the process lacks something, else the error itself."""
     number = _number(error)
     if number is None:
         return error
@@ -52,7 +52,7 @@ def lacking(error: BaseException, doing: str) -> BaseException:
 
 def _number(error: BaseException) -> int | None:
     if isinstance(error, OrbitError):
-        return None  # one of ours has said already what it is, though some are OSErrors
+        return None  # an error of OrbitMQ's has said already what it is, though some are OSErrors too
     if isinstance(error, OSError):
         return error.errno if error.errno in _LIMITS else None
     if isinstance(error, RuntimeError):
@@ -64,7 +64,7 @@ def _number(error: BaseException) -> int | None:
 
 
 def _short_of(limit: str, number: int) -> str:
-    """With the values that are known: reading one that lies in a file may be what cannot be done."""
+    """With the limits that are known: reading a limit from a file may itself be impossible now."""
     text = os.strerror(number).lower()
     if limit == "descriptors":
         return f"{text}, this process may have {resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"

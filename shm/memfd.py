@@ -1,7 +1,7 @@
-"""Sealed memfds: memory without a name that is handed from process to process as a descriptor.
+"""Sealed memfds: memory without a name, passed from process to process as a descriptor.
 
-Reserved whole before anybody maps it, then sealed against resizing: a peer that could shrink it would kill everybody
-who has it mapped with SIGBUS, and one that could grow it would take memory in our name.
+Its memory is reserved before anybody maps it; then it is sealed against resizing. A peer that could shrink it could kill every
+process that has it mapped with SIGBUS, and a peer that could enlarge it would take memory at this process's cost.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def create_memfd(name: str, size: int) -> int:
-    """A descriptor of `size` zeroed, reserved bytes, sealed; the caller closes it. `name` is shown in /proc only.
+    """A descriptor of `size` zeroed, reserved bytes, sealed. The caller closes it. `name` is shown in /proc only.
 
-    Raises: StoreFull: memory has no room.
+    Raises: StoreFull: there is not enough memory.
     """
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

@@ -1,7 +1,7 @@
 """Addresses inside a mapped buffer, for the C core.
 
-Every structure that processes share begins on a cache line; a buffer that does not hold it whole, or holds it askew, is
-a bug of the caller's and is refused here, before C believes it.
+Every structure that processes share begins on a cache line. If a buffer is too small for it or not aligned, that is a bug of
+the caller, and is refused here before C uses the address.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from orbitmq.native._core import ffi, lib
 
-Buffer = Any  # bytearray, mmap, memoryview: whatever exports a writable buffer; collections.abc.Buffer is Python 3.12's
+# bytearray, mmap, memoryview: whatever exports a writable buffer. collections.abc.Buffer exists from Python 3.12 on.
+Buffer = Any
 
 LINE: int = lib.SEGMENT_LINE
 
@@ -26,7 +27,7 @@ def line_pointer(kind: str, memory: Buffer, offset: int, size: int) -> Any:
     at = whole + offset
     if int(ffi.cast("uintptr_t", at)) % LINE:
         raise ValueError(f"cannot place {kind} at byte {offset}, its address is not a multiple of {LINE}")
-    # gc with a no-op keeps `whole`, and through it the exported buffer, alive as long as the pointer.
+    # gc with a function that does nothing keeps `whole`, and with it the exported buffer, alive as long as the pointer.
     return ffi.gc(ffi.cast(kind, at), _Keep(whole))
 
 

@@ -1,4 +1,4 @@
-"""What a property may not be called; native/format/reserved.h has the rule."""
+"""Names that a property may not have; native/format/reserved.h has the rule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ WISH: int = lib.RESERVED_WISH
 
 
 def reserved_property(name: str) -> int:
-    """What kind of name it is: 0 of a sender's own; NOTE, which brokers and clients write about a message; WISH, which asks a
-    RocketMQ broker for something; or another number of enum reserved."""
+    """The kind of a name. 0: the sender's own; NOTE: brokers and clients write it about a message; WISH: it asks a RocketMQ
+    broker for something; or another number of enum reserved."""
     encoded = name.encode(errors="surrogateescape")
     kept = ffi.from_buffer("uint8_t[]", encoded)
     return int(lib.reserved_property({"data": kept, "size": len(encoded)}))

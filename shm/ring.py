@@ -1,7 +1,7 @@
-"""The two ends of a byte ring (native/shared/ring.h) from Python: for control paths and tests; hot paths stay in C.
+"""The two ends of a byte ring (native/shared/ring.h) from Python, for control paths and tests. Hot paths stay in C.
 
-A ring lies in any writable buffer: two cache lines of positions, then `capacity` bytes of records. One process holds
-the producer, one the consumer.
+A ring lies in any writable buffer: two cache lines of positions, then `capacity` bytes of records. One process holds the
+producer, one the consumer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POSITIONS = 128  # bytes before the records: tail line, head line
 
 
 class RingLook(IntEnum):
-    """What a look without a record means."""
+    """The result of a look that finds no record."""
 
     EMPTY = lib.RING_EMPTY
     BROKEN = lib.RING_BROKEN
@@ -26,14 +26,14 @@ class RingLook(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RingRecord:
-    """A record as it lies in the ring: payload is a view that is valid until the record is released."""
+    """A record in the ring. payload is a view that is valid until the record is released."""
 
     type: int
     payload: memoryview
 
 
 def ring_size(capacity: int) -> int:
-    """Bytes that a ring takes.
+    """Size of a ring in bytes.
 
     Raises: ValueError: capacity is not a power of two from 4096 to 2 GiB.
     """
@@ -45,11 +45,11 @@ def ring_size(capacity: int) -> int:
 
 
 class RingProducer:
-    """The writing end. It begins at the shared tail: what a predecessor claimed and did not publish never was.
+    """The writing end. It begins at the shared tail, so a record that a predecessor claimed and did not publish never existed.
 
     Args:
         memory: writable buffer that holds the ring at byte `offset`, zeroed before its first use.
-        capacity: bytes of records; not stored in the ring, both ends know it.
+        capacity: bytes of records. The ring does not store it; both ends know it.
     """
 
     def __init__(self, memory: Buffer, capacity: int, offset: int = 0) -> None:
@@ -61,7 +61,7 @@ class RingProducer:
 
     @property
     def position(self) -> int:
-        """Bytes committed, published or not."""
+        """Bytes committed so far, published or not."""
         return int(self._end.position)
 
     def claim(self, size: int) -> memoryview | None:
@@ -80,7 +80,7 @@ class RingProducer:
         return memoryview(ffi.buffer(at, size))
 
     def commit(self, size: int, kind: int) -> None:
-        """Ends the claimed record with its type, 1 or larger; `size` may be smaller than claimed.
+        """Ends the claimed record with its type, 1 or larger. `size` may be smaller than what was claimed.
 
         Raises: ValueError: nothing, or less, was claimed, or the type is that of padding.
         """
@@ -92,11 +92,11 @@ class RingProducer:
         self._claimed = -1
 
     def publish(self) -> None:
-        """Shows the consumer everything committed so far."""
+        """Publishes everything committed so far to the consumer."""
         lib.ring_publish(self._end)
 
     def put(self, payload: bytes, kind: int) -> bool:
-        """Claims, copies and commits; False while the ring is full. The caller publishes."""
+        """Claims, copies and commits. False while the ring is full. The caller publishes."""
         room = self.claim(len(payload))
         if room is None:
             return False
@@ -109,7 +109,7 @@ class RingConsumer:
     """The reading end.
 
     Args:
-        position: where to begin; None is the shared head: what a predecessor did not release is seen again.
+        position: where to begin. None: at the shared head, so that what a predecessor did not release is read again.
     """
 
     def __init__(self, memory: Buffer, capacity: int, offset: int = 0, position: int | None = None) -> None:
@@ -123,11 +123,12 @@ class RingConsumer:
 
     @property
     def position(self) -> int:
-        """Bytes passed, released or not."""
+        """Bytes passed so far, released or not."""
         return int(self._end.position)
 
     def peek(self) -> RingRecord | RingLook:
-        """The record at this position. BROKEN: nothing from here on can be trusted, the ring's user gives it up."""
+        """The record at this position. BROKEN: nothing from here on can be trusted, and the user of the ring must give it
+        up."""
         look = lib.ring_peek(self._end, self._header, self._payload)
         self._shown = look == lib.RING_RECORD
         if not self._shown:
@@ -136,7 +137,7 @@ class RingConsumer:
         return RingRecord(int(self._header.type), memoryview(ffi.buffer(self._payload[0], size)))
 
     def advance(self) -> None:
-        """Passes the record that the last peek showed; its memory stays until release.
+        """Passes the record that the last peek showed. Its memory stays valid until release.
 
         Raises: ValueError: the last peek showed none.
         """
@@ -146,5 +147,5 @@ class RingConsumer:
         self._shown = False
 
     def release(self) -> None:
-        """Gives the memory of everything passed back to the producer."""
+        """Gives the memory of all passed records back to the producer."""
         lib.ring_release(self._end, self._end.position)

@@ -1,14 +1,13 @@
-"""Where a running tree is found: the runtime folder with, for each broker name, a control socket and a description.
+"""How a running broker is found: the runtime folder has, for each broker name, a control socket and a description.
 
     <folder>/<name>.sock    the coordinator's control socket; the supervisor holds it open
-    <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed
-    first
+    <folder>/<name>.json    pid of the supervisor, its start time, the store, the generation: written last, removed first
 
-The folder is $ORBITMQ_RUNTIME_DIR, else $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>, with mode 0700; 0750 once a broker
-in it is let to a group. One that others may look into already, such as a service manager makes with mode 0755, stays as it
-is. The files have modes of their own, because brokers that share a folder need not be let to the same.
+The folder is $ORBITMQ_RUNTIME_DIR, else $XDG_RUNTIME_DIR/orbitmq, else /tmp/orbitmq-<uid>. Its mode is 0700, or 0750 once a
+broker in it is open to a group. A folder that others may already look into, such as one with mode 0755 from a service manager,
+keeps its mode. The files have modes of their own, because brokers that share a folder need not be open to the same users.
 
-The store says the same of its broker (store/broker_file.py), for whoever knows the store and not the folder."""
+The store has the same description of its broker (store/broker_file.py), for clients that know the store and not the folder."""
 
 from __future__ import annotations
 
@@ -25,15 +24,15 @@ from typing import Any
 from orbitmq.errors import NoPermission, SettingError
 
 NAME_MAX = 64
-SOCKET_PATH_MAX = 107  # sun_path of Linux, less the NUL
+SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
 ASK_OPERATOR = "ask its operator to let a group of yours in (setting group)"
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What <name>.json says. generation is that of every segment of the tree; 0: nobody can attach yet.
+    """The content of <name>.json. generation is that of every segment of the tree; 0: clients cannot attach yet.
 
-    boot: the machine's boot that start_ticks belong to, empty where nobody knows it. folder: the runtime folder.
+    boot: the machine's boot to which start_ticks belongs; empty if it is not known. folder: the runtime folder.
     """
 
     name: str
@@ -47,12 +46,12 @@ class Description:
 
     @property
     def socket(self) -> Path:
-        """The control socket."""
+        """Path of the control socket."""
         return Path(self.folder, f"{self.name}.sock")
 
 
 def version() -> str:
-    """Of the program that runs. The package's root is loaded whenever this is; importing it here would point
+    """Version of the running program. The package's root is loaded whenever this is; an import of it here would point
     upwards."""
     return str(sys.modules["orbitmq"].__version__)
 
@@ -60,7 +59,7 @@ def version() -> str:
 def broker_name(name: str | None) -> str:
     """The name asked for, else $ORBITMQ_BROKER, else "default".
 
-    Raises: SettingError: empty, longer than 64 characters, or neither printable nor a plain file name.
+    Raises: SettingError: the name is empty, longer than 64 characters, or neither printable nor a plain file name.
     """
     name = name if name is not None else os.environ.get("ORBITMQ_BROKER", "default")
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or "/" in name or name[0] == "." or not name.isprintable():
@@ -74,9 +73,9 @@ def broker_name(name: str | None) -> str:
 
 
 def runtime_folder() -> Path:
-    """The folder to look for brokers in; it need not exist.
+    """The folder in which to look for brokers. It need not exist.
 
-    Raises: SettingError: somebody else could put a broker of theirs there.
+    Raises: SettingError: another user could put a broker there.
     """
     folder, named = _folder()
     try:
@@ -89,7 +88,7 @@ def runtime_folder() -> Path:
             hint=ASK_OPERATOR if named else "set XDG_RUNTIME_DIR to a folder of your own",
             folder=str(folder),
         ) from None
-    # Whoever names a folder knows whose it is; the usual one is of this user, or a trap.
+    # A user who names a folder knows whose it is. The default folder must belong to this user; otherwise it is a trap.
     if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or not (named or status.st_uid == os.getuid()):
         whose = "" if named else f" that belongs to uid {os.getuid()}, and"
         raise SettingError(
@@ -102,11 +101,11 @@ def runtime_folder() -> Path:
 
 
 def check_folder(folder: Path, owners: set[int]) -> None:
-    """Of a folder that somebody else has named: it belongs to one of these users, and nobody else may write there.
+    """Checks a folder that somebody else has named: it must belong to one of these users, and nobody else may write there.
 
-    Raises: SettingError: anybody could have put a broker of theirs there.
+    Raises: SettingError: anybody could have put a broker there.
     """
-    with suppress(FileNotFoundError):  # then there is no broker to mistake for another one either
+    with suppress(FileNotFoundError):  # then there is no broker that could be mistaken for another either
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or status.st_uid not in owners:
             raise SettingError(
@@ -118,10 +117,10 @@ def check_folder(folder: Path, owners: set[int]) -> None:
 
 
 def make_runtime_folder(group: int | None) -> Path:
-    """The folder for a broker of this user, made when it is missing; the members of the group may look into it, as everybody
-    may where its maker has let everybody.
+    """The folder for a broker of this user, made if it does not exist. Members of the group may look into it; everybody may if
+    its maker allowed that.
 
-    Raises: SettingError: it cannot be made, is somebody else's, or is let to another group.
+    Raises: SettingError: it cannot be made, belongs to another user, or is open to another group.
     """
     folder, _ = _folder()
     try:
@@ -132,10 +131,10 @@ def make_runtime_folder(group: int | None) -> Path:
     if status.st_uid != os.getuid():
         raise _unusable(folder, f"it belongs to uid {status.st_uid}")
     if status.st_mode & 0o005 == 0o005:
-        return folder  # everybody may pass, and somebody wanted that: a service manager, mostly
+        return folder  # everybody may pass, and somebody wanted that, usually a service manager
     is_let = bool(status.st_mode & 0o070)
     if is_let and not any(map(lives, _descriptions(folder))):
-        folder.chmod(0o700)  # to whom it was let before is over
+        folder.chmod(0o700)  # no broker of the former group runs any more
         is_let = False
     if group is not None:
         if is_let and status.st_gid != group:
@@ -146,7 +145,7 @@ def make_runtime_folder(group: int | None) -> Path:
 
 
 def _descriptions(folder: Path) -> Iterator[Description]:
-    """Of all brokers that ran there and left one."""
+    """The descriptions of all brokers that ran there and left one."""
     for path in folder.glob("*.json"):
         found = read_description(path.stem)
         if found is not None:
@@ -154,7 +153,7 @@ def _descriptions(folder: Path) -> Iterator[Description]:
 
 
 def _folder() -> tuple[Path, bool]:
-    """Where it is, and whether somebody said so."""
+    """The path of the folder, and whether somebody chose it."""
     named = os.environ.get("ORBITMQ_RUNTIME_DIR")
     if named:
         return Path(named), True
@@ -171,7 +170,7 @@ def _unusable(folder: Path, why: str) -> SettingError:
 
 
 def socket_path(name: str) -> Path:
-    """The control socket of a broker.
+    """The path of a broker's control socket.
 
     Raises: SettingError: the path is longer than a Unix socket's may be.
     """
@@ -190,7 +189,7 @@ def description_path(name: str) -> Path:
 
 
 def write_description(description: Description, group: int | None) -> None:
-    """For this user, and the group where there is one."""
+    """The mode for files of this user, and of the group if there is one."""
     path = description_path(description.name)
     fresh = path.with_suffix(f".{description.pid}.tmp")
     fresh.write_text(json.dumps(asdict(description)))
@@ -201,8 +200,8 @@ def write_description(description: Description, group: int | None) -> None:
 
 
 def read_description(name: str) -> Description | None:
-    """What a running or dead broker of this name has left; None when there is nothing to read. Raises: SettingError;
-    NoPermission: it is another user's."""
+    """The description that a running or dead broker of this name has left; None if there is nothing to read. Raises:
+    SettingError; NoPermission: it belongs to another user."""
     path = description_path(name)
     try:
         return description_of(json.loads(path.read_text()))
@@ -215,19 +214,20 @@ def read_description(name: str) -> Description | None:
 
 
 def description_of(values: dict[str, Any]) -> Description:
-    """From what a file says; what a later version may have added is left out. Raises: TypeError: it is no description."""
+    """Made from the content of a file, without fields that a later version may have added. Raises: TypeError: it is not a
+    description."""
     known = {each.name for each in fields(Description)}
     return Description(**{name: value for name, value in values.items() if name in known})
 
 
 def boot_id() -> str:
-    """Of the machine: another one after each boot."""
+    """Id of the machine's boot; each boot has another one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot, which tells it from a later one under the same pid; None: no
-    such."""
+    """Start time of a process in clock ticks since boot, which tells it from a later one with the same pid. None: there is no
+    such process."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -237,7 +237,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def user_of(pid: int) -> int | None:
-    """Effective uid of a process; None: no such."""
+    """Effective uid of a process. None: there is no such process."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -246,7 +246,7 @@ def user_of(pid: int) -> int | None:
 
 
 def introduction() -> dict[str, int]:
-    """Who this process is, as the hello of a connection says it."""
+    """The identity of this process, as the hello of a connection gives it."""
     pid = os.getpid()
     return {"pid": pid, "started": start_ticks(pid) or 0}
 
@@ -254,5 +254,5 @@ def introduction() -> dict[str, int]:
 def lives(description: Description) -> bool:
     """True while the supervisor that wrote the description runs."""
     if description.boot not in ("", boot_id()):
-        return False  # whoever has the number and the ticks now is another process
+        return False  # in another boot, a process with this number and these ticks is another one
     return start_ticks(description.pid) == description.start_ticks

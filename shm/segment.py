@@ -1,10 +1,10 @@
 """Named segments in /dev/shm: made once, reserved whole, attached by name, removed by their maker.
 
 Everybody but the maker attaches through posix_ipc, read-only by default, and believes nothing before the header line
-(native/shared/segment.h) says that this is the kind of segment it looks for.
+(native/shared/segment.h) says that this is the kind of segment it wants.
 
-Names are omq.<generation, 8 hex digits>.<part>, 16 bytes; the generation is one life of the broker tree, so whatever
-bears an old one is a leftover.
+Names are omq.<generation, 8 hex digits>.<part>, 16 bytes. A generation is one life of the broker tree, so a segment with an old
+one is a leftover.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from orbitmq.errors import BrokerNotRunning, NoPermission, ProtocolError, StoreF
 from orbitmq.native._core import ffi, lib
 
 MOUNT = Path("/dev/shm")
-NAME_MAX = 30  # macOS and others end at 31 with the slash
+NAME_MAX = 30  # macOS and other systems allow 31 with the slash
 
 
 class SegmentKind(IntEnum):
-    """Which segment a header says it is."""
+    """The kind of segment that a header names."""
 
     CONTROL = lib.SEGMENT_CONTROL
     TOPICS = lib.SEGMENT_TOPICS
@@ -46,7 +46,7 @@ FAULTS = {
 
 
 def segment_prefix(generation: int) -> str:
-    """What the names of all segments of one generation begin with."""
+    """The beginning of the names of all segments of one generation."""
     return f"omq.{generation & 0xFFFFFFFF:08x}."
 
 
@@ -56,7 +56,7 @@ def segment_name(generation: int, part: str) -> str:
 
 
 class Segment:
-    """A mapped segment. The mapping lives as long as this object or any pointer taken from it; a fork inherits it."""
+    """A mapped segment. The mapping lives as long as this object or any pointer taken from it. A fork inherits it."""
 
     def __init__(self, name: str, memory: mmap.mmap, *, writable: bool) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Segment:
 
     @property
     def pointer(self) -> Any:
-        """void * to the first byte; keep the segment as long as it is used."""
+        """void * to the first byte. Keep the segment as long as you use it."""
         return ffi.cast("void *", self._held)
 
     @property
@@ -77,11 +77,11 @@ class Segment:
 
     @property
     def generation(self) -> int:
-        """Which life of the tree made it, as its header says."""
+        """The generation of the tree that made it, as its header says."""
         return int(ffi.cast("struct segment_header *", self._held).generation)
 
     def close(self) -> None:
-        """Unmaps. No pointer or view into the segment may be used any more.
+        """Unmaps the segment. No pointer or view into it may be used any more.
 
         Raises: BufferError: Python still holds a view of `memory`.
         """
@@ -89,26 +89,24 @@ class Segment:
         self.memory.close()
 
     def unlink(self) -> None:
-        """Removes the name; mappings stay. A name that is gone already is no error."""
+        """Removes the name. Mappings stay. A name that is gone already is no error."""
         remove_segment(self.name)
 
 
 def create_segment(
     name: str, size: int, group: int | None = None, sign: Callable[[Any], None] | None = None
 ) -> Segment:
-    """A fresh, zeroed segment of `size` bytes, every page of it reserved: touching it can never be SIGBUS.
+    """A fresh, zeroed segment of `size` bytes, every page of it reserved, so that touching it can never cause SIGBUS.
 
-    group: id of the unix group that may map it read-only; without, nobody else may at all.
-    sign: writes its maker into it (segment_owner.py), before anything else is done with it.
+    group: id of the unix group that may map it read-only. Without a group nobody else may map it at all.
+    sign: writes its maker into it (segment_owner.py), before anything else happens with it.
 
-    Whoever fills it writes its header (segment_init, or an init function that does) before the name becomes known.
+    The caller fills it, and writes its header (segment_init, or an init function that calls it) before the name becomes known.
 
-    Raises:
-        StoreFull: /dev/shm has no room; nothing is left behind.
-        FileExistsError: the name is taken.
+    Raises: StoreFull: /dev/shm has no room; nothing is left behind. FileExistsError: the name is taken.
     """
     assert len(name) <= NAME_MAX and size > 0
-    # Looked at first, because reserving page by page until nothing is left would starve everybody else for a moment.
+    # Checked first: reserving page by page until nothing is left would leave all other processes without memory for a moment.
     require_room(size, name)
     descriptor = os.open(MOUNT / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -133,13 +131,11 @@ def create_segment(
 def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, writable: bool = False) -> Segment:
     """Maps a segment that somebody else made, read-only unless asked otherwise.
 
-    owner: uid that it has to belong to. Anybody may make files in /dev/shm: one of the right name and form is the broker's only
-        if it is the broker's user who made it.
+    owner: uid that it must belong to. Anybody may make files in /dev/shm: a file of the right name and form is the broker's
+        only if the broker's user made it.
 
-    Raises:
-        BrokerNotRunning: no segment has this name.
-        NoPermission: it is another user's, and not let to a group of ours; or it is not the owner's.
-        ProtocolError: it is not what was looked for; `.fault` says why.
+    Raises: BrokerNotRunning: no segment has this name. NoPermission: it belongs to another user and is not open to a group of
+        this one; or it does not belong to the owner. ProtocolError: it is another kind of segment; `.fault` says why.
     """
     try:
         shared = posix_ipc.SharedMemory("/" + name, read_only=not writable)
@@ -172,7 +168,8 @@ def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, wr
 
 
 def remove_segment(name: str) -> bool:
-    """Unlinks a segment's name; False if it was gone already. Only its maker, or who cleans up after it, may."""
+    """Unlinks a segment's name. False if it was gone already. Only the maker may do this, or a process that cleans up after
+    it."""
     with suppress(posix_ipc.ExistentialError):
         posix_ipc.unlink_shared_memory("/" + name)
         return True
@@ -180,9 +177,10 @@ def remove_segment(name: str) -> bool:
 
 
 def remove_leftovers(prefix: str) -> list[str]:
-    """Unlinks every segment whose name begins so, and says which. The caller knows that their tree is dead.
+    """Unlinks every segment whose name begins with the prefix, and returns their names. The caller knows that their tree is
+    dead.
 
-    Raises: ValueError: the prefix names no generation, and could hit the segments of a living tree.
+    Raises: ValueError: the prefix names no generation, and could match the segments of a living tree.
     """
     if len(prefix) < len(segment_prefix(0)):
         raise ValueError(f"cannot remove segments by the prefix {prefix!r}, it is shorter than that of a generation")
@@ -191,7 +189,7 @@ def remove_leftovers(prefix: str) -> list[str]:
 
 
 def shared_memory_free() -> int:
-    """Bytes that /dev/shm can still give."""
+    """Free bytes of /dev/shm."""
     status = os.statvfs(MOUNT)
     return status.f_bavail * status.f_frsize
 

@@ -1,5 +1,5 @@
-"""Whose a segment in /dev/shm is. That stands in its header line (native/shared/segment.h), signed by its maker, because a file
-that names a generation can be a copy: of a store whose broker runs on, or of one from another machine."""
+"""Who owns a segment in /dev/shm. The maker signs the segment's header line (native/shared/segment.h), because a file that
+names a generation can be a copy: of a store whose broker still runs, or of a store from another machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"omq\.[0-9a-f]{8}\.\w+")
 class SegmentOwner:
     """The supervisor that made a segment, and the lock file of the store that it runs on.
 
-    namespace: of processes, by the number of its inode: a pid says nothing in another one.
+    namespace: the pid namespace, by the number of its inode. A pid has no meaning in another namespace.
     """
 
     pid: int
@@ -33,7 +33,7 @@ class SegmentOwner:
 
     @classmethod
     def here(cls, lock: FileId) -> SegmentOwner:
-        """This process."""
+        """The identity of this process."""
         ticks = start_ticks(os.getpid())
         assert ticks is not None
         return cls(os.getpid(), _namespace(), ticks, lock)
@@ -51,7 +51,7 @@ class SegmentOwner:
 
 
 def owner_of(name: str) -> SegmentOwner | None:
-    """Who has signed the segment; None for one that is not signed, or of another layout.
+    """The owner that signed the segment. None if it is not signed, or has another layout.
 
     Raises: OSError: it is gone, or another user's.
     """
@@ -60,7 +60,8 @@ def owner_of(name: str) -> SegmentOwner | None:
     if len(line) < lib.SEGMENT_LINE:
         return None
     header = ffi.cast("struct segment_header *", ffi.from_buffer(line))
-    # Signed first: one without a magic yet is ours as well. In another layout who made it stands elsewhere, if at all.
+    # A segment is signed before it gets its magic, so one without a magic counts too. In another layout the owner is in another
+    # place, if anywhere.
     owner, finished = header.owner, header.magic or header.layout
     if owner.pid == 0 or (finished and (header.magic, header.layout) != (lib.SEGMENT_MAGIC, lib.SEGMENT_LAYOUT)):
         return None
@@ -68,12 +69,13 @@ def owner_of(name: str) -> SegmentOwner | None:
 
 
 def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[str]:
-    """Unlinks what dead trees of a store have left, and says which segments those were.
+    """Unlinks the segments that dead trees of a store have left, and returns their names.
 
     Args:
         lock: the store's lock file, which the caller holds: no other tree of the store has a process left.
         generation: the one that a file of the store names; None: there is no such file.
-        is_own: that file was written under this very lock, and is no copy. Believed of segments that nobody has signed yet.
+        is_own: that file was written under this very lock, so it is not a copy. It is believed about segments that nobody has
+            signed yet.
     """
     named = None if generation is None else segment_prefix(generation)
     removed = []

@@ -1,4 +1,4 @@
-"""Text on its way out of Python: a str may hold what is no text."""
+"""Encoding text that leaves Python: a str may hold characters that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HINT = "decode what it came from with another encoding, or with errors='replace'
 
 
 def utf8(text: str, doing: str) -> bytes:
-    """Its UTF-8. doing: what cannot be done otherwise, such as "find key".
+    """The text in UTF-8. doing: what cannot be done otherwise, such as "find key".
 
     Raises: UsageError: has .value.
     """

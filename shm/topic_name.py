@@ -1,4 +1,4 @@
-"""What a topic may be called; native/shared/topics.h has the rule."""
+"""Names that a topic may have; native/shared/topics.h has the rule."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def check_topic_name(name: object) -> None:
 
 
 def reserved_topic(name: str) -> str | None:
-    """Why no sender may make or write a topic of this name; None: it is any topic. A store of RocketMQ's may hold it, to be
-    read."""
+    """Why no sender may create or write a topic of this name; None: it is an ordinary topic. A store of RocketMQ's may hold
+    such a topic, which can be read."""
     encoded = name.encode(errors="surrogateescape")
     why = lib.reserved_topic_why(encoded, len(encoded))
     return None if why == ffi.NULL else ffi.string(why).decode()
@@ -50,13 +50,13 @@ def check_new_topic_name(name: object) -> None:
 
 
 def how_to_make(name: str) -> str:
-    """What whoever misses a topic is told; the producer's C says it in the same words."""
+    """The hint for a missing topic. The producer's C code has the same text."""
     why = reserved_topic(name)
     return f"create it: orbitmq topic create {name}" if why is None else f"nobody can make a topic of this name: {why}"
 
 
 def possible(name: str, queue: int) -> bool:
-    """True for a queue that a topic can have and a consumer can hold. Another broker's log may name others, if only because
-    its checksum covers bodies alone."""
+    """True for a queue that a topic can have and a consumer can hold. Another broker's log may name other queues, because its
+    checksum covers bodies only."""
     encoded = name.encode(errors="surrogateescape")
     return lib.topic_name_check(encoded, len(encoded), ffi.new("uint32_t *")) == 0 and bool(queue < lib.SESSION_QUEUES_MAX)

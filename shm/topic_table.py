@@ -1,5 +1,5 @@
-"""The topic table in shared memory as Python sees it: anybody reads it, the coordinator alone adds to it.
-native/shared/topics.h draws it."""
+"""The topic table in shared memory, from Python. Anybody reads it; only the coordinator adds to it. native/shared/topics.h
+draws it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ QueueKey = tuple[str, int]  # topic, queue id
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the table holds it; queue q has the queue slot first_slot + q, and there is room for slot_capacity queues.
-    retention_hours: 0 as the broker's, RETENTION_FOR_EVER. durable: sends wait for the disk unless they say otherwise."""
+    """A topic as the table holds it. Queue q has the queue slot first_slot + q, and there is room for slot_capacity queues.
+    retention_hours: 0: as the broker's setting; RETENTION_FOR_EVER. durable: sends wait for the disk unless they say
+    otherwise."""
 
     name: str
     index: int
@@ -35,12 +36,12 @@ class Topic:
 
 
 def own_retention(hours: int) -> int | None:
-    """What a topic's retention_hours in the table means: None as the broker's, 0 for ever."""
+    """The meaning of a topic's retention_hours in the table. None: as the broker's setting; 0: for ever."""
     return None if hours == 0 else 0 if hours == RETENTION_FOR_EVER else hours
 
 
 def default_durability(durable: bool) -> Durability:
-    """What a topic's `durable` in the table means."""
+    """The meaning of a topic's `durable` in the table."""
     return FLUSHED if durable else APPENDED
 
 
@@ -70,7 +71,7 @@ class TopicTable:
         return None if index == lib.TOPIC_NONE else self._see(index)
 
     def bounds(self, slot: int) -> QueueBounds:
-        """Of the queue in this queue slot."""
+        """The bounds of the queue in this queue slot."""
         seen = ffi.new("struct queue_seen *")
         lib.queue_see(self._table, slot, seen)
         return QueueBounds(seen.min_offset, seen.max_offset)
