@@ -1,4 +1,4 @@
-"""An actor: one job, a bounded step, and the loop around it that every process of the tree runs."""
+"""An actor: one job, done in bounded steps, and the loop around it that every process of the tree runs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from orbitmq.errors import BrokerError
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 
-RUN_MS = 1000  # how long a loop in C may stay away from Python's signals and orders
+RUN_MS = 1000  # longest time that a loop in C may run without looking at Python's signals and orders
 
 
 class ActorFailed(BrokerError):
-    """An actor's loop in C gave up; `actor` and `errno` say which and why."""
+    """An actor's loop in C gave up. `actor` and `errno` say which one and why."""
 
 
 class Actor(ABC):
-    """One process of the tree. Made in its own process; the supervisor never holds one."""
+    """One process of the tree. It is made in its own process; the supervisor never holds one."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -32,20 +32,20 @@ class Actor(ABC):
 
     @abstractmethod
     def step(self) -> int:
-        """One bounded step; returns how much it did, 0 when there is nothing left to do."""
+        """One bounded step. Returns how much it did; 0 if there is nothing left to do."""
 
     @abstractmethod
     def close(self) -> None:
-        """Gives back what the actor holds. The log and the tables stay as they are."""
+        """Releases what the actor holds. The log and the tables stay as they are."""
 
     def drain(self) -> None:
-        """Works off what is left when the tree stops; whoever feeds this actor has stopped already."""
+        """Finishes what is left when the tree stops. The actors that feed this one have stopped already."""
         while self.step():
             pass
 
 
 class CoreActor(Actor):
-    """An actor whose loop is one call into C: <kind>_run and <kind>_step over a handle."""
+    """An actor whose loop is one call of C: <kind>_run and <kind>_step over a handle."""
 
     kind: str
 
@@ -73,7 +73,7 @@ class CoreActor(Actor):
             self.fail()
 
     def need(self) -> None:
-        """What the loop in C asks Python for. Raises: ActorFailed: this actor's loop has no such wish."""
+        """Does what the loop in C asks Python for. Raises: ActorFailed: this actor's loop never asks for that."""
         raise ActorFailed(f"the {self.kind} asked for something that it has no handler for", actor=self.kind, errno=0)
 
     def fail(self) -> None:
@@ -90,8 +90,8 @@ class CoreActor(Actor):
 
 
 class Stopping:
-    """Becomes true with the supervisor's SIGTERM. Ctrl-C in a terminal reaches the whole group; only the supervisor
-    heeds it."""
+    """Becomes true when the supervisor sends SIGTERM. Ctrl-C in a terminal reaches the whole process group; only the supervisor
+    acts on it."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -106,7 +106,7 @@ class Stopping:
 
 
 def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None]) -> None:
-    """An actor's life from its birth to its clean end."""
+    """An actor's life from its start to its clean end."""
     tree = actor.tree
     tree.set_state(page, ActorState.RUNNING)
     running()

@@ -1,4 +1,4 @@
-"""The allocator: the writer's next CommitLog file and its next pages, ready before they are needed
+"""The allocator: prepares the writer's next CommitLog file and its next pages before they are needed
 (native/actors/allocator.h)."""
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Allocator(CoreActor):
         self._complaint = ""
 
     def need(self) -> None:
-        """Makes the next CommitLog file. No room is no failure of this actor: senders get the error, and it is tried
+        """Makes the next CommitLog file. A lack of room does not make this actor fail: senders get the error, and it tries
         again."""
         start = int(self.tree.positions().allocated)
         size = self.tree.settings.files.log_file_size
         layout = self.tree.settings.layout
         try:
-            discard(layout, start)  # a predecessor's, which may not be on the disk
+            discard(layout, start)  # made by a predecessor, and perhaps not on disk
             allocate(layout, start, size)
         except (OrbitError, OSError) as failure:
             what = f"the log file {layout.log_file(start)}"
             error = failure if isinstance(failure, OrbitError) else disk_error(failure, layout.root, size, what, LOG_KNOB)
-            if str(error) != self._complaint:  # said once, not twice a second
+            if str(error) != self._complaint:  # reported once, not twice a second
                 self._complaint = str(error)
                 say(self.tree.settings.name, str(error))
             lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or errno.ENOSPC)
@@ -46,4 +46,4 @@ class Allocator(CoreActor):
             crash_point("allocator_announced")
 
     def drain(self) -> None:
-        """Nothing is left to do: whoever would need the next file has stopped."""
+        """Nothing is left to do: the writer, which would need the next file, has stopped."""

@@ -1,8 +1,8 @@
-"""Who asks, and how much of what all users share they may take.
+"""Who asks the broker, and how much of what all users share each user may take.
 
-The broker's own user and root may do anything. Others, whom the setting `group` lets in, change only what they made, and take
-of each table (sessions, topics, queues, groups) a part that is set, `user_share_percent`; all of them together leave a tenth
-free, so that the operator always gets in."""
+The broker's own user and root may do anything. Other users, whom the setting `group` lets in, change only what they made. Of
+each table (sessions, topics, queues, groups) each of them may take a part that is set, `user_share_percent`. All of them
+together leave a tenth free, so that the operator always gets in."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from orbitmq.errors import Full, NoPermission
 
-OTHERS_PERCENT = 90  # of a table, for all users together but the broker's own and root
+OTHERS_PERCENT = 90  # of a table, for all users together except the broker's own and root
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A user. rules: it is the broker's own, or root."""
+    """A user. rules: this is the broker's own user, or root."""
 
     uid: int
     rules: bool
@@ -28,11 +28,11 @@ class Caller:
 
     @property
     def mark(self) -> int | None:
-        """What is kept with whatever this user makes: its number; None for the broker's own user and root."""
+        """The mark that is stored with everything this user makes: the uid; None for the broker's own user and root."""
         return None if self.rules else self.uid
 
     def may_change(self, maker: int | None) -> bool:
-        """Whether this user may change what `maker` made. What nobody else made is the broker's own."""
+        """True if this user may change what `maker` made. What no other user made belongs to the broker's own user."""
         return self.rules or (maker is not None and maker == self.uid)
 
 
@@ -40,8 +40,9 @@ OPERATOR = Caller(os.geteuid(), True)
 
 
 def require_maker(caller: Caller, maker: int | None, doing: str, otherwise: str = "") -> None:
-    """doing: what the caller wants, as in "change the topic 'orders'". otherwise: what else an operator could do. Raises:
-    NoPermission."""
+    """doing: what the caller wants, as in "change the topic 'orders'". otherwise: what else an operator could do.
+
+    Raises: NoPermission."""
     if not caller.may_change(maker):
         whose = f"uid {maker}" if maker is not None else f"the broker's own user, uid {os.geteuid()}"
         operator = f"ask the broker's operator to do it{otherwise and ' ' + otherwise}"
@@ -62,7 +63,8 @@ class Share:
     percent: int
 
     def check(self, caller: Caller, held: Mapping[int | None, int], wanted: int = 1) -> None:
-        """held: how much each user has by its mark. Raises: Full: it would have more than its part, or all others together."""
+        """held: how much each user has, by its mark. Raises: Full: the user would have more than its part, or all others
+        together would."""
         if caller.rules:
             return
         most = max(1, self.capacity * self.percent // 100)

@@ -1,5 +1,5 @@
-"""The last wait of a start: reput first completes queues that end before the log does. Until then clients would take them for
-shorter than they are. A consumer could not seek to where it had been, and would find nothing left to read."""
+"""The last wait of a start: reput first completes queues that end before the log does. Until then the queues look shorter to
+clients than they are: a consumer could not seek to where it had been, and would find nothing left to read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHOW_S = 0.5
 class CatchUp:
     """One start's wait.
 
-    show: gets a line now and then while it takes long. patience_s: how long reput may make no progress; then the wait is
-    given up, and the tree runs as it is."""
+    show: gets a line now and then while the wait is long. patience_s: how long reput may make no progress; then the wait is
+        given up, and the tree runs as it is."""
 
     def __init__(self, tree: Tree, report: RecoveryReport, patience_s: float, show: Callable[[str], None]) -> None:
         self._tree = tree
@@ -30,7 +30,7 @@ class CatchUp:
         self.given_up = False
 
     def lasts(self) -> bool:
-        """False once the queues are complete; also when reput has failed, which status shows."""
+        """False once the queues are complete, and also if reput has failed, which status shows."""
         position, now = int(self._tree.positions().reput), time.monotonic()
         if position >= self._end or self._tree.page_error(PAGE_REPUT):
             return False

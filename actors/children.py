@@ -1,4 +1,4 @@
-"""Child processes of the supervisor: forking one, and the record of one that is watched."""
+"""Child processes of the supervisor: forking one, and the record of a child that is watched."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from orbitmq.actors.spec import ChildSpec
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 
-# The supervisor's loop wakes on these; a child must not run the supervisor's Python handlers for them before it has
-# its own.
+# These signals wake the supervisor's loop. A child must not run the supervisor's Python handlers for them before it has its
+# own.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -39,14 +39,14 @@ class Child:
         return self.pidfd >= 0
 
     def too_many(self, now: float, restarts: int, period_s: float) -> bool:
-        """Notes a death at `now`, seconds; True when it is one too many within the period."""
+        """Notes a death at `now`, in seconds. True if it is one too many within the period."""
         self.deaths.append(now)
         while self.deaths and self.deaths[0] <= now - period_s:
             self.deaths.popleft()
         return len(self.deaths) > restarts
 
     def reaped(self) -> str:
-        """Collects the dead process; returns how it ended, in words."""
+        """Collects the dead process. Returns how it ended, in words."""
         _, status = os.waitpid(self.pid, 0)
         os.close(self.pidfd)
         self.pid, self.pidfd, self.running = 0, -1, False
@@ -60,12 +60,13 @@ class Child:
 
 
 def child_process(main: Callable[[], int], keep: Iterable[int]) -> int:
-    """Forks; the child runs main and exits with its result, holding no descriptor but the standard ones and `keep`.
+    """Forks. The child runs main and exits with its result; it has no descriptors but the standard ones and `keep`.
 
-    To be called from the supervisor's only thread: a fork beside threads may copy a lock that nobody will ever release.
+    Call it from the supervisor's only thread: a fork in a process with other threads may copy a lock that nobody will ever
+    release.
     """
     parent = os.getpid()
-    # Else a signal between the fork and the reset would reach the supervisor's wake-up descriptor from the child.
+    # Otherwise a signal between the fork and the reset would reach the supervisor's wake-up descriptor from the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         pid = os.fork()
@@ -94,13 +95,13 @@ def _child(main: Callable[[], int], parent: int, keep: set[int]) -> None:
             traceback.print_exc()
             sys.stderr.flush()
     finally:
-        # Never back into the supervisor's frames: its clean-up belongs to it alone.
+        # Never return into the supervisor's frames: their clean-up is the supervisor's alone.
         os._exit(code)
 
 
 def _close_others(keep: set[int]) -> None:
-    """Closes what came over by the fork alone. The supervisor keeps sessions for the coordinator; an actor that held
-    copies would keep them alive after their end."""
+    """Closes descriptors that the child has only because of the fork. The supervisor keeps sessions for the coordinator; an
+    actor that held copies would keep them alive after their end."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         descriptor = int(entry.name)
         if descriptor > 2 and descriptor not in keep:

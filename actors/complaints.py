@@ -1,4 +1,4 @@
-"""Lines about clients on the broker's error output, so few that no client can fill a disk with them."""
+"""Lines about clients on the broker's error output, limited so that no client can fill a disk with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LINES_PER_S = 1.0
 
 
 class Complaints:
-    """A bucket of lines that fills with time; how many were left out is said with the next one. broker: its name."""
+    """A bucket of lines that fills with time. The next line says how many were left out. broker: its name."""
 
     def __init__(self, broker: str) -> None:
         self._broker = broker

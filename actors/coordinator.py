@@ -1,8 +1,8 @@
-"""The coordinator: answers the control socket, owns topics, sessions and groups. Plain Python; no message passes
+"""The coordinator: answers the control socket, and owns topics, sessions and groups. It is plain Python; no message passes
 through it.
 
-Its death costs nobody more than a wait: the supervisor holds the socket and the sessions' descriptors, tables and
-epochs are in shared memory, groups and topics in files."""
+If it dies, others only have to wait: the supervisor holds the socket and the sessions' descriptors, tables and epochs are in
+shared memory, groups and topics in files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from orbitmq.shm.frames import error_map
 from orbitmq.store import config
 
 QUESTIONS_A_TURN = 16
-# A handler has no way to call Python, so closing sessions are looked at again after this.
+# A handler cannot call Python, so the coordinator looks at closing sessions again after this time.
 SETTLE_S = 0.002
 SETTLE_SLOWLY_S = 0.1
 
@@ -73,11 +73,11 @@ class Coordinator(Actor):
         for session in ending:
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
-        self._busy: set[Peer] = set()  # with questions that must wait for others' turns
+        self._busy: set[Peer] = set()  # their questions must wait for others' turns
         self._complaints = Complaints(tree.settings.name)
         # Offsets that wait for the log below them to be on disk: (offsets, the log's end when they were taken).
         self._pending: tuple[config.Offsets, int] | None = None
-        # At once: were the interval to begin anew with each life, a coordinator that dies often would never write.
+        # Due at once: if the interval began anew with each life, a coordinator that dies often would never write.
         self._persist_at = time.monotonic()
         self._door = Door(
             tree.listener, self._selector, settings.connections_per_process, settings.connections_per_user, settings.group
@@ -98,11 +98,12 @@ class Coordinator(Actor):
         lib.actor_page_add(self._page, lib.COUNT_STEPS, 1)
 
     def step(self) -> int:
-        """Questions that have come already."""
+        """Answers questions that have come already."""
         return self._serve(0)
 
     def drain(self) -> None:
-        """Nobody is answered any more. Members commit on; the supervisor takes their commits when everybody has stopped."""
+        """From here on nobody is answered. Members continue to commit; the supervisor takes their commits when every actor has
+        stopped."""
 
     def close(self) -> None:
         self._selector.close()
@@ -116,7 +117,7 @@ class Coordinator(Actor):
         for key, events in ready:
             current = self._selector.get_map().get(key.fd)
             if current is None or current.data is not key.data:
-                continue  # somebody before it in this round was its end
+                continue  # another peer in this round has ended it
             if isinstance(key.data, Peer):
                 busy.discard(key.data)
                 self._serve_peer(key.data, events)
@@ -127,7 +128,7 @@ class Coordinator(Actor):
         return len(ready) + len(busy)
 
     def _serve_peer(self, peer: Peer, events: int) -> None:
-        """A peer's turn: so many questions and no more, whatever it has sent."""
+        """A peer's turn: a limited number of questions, whatever it has sent."""
         try:
             if events & selectors.EVENT_WRITE:
                 peer.flush()
@@ -161,7 +162,8 @@ class Coordinator(Actor):
             crash_point("coordinator_answered")
 
     def _drop(self, peer: Peer) -> None:
-        """The end of a connection ends no session: the client may come back, and a fork may hold the socket open."""
+        """The end of a connection does not end its sessions: the client may come back, and a forked process may hold the socket
+        open."""
         self._door.leave(peer)
 
     def _on_post(self) -> None:
@@ -171,7 +173,7 @@ class Coordinator(Actor):
         with suppress(ConnectionError):
             data, descriptors, _, _ = socket.recv_fds(self.tree.post, 64, 1)
         if not data:
-            self._selector.unregister(self.tree.post)  # the supervisor is dead, and this process about to be
+            self._selector.unregister(self.tree.post)  # the supervisor is dead, and this process is about to die
         elif descriptors:
             self._door.replace(socket.socket(fileno=descriptors[0]))
             crash_point("coordinator_moved")
@@ -182,11 +184,11 @@ class Coordinator(Actor):
         self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._client_died(process, pidfd))
 
     def _forget(self, pidfd: int) -> None:
-        with suppress(KeyError):  # its process has died: nobody watches any more
+        with suppress(KeyError):  # its process has died: nobody watches it any more
             self._selector.unregister(pidfd)
 
     def _client_died(self, process: ProcessId, pidfd: int) -> None:
-        # Readable for ever: once is enough.
+        # Readable for ever, so once is enough.
         self._selector.unregister(pidfd)
         self.sessions.client_died(process)
         self._look_again_s = SETTLE_S
@@ -197,17 +199,17 @@ class Coordinator(Actor):
         self._look_again_s = SETTLE_S
 
     def _settle(self) -> float:
-        """Frees sessions whose time has come; returns in how many seconds to look again."""
+        """Frees sessions whose time has come. Returns in how many seconds to look again."""
         oldest = self.sessions.settle()
         if oldest is None:
             return self.tree.settings.offsets_interval_s
-        # A full disk may hold the writer up for as long as it likes; nobody needs to look often then.
+        # A full disk may stop the writer for any length of time; there is no need to look often then.
         return SETTLE_S if time.monotonic() - oldest < 1.0 else SETTLE_SLOWLY_S
 
     # ---- offsets
 
     def _persist(self) -> None:
-        """Takes a snapshot now and then, and writes it once the log that it may speak of is on disk."""
+        """Takes a snapshot from time to time, and writes it once the log that it refers to is on disk."""
         if self._pending is not None:
             offsets, wrote = self._pending
             if self.tree.positions().flushed >= wrote:
@@ -216,7 +218,7 @@ class Coordinator(Actor):
                     self.groups.persist(offsets)
                     crash_point("coordinator_stored")
                 except OSError as error:
-                    # Tried again with the next snapshot; until then a power cut repeats work.
+                    # Tried again with the next snapshot. Until then a power cut repeats work.
                     say(self.tree.settings.name, f"cannot write the groups' offsets: {error}")
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
@@ -224,12 +226,13 @@ class Coordinator(Actor):
             crash_point("coordinator_collected")
             self.groups.remember()
             if self.offsets.changed:
-                # The offsets first, the position after them: everything they point at lies below it.
+                # Take the offsets first and the position after them: then everything the offsets point at is below the
+                # position.
                 snapshot = self.offsets.take()
                 self._pending = (snapshot, int(self.tree.positions().wrote))
 
     def _wake_on_signals(self) -> None:
-        """A signal ends the selector's wait at once; without this it would only be noted until the wait is over."""
+        """A signal then ends the selector's wait at once. Without this it would only be noted until the wait is over."""
         reader, writer = socket.socketpair()
         reader.setblocking(False)
         writer.setblocking(False)

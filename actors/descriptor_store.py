@@ -1,9 +1,9 @@
-"""The descriptor store: keeps the coordinator's descriptors in the supervisor, so that they outlive a coordinator.
+"""The descriptor store keeps the coordinator's descriptors in the supervisor, so that they outlive a coordinator.
 
-A session is a memfd without a name; the broker's actors open it as /proc/<supervisor>/fd/<descriptor>, and its
-client's death is watched through a pidfd. Were they the coordinator's alone, its death would end every session. So
-each is handed over a socket pair (SOCK_SEQPACKET, one message a datagram, msgpack) under a key, and a new coordinator
-takes them all out again.
+A session is a memfd without a name. The broker's actors open it as /proc/<supervisor>/fd/<descriptor>, and a pidfd shows the
+death of its client. If the coordinator alone had these descriptors, its death would end every session. So each is handed to the
+supervisor over a socket pair (SOCK_SEQPACKET, one message a datagram, msgpack) under a key, and a new coordinator takes them
+all out again.
 
     question   ["put", key]  + descriptors      answer  ["put", key, descriptor numbers here]
                ["drop", key]                            ["drop", key]
@@ -25,7 +25,7 @@ from orbitmq.shm.crash_point import crash_point
 
 MESSAGE_MAX = 4096
 DESCRIPTORS_MAX = 4
-SPARE_DESCRIPTORS = 32  # the supervisor's own, which no session may take
+SPARE_DESCRIPTORS = 32  # reserved for the supervisor itself; no session may take them
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class Kept:
 
 
 class DescriptorStore:
-    """The supervisor's half. It looks at no descriptor, it only keeps them."""
+    """The supervisor's half. It only keeps the descriptors and never looks into them."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, ...]] = {}
 
     def serve(self, line: socket.socket) -> bool:
-        """Answers one question; False when the other end is gone, or has stopped reading what it asked for."""
+        """Answers one question. False if the other end is gone, or has stopped reading the answers."""
         try:
             data, descriptors, flags, _ = socket.recv_fds(line, MESSAGE_MAX, DESCRIPTORS_MAX)
         except TimeoutError:
-            return True  # the question that woke us was on a line that is closed by now; this one is fresh
+            return True  # the question that caused the wake-up came on a socket that is closed by now; this socket is fresh
         except ConnectionError:
             return False
         if not data:
@@ -56,8 +56,8 @@ class DescriptorStore:
         question = msgpack.unpackb(data)
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if flags & socket.MSG_CTRUNC or max(descriptors, default=0) >= limit - SPARE_DESCRIPTORS:
-            # This process has no room for all of them, and half a session is none; or it would have none left to start an
-            # actor again with, which is the end of the tree.
+            # This process has no room for all of them, and half a session is useless. Or none would be left to restart an actor
+            # with, which would end the tree.
             while descriptors:
                 os.close(descriptors.pop())
         for descriptor in descriptors:
@@ -65,7 +65,7 @@ class DescriptorStore:
         try:
             self._answer(line, question, tuple(descriptors))
         except (ConnectionError, TimeoutError):
-            # Not even a coordinator that hangs may end the supervisor, and with it the tree.
+            # Even a coordinator that hangs must not end the supervisor, and with it the tree.
             return False
         return True
 
@@ -93,9 +93,9 @@ class DescriptorStore:
 
 
 class DescriptorKeeper:
-    """The coordinator's half: blocking questions, answered at once by the supervisor's loop.
+    """The coordinator's half: blocking questions, which the supervisor's loop answers at once.
 
-    Raises (from every method): BrokerStopped: the supervisor is dead, and this process about to be."""
+    Raises (from every method): BrokerStopped: the supervisor is dead, and this process is about to die."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -132,7 +132,7 @@ class DescriptorKeeper:
         self._answer()
 
     def items(self) -> list[Kept]:
-        """Everything kept; the caller owns the descriptors that come with it."""
+        """Everything that is kept. The caller owns the descriptors that come with it."""
         self._ask(["list"])
         found: list[Kept] = []
         while True:
@@ -145,5 +145,5 @@ class DescriptorKeeper:
 
 
 def _supervisor_dead(doing: str) -> BrokerStopped:
-    # A client must not hear of a socket that failed: what its question met is the tree's end.
+    # A client must not be told of a broken socket: what its question met is the end of the tree.
     return BrokerStopped(f"cannot {doing} in the descriptor store, the broker's supervisor is dead")

@@ -1,4 +1,5 @@
-"""The door: lets clients' connections in, so many a process, and stays shut while there is no room for another."""
+"""The door lets clients' connections in, a limited number for each process. It stays shut while there is no room for another
+one."""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ from orbitmq.actors.process_id import ProcessId
 from orbitmq.errors import Full, OrbitError
 from orbitmq.shm.frames import error_map, pack
 
-# Descriptors that connections leave to sessions, files and look-ups of those that are in already.
+# Descriptors that connections must leave for the sessions, files and look-ups of clients that are in already.
 SPARE_DESCRIPTORS = 32
-# Nobody tells us when the system has a descriptor again, so a shut door is tried every now and then.
+# Nothing tells this process when the system has a descriptor again, so it tries a shut door from time to time.
 SHUT_S = 0.1
 
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)
 
 
 class Door:
-    """The listener's owner. The selector holds it under `accept` while it is open.
+    """The listener's owner. The selector holds it under `accept` while the door is open.
 
-    per_process, per_user: connections that one client process, and one user whom `group` lets in, may have. group: id of that
-    unix group.
+    per_process, per_user: connections that one client process, and one user whom `group` lets in, may have.
+    group: id of that unix group.
     """
 
     def __init__(
@@ -44,17 +45,17 @@ class Door:
         self._open()
 
     def accept(self) -> None:
-        """Lets one connection in, into the selector, or tells it why not.
+        """Accepts one connection and adds it to the selector, or tells the client why not.
 
-        Where there is no room even to say so, whoever knocks waits, and the door is not looked at for a while: its
-        listener stays readable, and a loop that looks again at once would do nothing else any more.
+        If there is no room even to answer, the client waits, and the door is not looked at for a while. Otherwise the loop
+        would do nothing but look at the listener, which stays readable.
         """
         try:
             sock, _ = self._listener.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:
                 self._shut()
-            return  # else nobody is there after all
+            return  # otherwise nobody is there after all
         sock.setblocking(False)
         peer: Peer | None = None
         try:
@@ -63,7 +64,7 @@ class Door:
             self._check_share(peer)
             self._selector.register(sock, selectors.EVENT_READ, peer)
         except (OrbitError, OSError) as error:
-            # Whatever it is going to ask, this is the answer.
+            # This is the answer, whatever the client is going to ask.
             refusal = error if isinstance(error, OrbitError) else _no_descriptors(str(error))
             with suppress(OSError):
                 sock.send(pack({"id": 0, **error_map(refusal)}))
@@ -76,16 +77,16 @@ class Door:
         self._users[peer.caller.mark] += 1
 
     def leave(self, peer: Peer) -> None:
-        """Ends a connection; where it was one too many, there is room now."""
+        """Ends a connection. If the door was shut because there were too many, there is room now."""
         self._selector.unregister(peer.socket)
-        self._inside -= Counter([peer.process])  # which leaves no zeros behind
+        self._inside -= Counter([peer.process])  # unlike subtraction, which leaves entries with 0
         self._users -= Counter([peer.caller.mark])
         peer.close()
         if self._shut_until is not None:
             self._open()
 
     def replace(self, listener: socket.socket) -> None:
-        """From now on whoever knocks does so here; the old one has lost its name."""
+        """New connections come here from now on; the old listener has lost its name."""
         if self._shut_until is None:
             self._selector.unregister(self._listener)
         self._listener.close()
@@ -93,7 +94,7 @@ class Door:
         self._open()
 
     def look(self) -> float | None:
-        """Opens again when the time has come; returns the seconds until then, None for a door that is open."""
+        """Opens again when the time has come. Returns the seconds until then; None if the door is open."""
         if self._shut_until is None:
             return None
         left = self._shut_until - time.monotonic()
@@ -133,7 +134,7 @@ class Door:
 
 
 def _check_spare(sock: socket.socket) -> None:
-    """The kernel gives out the lowest number that is free, so a high one says how few are left."""
+    """The kernel gives out the lowest free number, so a high number says how few are left."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if sock.fileno() >= limit - SPARE_DESCRIPTORS:
         raise _no_descriptors(f"{sock.fileno()} of its {limit} descriptors are open")

@@ -1,14 +1,15 @@
-"""The time by which messages grow old: the machine's clock, but never faster than time passes.
+"""The time by which messages expire: the machine's clock, but never faster than time passes.
 
-A clock that jumps ahead by what messages are kept would have all of them removed at the next look. So the clock is held against
-CLOCK_BOOTTIME, which counts on evenly, also while the machine sleeps, and which nobody can set. What the clock may show at
-most is where it stood plus what has passed; a small step is caught up with slowly. Where it shows more than STEP_MS beyond
-that, nothing is removed by age until the clock has come back, or somebody who may has said that it is right (believe()).
+If a clock jumps ahead by the time that messages are kept, all of them would be removed at the next look. So the clock is
+compared with CLOCK_BOOTTIME, which nobody can set and which counts on evenly, also while the machine sleeps. The clock may show
+at most where it stood plus the time that has passed since. A small step is caught up with slowly. If the clock shows more than
+STEP_MS beyond that, nothing is removed by age until the clock has come back, or until a user with the right to do so has
+confirmed it (believe()).
 
-Where it stood is kept in the file orbitmq/clock, so that a restart believes no more than a broker that ran through. In
-another boot of the machine nobody knows how long it was off: up to ABSENCE_MS is believed at once, more when the broker has
-run for GRACE_MS, in which a time server, or the operator, will have set the clock right. A store without the file has nothing
-to hold the clock against.
+The file orbitmq/clock records where the clock stood, so that a restarted broker believes no more than a broker that ran on. In
+another boot of the machine nobody knows how long the machine was off. Up to ABSENCE_MS is believed at once; more is believed
+when the broker has run for GRACE_MS, in which a time server, or the operator, will have set the clock right. In a store without
+the file there is nothing to compare the clock with.
 
     0  magic "orbclock"   8  u64 the time, ms   16  u64 CLOCK_BOOTTIME then, ms   24  16 bytes boot id   40  u32 CRC-32 of
     these; big-endian
@@ -36,7 +37,7 @@ _MAGIC = b"orbclock"
 
 
 def wall_clock_ms() -> int:
-    """What store timestamps are made of."""
+    """The clock that store timestamps are made of."""
     return time.time_ns() // 1_000_000
 
 
@@ -56,7 +57,7 @@ class ExpiryClock:
         self._passed = passed
         self._began_ms = self._at_ms = passed()
         self._descriptor = -1
-        self.ahead_ms = 0  # how far the clock is ahead of the time that passed, where that is too much; else 0
+        self.ahead_ms = 0  # how far the clock is ahead of the time that passed, if that is too far; else 0
         recorded = self._load()
         self._absent = recorded is not None and recorded[2] != positions.boot_id()
         if recorded is None:
@@ -67,7 +68,7 @@ class ExpiryClock:
             self._limit_ms = recorded[0] + max(0, self._at_ms - recorded[1])
 
     def look(self) -> int:
-        """The time, milliseconds; ahead_ms is brought up to date."""
+        """The time in milliseconds. Brings ahead_ms up to date."""
         now, at = self._wall(), self._passed()
         self._limit_ms += at - self._at_ms
         ahead = now - self._limit_ms
@@ -81,13 +82,14 @@ class ExpiryClock:
         return min(now, self._limit_ms)
 
     def believe(self) -> None:
-        """What the clock shows now is right."""
+        """Confirms that what the clock shows now is right."""
         self._limit_ms, self._absent = max(self._limit_ms, self._wall()), False
 
     def keep(self) -> None:
-        """Writes down where the clock stood. Not synced: what a power cut takes back is older, and true. Raises: OSError."""
+        """Records where the clock stood. Not synced: if a power cut takes it back, the older record is still true. Raises:
+        OSError."""
         if self._absent:
-            return  # of the boot before, until it is known how long the machine was off
+            return  # that of the boot before, until it is known how long the machine was off
         if self._descriptor < 0:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         body = _RECORD.pack(_MAGIC, max(0, self._limit_ms), self._at_ms, positions.boot_id())

@@ -1,7 +1,8 @@
-"""The flush service: the log's fdatasync (native/actors/flush.h), and beside it, in a second thread, the slow duties.
+"""The flush service: the log's fdatasync (native/actors/flush.h), and in a second thread beside it the slow duties.
 
-Those are: every few seconds sync what changed of the ConsumeQueues and the index, write the checkpoint, then remove what has
-expired. They would hold up who waits for the log, and C gives the interpreter up while it syncs, so a thread is enough."""
+Every few seconds the second thread syncs what has changed in the ConsumeQueues and the index, writes the checkpoint, and then
+removes what has expired. In the first thread these would delay senders that wait for the log. C releases the interpreter's lock
+while it syncs, so a second thread is enough."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from orbitmq.store.file_system import disk_error
 from orbitmq.store.positions import Positions
 
 DUTY_S = 5.0
-DUTY_SHARE = 0.1  # of the time at most: with 10,000 queues one round syncs as many files
+DUTY_SHARE = 0.1  # largest part of the time: with 10,000 queues one round syncs as many files
 
 
 class Flush(CoreActor):
@@ -54,8 +55,7 @@ class Flush(CoreActor):
             self._record(self._positions)
 
     def drain(self) -> None:
-        """Everybody else has stopped: what is written now is all, and what is synced here is what the next start
-        finds."""
+        """All others have stopped: nothing more will be written, and what is synced here is what the next start finds."""
         self._ended.set()
         if self._duty.is_alive():
             self._duty.join()
@@ -65,7 +65,7 @@ class Flush(CoreActor):
             try:
                 self._sync.run_last()
             except OSError as error:
-                # Not a clean stop then: the next start recovers.
+                # The stop is then not clean, and the next start recovers.
                 self._record(self._positions)
                 layout = self.tree.settings.layout
                 if isinstance(error, SyncFailed):
@@ -102,7 +102,7 @@ class Flush(CoreActor):
                     "the disk may lack",
                 )
             except OSError as error:
-                # The checkpoint stays where it was, so the next start reads more of the log; nothing is lost.
+                # The checkpoint stays where it was, so the next start reads more of the log. Nothing is lost.
                 say(self.tree.settings.name, f"cannot sync the store's queues: {error}")
             self._expire()
             pause = max(DUTY_S, (time.monotonic() - began) / DUTY_SHARE)
@@ -112,14 +112,14 @@ class Flush(CoreActor):
             self._look_at_clock()
             self._retention.run()
         except (OSError, OrbitError) as error:
-            if str(error) != self._complaint:  # said once, not every few seconds
+            if str(error) != self._complaint:  # reported once, not every few seconds
                 self._complaint = str(error)
                 say(self.tree.settings.name, f"cannot remove what has expired: {error}")
         else:
             self._complaint = ""
 
     def _look_at_clock(self) -> None:
-        """Before retention does. Says so when the clock cannot be believed, and when it can be again. Raises: OSError."""
+        """Called before retention. Reports when the clock cannot be believed, and when it can be again. Raises: OSError."""
         control, before = self.tree.control, int(lib.control_clock_ahead(self.tree.control))
         believed = int(lib.control_clock_believed(control))
         if believed != self._believed_ms:

@@ -1,5 +1,5 @@
-"""What a tree stands on: the store's lock, its name (presence.py), the segments, the tables filled from the store. Taken
-in this order, left in reverse; whatever a dead tree left behind is removed on the way in."""
+"""What a tree stands on: the store's lock, its name (presence.py), the segments, and the tables filled from the store. They are
+taken in this order and released in reverse. What a dead tree left behind is removed on the way in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import TreeSettings
 
-# A tree that was killed this moment holds its lock until the last of its actors is gone.
+# A tree that was killed just now holds its lock until the last of its actors is gone.
 LOCK_PATIENCE_S = 3.0
 LOCK_LOOK_MS = 5
 
@@ -52,10 +52,10 @@ class Ground:
 
     @classmethod
     def take(cls, settings: TreeSettings) -> Ground:
-        """Takes the store and the name, and clears away what dead trees of either left.
+        """Takes the store and the name, and removes what dead trees of either have left.
 
-        Raises: StoreLocked, StoreSettingsError, StoreUnsupported, StoreVersion; SettingError: another broker runs under
-        the name, or there is no store to be read only."""
+        Raises: StoreLocked, StoreSettingsError, StoreUnsupported, StoreVersion; SettingError: another broker runs under the
+            name, or there is no store that could be read."""
         if settings.read_only and not settings.layout.commitlog.is_dir():
             raise SettingError(
                 f"cannot open the store {str(settings.layout.root)!r} for reading: it has no folder commitlog",
@@ -74,7 +74,8 @@ class Ground:
             _remove_dead_tree(settings, held)
             crash_point("ground_cleared")
             generation = secrets.randbits(31) | 1
-            # Before there is a segment: one whose maker died before it had signed it belongs to whoever is named here.
+            # Written before there is a segment: if the maker of a segment dies before it has signed it, the segment belongs to
+            # the tree named here.
             record = {"generation": generation, "lock": [held.device, held.inode]}
             atomic_file.replace(settings.layout.tree_json, json.dumps(record).encode())
             presence = Presence(settings, held)
@@ -102,7 +103,7 @@ class Ground:
         tree.notes = report.notes
         self._tree = tree
         size = settings.files.log_file_size
-        # Recovery made sure of the file in which the log goes on.
+        # Recovery has made sure that the file exists in which the log continues.
         allocated = report.allocated if report.read_only else max(report.allocated, report.end - report.end % size + size)
         lib.control_recovered(
             tree.control, report.begin, report.end, report.reput, report.flushed, allocated, report.last_store_ms
@@ -116,7 +117,8 @@ class Ground:
         crash_point("ground_seeded")
 
     def refuse_deletion(self) -> None:
-        """Raises: WouldDelete: less is to be kept than the store's last broker kept, and that would delete messages at once."""
+        """Raises: WouldDelete: this tree is to keep less than the store's last broker kept, and that would delete messages at
+        once."""
         now, before = self._kept, kept.load(self.settings.layout)
         lost = Retention(self.tree).loses(before) if now.less_than(before) and not self.settings.read_only else 0
         if lost <= 0:
@@ -135,8 +137,9 @@ class Ground:
         )
 
     def remember(self, told: Mapping[str, Any]) -> None:
-        """Writes what the store is to remember of this start. Raises: SettingError, StoreUnsupported: as settings_file.change;
-        OSError."""
+        """Writes the settings that the store is to remember from this start.
+
+        Raises: SettingError, StoreUnsupported: as settings_file.change; OSError."""
         if self.settings.read_only:
             return
         kept.store(self.settings.layout, self._kept)
@@ -148,19 +151,19 @@ class Ground:
         return kept.Kept(self.settings.retention_hours, self.settings.retention_bytes)
 
     def describe(self) -> dict[str, Any]:
-        """Makes the tree findable by name; returns what whoever started it is told."""
+        """Makes the tree findable by name. Returns what the starter is told."""
         description = self.presence.announce(self.generation)
         self.tree.listener = self.presence.listener
         crash_point("ground_described")
         return {"name": description.name, "pid": description.pid, "generation": self.generation, "store": description.store}
 
     def missing_segment(self) -> Path | None:
-        """One that somebody has removed."""
+        """Makes again a name that somebody has removed."""
         return None if self._segments is None else self._segments.missing()
 
     def close_cleanly(self) -> bool:
-        """After a stop in which every actor drained; the flush service has recorded whether all of it is on disk and
-        indexed. False when the next start has to recover. Raises: OSError: the groups' offsets were not written."""
+        """Called after a stop in which every actor finished its work; the flush service has recorded whether everything is on
+        disk and indexed. False if the next start has to recover. Raises: OSError: the groups' offsets were not written."""
         seen = self.tree.positions()
         if seen.flushed != seen.wrote and not self.settings.read_only:
             return False
@@ -174,13 +177,13 @@ class Ground:
         return True
 
     def _queue_end(self, queue: QueueKey) -> int | None:
-        """Commits past it are none; None: nobody knows."""
+        """The end of each queue: commits past it do not count. None: it is not known."""
         topics = TopicTable(self.tree.topics)
         topic = topics.find(queue[0])
         return topics.bounds(topic.first_slot + queue[1]).maximum if topic is not None and queue[1] < topic.queues else None
 
     def leave(self) -> None:
-        """Removes every name that others could find the tree by, and lets the store go."""
+        """Removes every name by which others could find the tree, and releases the store."""
         self.presence.leave()
         crash_point("ground_unlinked")
         if self._segments is not None:
@@ -204,8 +207,8 @@ def _lock(settings: TreeSettings) -> StoreLock:
 
 
 def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:
-    """What dead trees of this store have left in shared memory, and nothing else: a store that was copied while its broker
-    ran has that one's tree.json."""
+    """Removes what dead trees of this store have left in shared memory, and nothing else. A store that was copied while its
+    broker ran has the tree.json of that broker."""
     generation, is_own = None, False
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = json.loads(settings.layout.tree_json.read_bytes())
@@ -232,7 +235,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.spin_us = settings.spin_us
     core.retention_hours = settings.retention_hours
     core.retention_bytes = settings.retention_bytes
-    # RocketMQ writes the broker's address and port here; this broker lives on one machine.
+    # RocketMQ writes the broker's address and port here. This broker serves one machine: 127.0.0.1, port 10911.
     core.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
     core.supervisor_pid = os.getpid()
     core.store = os.fsencode(settings.layout.root)

@@ -1,11 +1,11 @@
-"""When a group goes on without waiting any longer: for a member that hangs, and for one that is to let a queue go.
+"""Decides when a group no longer waits: for a member that hangs, and for a member that is to release a queue.
 
-A member leaves the time of its last call in its session, and goes on doing so while it waits for messages. One whose word
-is older than it has allowed itself when it joined has stopped, hangs, or is busy with one batch for too long: its queues go
-to the others. When it wakes, its commit raises Fenced, and it joins again. The word is a time, not a count of calls that
-somebody would have to remember, so that a coordinator that dies every now and then forgets nothing.
+A member writes the time of its last call into its session, and renews it while it waits for messages. If the word is older than
+the member allowed when it joined, the member has stopped, hangs, or spends too long on one batch. Its queues then go to the
+others. When it continues, its commit raises Fenced, and it joins again. The word is a time and not a count of calls, which
+somebody would have to remember; so a coordinator that dies now and then forgets nothing.
 
-A coordinator that was stopped itself, with the whole machine perhaps, gives everybody a moment to make a call first."""
+If the coordinator itself was stopped, perhaps with the whole machine, it gives every member a moment to make a call first."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from orbitmq.actors.events import say
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.sessions import Session, Sessions
 
-LOOK_S = 0.1  # shortest time between two looks at the members' words; ten looks in a member's time suffice
+LOOK_S = 0.1  # shortest time between two looks at the members' words; ten looks in a member's time are enough
 LOOK_S_MAX = 1.0
-LATE_S = 0.5  # a look that comes so much later than it should: the coordinator was stopped
-STEADY_S = 1.0  # what everybody is given then
+LATE_S = 0.5  # if a look comes so much later than it should, the coordinator was stopped
+STEADY_S = 1.0  # how long every member is then given
 
 
 class GroupClock:
-    """name: of the broker, for what is said."""
+    """name: of the broker, for log lines."""
 
     def __init__(
         self, name: str, groups: GroupRegistry, sessions: Sessions, clock_ns: Callable[[], int] = time.monotonic_ns
@@ -33,14 +33,14 @@ class GroupClock:
         self._sessions = sessions
         self._clock_ns = clock_ns
         self._look_at_s = 0.0
-        self._steady_at_s = 0.0  # from here on members can be late
+        self._steady_at_s = 0.0  # members can be late from this moment on
 
     def wait_s(self) -> float:
         """How long the coordinator may sleep."""
         return min(LOOK_S if self._groups.moving else LOOK_S_MAX, max(0.0, self._look_at_s - self._now_s()))
 
     def tick(self) -> None:
-        """After every turn of the coordinator's."""
+        """Called after every turn of the coordinator's."""
         now = self._now_s()
         if now >= self._look_at_s:
             if now - self._look_at_s >= LATE_S:
@@ -53,7 +53,7 @@ class GroupClock:
         return self._clock_ns() / 1e9
 
     def _leave_behind(self, now: float) -> float:
-        """Takes members that hang out of their groups; returns the shortest time, seconds, that a member has."""
+        """Removes members that hang from their groups. Returns the shortest time, in seconds, that any member has."""
         late: list[tuple[str, Session, int]] = []
         shortest = LOOK_S_MAX * 10
         for group in self._groups:

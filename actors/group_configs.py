@@ -1,5 +1,5 @@
-"""config/subscriptionGroup.json: the groups that RocketMQ lets consume of this store, and whose each is. A RocketMQ broker that
-makes no groups by itself, as is usual in production, would turn away a group that began to consume here."""
+"""config/subscriptionGroup.json: the groups that RocketMQ lets consume from this store, and the user who began each. A RocketMQ
+broker that does not create groups by itself, as is usual in production, would otherwise refuse a group that began here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GroupConfigs:
         self._layout = layout
         self._share = share
         self._shared = shared
-        # Kept whole: a RocketMQ broker's settings of a group that mean nothing here survive.
+        # Kept whole, so that settings of a group survive that only a RocketMQ broker uses.
         self._configs: dict[str, GroupConfig] = {}
         self._version = DataVersion()
 
@@ -26,10 +26,10 @@ class GroupConfigs:
         self._configs, self._version = load_groups(self._layout)
 
     def admit(self, caller: Caller, name: str) -> None:
-        """Lets the user who began a group join it, and the broker's own: whoever joins takes queues from the members, and
-        commits for all of them.
+        """Lets the user who began a group join it, and the broker's own user. A member takes queues from the other members, and
+        commits for all of them, so others must not join.
 
-        Raises: NoPermission: it is another user's. Full: it would be one more, and the user has its share.
+        Raises: NoPermission: it is another user's group. Full: it would be a new group, and the user has its share.
         """
         known = self._configs.get(name)
         if known is None:

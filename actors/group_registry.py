@@ -1,16 +1,16 @@
 """The groups of a running tree: epochs in shared memory, offset words and membership in files (orbitmq/commits/).
 
-A queue that goes from one member to another is announced first, in an epoch in which it is still the old one's, so that it can
-commit; groups.py says how, group_clock.py when.
+If a queue is to go from one member to another, this is announced first, in an epoch in which the queue still belongs to the old
+member, so that it can commit. groups.py says how, group_clock.py when.
 
-A rebalance goes: raise the epoch; fence; read every member's offset words that carry the epoch before; hand out
-queues; write it all down; wake the members. A commit stores its word, fences and rereads the epoch, so that either
-it is read here or its member learns that it did not count.
+A rebalance has these steps: raise the epoch; fence; read every member's offset words that carry the epoch before; assign the
+queues; write it all down; wake the members. A commit stores its word, fences and reads the epoch again. So either the word is
+read here, or its member learns that it did not count.
 
-What is written down (store/group_memory.py) is a coordinator's memory. It names the epoch that it was written for. A
-successor that finds another one in shared memory knows that the rebalance was cut short: it reads the words that
-carry the memory's epoch, which nobody could overwrite since, and goes through it again. When the whole tree has died
-or stopped, memory and words together say where each group is (store/commits.py)."""
+What is written down (store/group_memory.py) is a coordinator's memory. It names the epoch that it was written for. If a
+successor finds another epoch in shared memory, it knows that the rebalance was cut short. It then reads the words that carry
+the memory's epoch, which nobody could overwrite since, and does the rebalance again. When the whole tree has died or stopped,
+memory and words together say where each group is (store/commits.py)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class GroupRegistry:
         self._clock_ns = clock_ns
         self._memory = GroupMemory(tree.settings.layout)
         self._vouched: tuple[int, ...] = ()
-        self._forgetful = False  # what is in memory is not written down
+        self._forgetful = False  # what is in memory is not written down yet
         self._files = CommitFiles(tree.settings.layout)
         self._groups: dict[str, Group] = {}
-        self._moving: set[str] = set()  # groups with queues that leave
+        self._moving: set[str] = set()  # groups with queues that are leaving
         share = Share("consumer groups", GROUPS_MAX, tree.settings.user_share_percent)
         self._configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
         self.sessions: Sessions | None = None
@@ -61,7 +61,7 @@ class GroupRegistry:
     # ---- a coordinator's beginning
 
     def load(self) -> None:
-        """What a predecessor of the same generation knew."""
+        """Restores what a predecessor of the same generation knew."""
         self._configs.load()
         self._vouched = config.offset_crcs(self._tree.settings.layout)
         remembered = self._memory.load()
@@ -75,7 +75,7 @@ class GroupRegistry:
                 self._moving.add(name)
 
     def resume(self) -> None:
-        """With the sessions restored: takes the newest offsets, and finishes what a predecessor had begun."""
+        """Called when the sessions are restored: takes the newest offsets, and finishes what a predecessor had begun."""
         for group in self._groups.values():
             gone = self._collect(group)
             gone += [member.id for member in group.members.values() if self._session(member) is None]
@@ -90,11 +90,11 @@ class GroupRegistry:
     def join(
         self, session: Session, name: Any, topics: list[str], start: str, *, poll_ms: int = 0, revoke_ms: int = 0
     ) -> dict[str, Any]:
-        """Makes the session a member, or changes its topics; answers with its assignment. Its file of commits is there then.
-        poll_ms, revoke_ms: see groups.Member.
+        """Makes the session a member, or changes its topics. Returns its assignment. Its file of commits exists then. poll_ms,
+        revoke_ms: see groups.Member.
 
-        Raises: GroupNameError, UnknownTopic, SettingError, Full; NoPermission: the group is another user's; StoreFull: the
-        disk has no room for its commits.
+        Raises: GroupNameError, UnknownTopic, SettingError, Full; NoPermission: the group is another user's; StoreFull: the disk
+            has no room for its commits.
         """
         check_group_name(name)
         caller = Caller.marked(session.user)
@@ -128,10 +128,10 @@ class GroupRegistry:
         return self.assignment(session, name)
 
     def _make_room(self, session: Session, name: str, topics: tuple[str, ...]) -> None:
-        """Before anything changes: what it commits, and what is noted of it, gets room."""
+        """Before anything changes: reserves room for what the member commits, and for what is noted about it."""
         made = self._files.make(session, name)
-        # As it stands, and for each queue who has it, since when, until when, and where the group goes on; a number takes up to
-        # 9 bytes.
+        # Its present size, and for each queue who has it, since when, until when, and where the group continues. A number takes
+        # up to 9 bytes.
         need = len(packed(self._content())) + 9 * sum(len(self._offsets.of_group(group)) for group in self._names()) + 512
         need += sum(len(topic) + 24 for group in self._groups.values() for topic, _ in group.since)
         need += sum(4 * self._topics.get(topic).queues * (len(topic) + 24) + len(topic) + 8 for topic in topics) + 2 * len(name)
@@ -144,7 +144,7 @@ class GroupRegistry:
         crash_point("group_registry_reserved")
 
     def words_descriptor(self, session: Session) -> int:
-        """Of the file in which a member commits, for the member; the caller's to close. Raises: OSError."""
+        """A descriptor of the file in which a member commits, for the member. The caller closes it. Raises: OSError."""
         return self._files.descriptor(session)
 
     def _describe(self, caller: Caller, name: str) -> None:
@@ -154,16 +154,16 @@ class GroupRegistry:
             self._configs.add(caller, name)
         except OSError as error:
             if not caller.rules:
-                raise  # nobody would know whose it is
-            # Only RocketMQ asks for it. Tried again when the group begins the next time.
+                raise  # otherwise nobody would know who owns it
+            # Only RocketMQ needs this. It is tried again when the group begins the next time.
             say(self._tree.settings.name, f"cannot write down the group {name!r}: {error}")
 
     def assignment(self, session: Session, name: Any) -> dict[str, Any]:
         """{"group": index, "epoch":, "queues": [[topic, queue, queue slot, start offset], ...], "since": [epoch, ...],
-        "leaving": [index, ...]}; word i belongs to the i-th queue, which the member has had since that epoch; those that leave
-        are to be released.
+        "leaving": [index, ...]}
+        Word i belongs to queue i, which the member has had since the epoch since[i]. Those in "leaving" are to be released.
 
-        Raises: Fenced: the session is no member of the group.
+        Raises: Fenced: the session is not a member of the group.
         """
         group = self._joined(session, name)
         mine = group.assigned.get(session.key, [])
@@ -176,15 +176,15 @@ class GroupRegistry:
         return {"group": group.index, "epoch": group.epoch, "queues": queues, "since": since, "leaving": leaving}
 
     def release(self, session: Session, name: Any, queues: Collection[tuple[QueueKey, int]]) -> None:
-        """Lets queues of the member's go, each with its number from `since`. They are handed out at the next `settle`.
+        """Releases queues of the member, each named with its epoch from `since`. The next `settle` hands them over.
 
-        Raises: Fenced: the session is no member of the group.
+        Raises: Fenced: the session is not a member of the group.
         """
         self._joined(session, name).release(session.key, queues)
         self._moving.add(name)
 
     def settle(self) -> None:
-        """Hands over what was released, and what was to be and has run out of time."""
+        """Hands over queues that were released, and leaving queues whose time is over."""
         for group in [self._groups[name] for name in sorted(self._moving)]:
             if group.due(self._now_ms()):
                 self._rebalance(group)
@@ -201,7 +201,7 @@ class GroupRegistry:
         return group
 
     def leave(self, session: Session, name: Any = None) -> None:
-        """Takes the session out of the group, or of whichever it is in. Its last commits count."""
+        """Takes the session out of the group, or of any group it is in. Its last commits count."""
         for group in self._groups.values():
             if session.key in group.members and name in (None, group.name):
                 self._rebalance(group, without=session.key)
@@ -215,15 +215,15 @@ class GroupRegistry:
     # ---- offsets
 
     def collect(self) -> None:
-        """Reads every member's commits into the table of offsets. Who has damaged the file of its own leaves the group."""
+        """Reads every member's commits into the table of offsets. A member that has damaged its own file leaves the group."""
         for group in self._groups.values():
             for member_id in self._collect(group):
                 self._rebalance(group, without=member_id)
                 self._files.remove(member_id)
 
     def _collect(self, group: Group) -> list[str]:
-        """Offset words count only with the epoch that the assignment was made for: an older one belongs to a queue
-        that the member had before. Returns members whose words cannot be read any more. Raises: OSError."""
+        """An offset word counts only if it carries the epoch of the assignment; an older one belongs to a queue that the member
+        had before. Returns members whose words cannot be read any more. Raises: OSError."""
         faulty = []
         for member in group.members.values():
             session = self._session(member)
@@ -242,7 +242,7 @@ class GroupRegistry:
         return faulty
 
     def _shows(self, queue: QueueKey, offset: int) -> bool:
-        """Words are the client's to write: one past the queue's end is none."""
+        """The client writes these words: one past the queue's end does not count."""
         topic = self._topics.find(queue[0])
         return topic is not None and offset <= self._topics.bounds(topic.first_slot + queue[1]).maximum
 
@@ -256,7 +256,7 @@ class GroupRegistry:
         try:
             self._collect(group)
         except OSError as error:
-            # Half a rebalance helps nobody: a successor goes through it again, with the same words.
+            # Half a rebalance helps nobody: a successor does it again, with the same words.
             raise SystemExit(f"cannot read what the group {group.name!r} has committed: {error}") from error
         if without is not None:
             crash_point("group_registry_collected")
@@ -275,9 +275,9 @@ class GroupRegistry:
                 crash_point("group_registry_rang")
 
     def _fix_starts(self, group: Group) -> None:
-        """Gives each queue that the group has never seen its start, once: were it left to whoever gets the queue
-        next, "latest" would skip what came between two members."""
-        # A queue that a topic got later holds nothing that the group chose not to see, so it starts at its beginning.
+        """Gives each queue that is new to the group its start, once. If the next owner of the queue decided, "latest" would
+        skip what came between two members."""
+        # A queue that a topic got later holds nothing that the group chose to skip, so it starts at its beginning.
         known = {topic.name for topic in self._topics_of(group) if self._offsets.knows(group.name, topic.name)}
         for member_id, queues in group.assigned.items():
             for queue in queues:
@@ -302,8 +302,7 @@ class GroupRegistry:
         return int(lib.group_epoch(self._tree.control, group.index))
 
     def _free_index(self) -> int:
-        """An index that no group has; else that of a group without members, whose offsets are in the table of
-        offsets."""
+        """An index that no group has; else that of a group without members, whose offsets are in the table of offsets."""
         used = {group.index for group in self._groups.values()}
         for index in range(GROUPS_MAX):
             if index not in used:
@@ -322,11 +321,11 @@ class GroupRegistry:
     # ---- what is written down
 
     def persist(self, snapshot: config.Offsets) -> None:
-        """Replaces consumerOffset.json by what Offsets.take has given. Raises: OSError."""
+        """Replaces consumerOffset.json by what Offsets.take has returned. Raises: OSError."""
         vouched = self._vouched
         self._vouched = (*vouched, config.offsets_crc(snapshot))
         try:
-            # The memory first: a start that finds a file which it does not know takes it for another program's.
+            # The memory first: a start that finds a file which the memory does not know takes it for another program's.
             self._memory.write(self._content())
             self._offsets.store(snapshot)
         except OSError:
@@ -336,7 +335,7 @@ class GroupRegistry:
             self._vouched = config.offset_crcs(self._tree.settings.layout)
 
     def remember(self) -> None:
-        """Writes down what a full disk has kept from being written."""
+        """Writes down what could not be written before because the disk was full."""
         if self._forgetful:
             self._store()
 
@@ -356,7 +355,7 @@ class GroupRegistry:
             self._memory.write(self._content())
             self._forgetful = False
         except OSError as error:
-            # A join has reserved what it needs, so this is a topic that grew, or a disk that fails.
+            # A join has reserved what it needs, so either a topic grew, or the disk fails.
             text = f"cannot write down who has which queue: {error}"
             self._complain(f"{text}; if the broker dies before it can, groups do again what they have done since")
             self._forgetful = True

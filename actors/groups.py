@@ -1,4 +1,4 @@
-"""Consumer groups: members, and who has which queue, as data. What it costs to change that is in group_registry.py."""
+"""Consumer groups as data: members, and who has which queue. group_registry.py changes them safely."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer session in a group. id is "<slot>.<epoch>" of the session; capacity bounds its queues.
+    """A consumer session in a group. id is "<slot>.<epoch>" of the session; capacity limits its queues.
 
-    poll_ms: how long it may make no call before it is taken to hang; 0: for ever.
-    revoke_ms: how long it may keep a queue that is to go to another member, to commit; 0: not at all.
+    poll_ms: how long it may make no call before it counts as hung; 0: for ever.
+    revoke_ms: how long it may keep a queue that is to go to another member, in order to commit; 0: not at all.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Member:
     revoke_ms: int = 0
 
 
-# What is written down of a member, before its topics.
+# What is written down about a member, before its topics.
 _MEMBER = ("id", "slot", "epoch", "pid", "start", "capacity", "poll_ms", "revoke_ms")
 
 
@@ -42,14 +42,14 @@ _MEMBER = ("id", "slot", "epoch", "pid", "start", "capacity", "poll_ms", "revoke
 class Group:
     """A group in one of its epochs. assigned[member id][i] is the queue of the member's interest and offset word i.
 
-    A queue goes from one living member to another in two steps, each with an epoch of its own: first it is `leaving`, and stays
-    with the member that has it, until that one has let it go or its time is over; then the other gets it.
+    A queue goes from one living member to another in two steps, each with an epoch of its own. First it is `leaving`: it stays
+    with the member that has it until that member has released it or its time is over. Then the other member gets it.
 
-    since: the epoch in which the queue's member got it. Who sees the same number again has had it all the time.
-    leaving: when the time of a queue that goes is over, milliseconds of CLOCK_MONOTONIC.
-    heirs: the members that get the queues which leave. Until a member comes or goes the plan stays as it is, whatever order
-        queues are let go in; it would move others as well if it were made anew out of a hand-over that is half done.
-    released: queues that were let go since the last assignment. Not written down: a successor waits for their time to end.
+    since: the epoch in which the queue's member got it. A member that sees the same number again has had it all along.
+    leaving: when the time of a leaving queue is over, milliseconds of CLOCK_MONOTONIC.
+    heirs: the members that get the leaving queues. Until a member comes or goes the plan stays as it is, in whatever order
+        queues are released. If it were made anew in the middle of a hand-over, it would move other queues as well.
+    released: queues that were released since the last assignment. Not written down: a successor waits for their time to end.
     """
 
     name: str
@@ -66,17 +66,16 @@ class Group:
         return {queue: member for member, queues in self.assigned.items() for queue in queues}
 
     def release(self, member_id: str, queues: Collection[tuple[QueueKey, int]]) -> None:
-        """The member lets queues go that it has had since these epochs; others than those it has are ignored."""
+        """The member releases queues that it has had since these epochs. Queues that it does not have are ignored."""
         mine = self.assigned.get(member_id, [])
         self.released |= {queue for queue, since in queues if queue in mine and self.since.get(queue) == since}
 
     def due(self, now_ms: int) -> bool:
-        """True when queues can be handed over."""
+        """True if queues can be handed over."""
         return bool(self.released) or any(until <= now_ms for until in self.leaving.values())
 
     def assign(self, queues: Mapping[str, int], now_ms: int = 0) -> None:
-        """Hands out the queues of all topics anew. queues: how many each topic has; a topic that is missing has
-        none."""
+        """Assigns the queues of all topics anew. queues: how many each topic has; a topic that is missing has none."""
         before = {queue: owner for queue, owner in self.owners().items() if queue not in self.released}
         owners = {queue: member for member, taken in self._wanted(queues, self._planned(before)).items() for queue in taken}
         leaving, heirs = {}, {}
@@ -90,7 +89,7 @@ class Group:
                 owners[queue], leaving[queue] = owner, until
         fresh: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for queue in sorted(owners):
-            # Words beyond the session's end do not exist; join refuses sessions that could come to this.
+            # Words beyond the session's end do not exist; join refuses sessions that could get there.
             if len(fresh[owners[queue]]) < self.members[owners[queue]].capacity:
                 fresh[owners[queue]].append(queue)
         kept = {queue: self.since[queue] for queue in self.since if before.get(queue) == owners.get(queue)}
@@ -101,12 +100,12 @@ class Group:
         self.released = set()
 
     def _planned(self, before: Mapping[QueueKey, str]) -> dict[QueueKey, str]:
-        """Who has each queue once those that leave have gone."""
+        """Who has each queue once the leaving ones have gone."""
         readers = {name: member.topics for name, member in self.members.items()}
         return {**before, **{queue: heir for queue, heir in self.heirs.items() if queue[0] in readers.get(heir, ())}}
 
     def _wanted(self, queues: Mapping[str, int], before: Mapping[QueueKey, str]) -> dict[str, list[QueueKey]]:
-        """Who should have which queue, when the moves are over."""
+        """Who should have which queue when all moves are done."""
         wanted: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for topic in sorted({topic for member in self.members.values() for topic in member.topics}):
             takers = [member.id for member in self.members.values() if topic in member.topics]

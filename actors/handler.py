@@ -1,4 +1,4 @@
-"""The send handler: from the sessions of its lane into the lane (native/actors/handler.h)."""
+"""The send handler: takes frames from the sessions of its lane and puts records into the lane (native/actors/handler.h)."""
 
 from __future__ import annotations
 

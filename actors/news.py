@@ -1,5 +1,5 @@
-"""What actors tell the supervisor: that they run, or why they cannot. One pipe for all, a line of JSON a message;
-lines are shorter than PIPE_BUF, so the kernel keeps them whole."""
+"""What actors report to the supervisor: that they run, or why they cannot. All share one pipe; a message is one line of JSON.
+Lines are shorter than PIPE_BUF, so the kernel keeps them whole."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class News:
         self._tell(line)
 
     def read(self) -> list[NewsItem]:
-        """All that has come."""
+        """All messages that have come."""
         try:
             self._rest += os.read(self.reader, 1 << 16)
         except BlockingIOError:

@@ -8,22 +8,22 @@ from orbitmq.store.layout import StoreLayout
 
 
 class Offsets:
-    """For each group and queue the queue offset that it goes on at.
+    """For each group and queue, the queue offset at which the group continues.
 
-    behind: groups of which the file does not say that yet."""
+    behind: groups for which the file does not say that yet."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._groups: dict[str, dict[QueueKey, int]] = {}
         self._changed: set[str] = set()
-        self._taken: set[str] = set()  # of a snapshot that is not stored yet
+        self._taken: set[str] = set()  # groups of a snapshot that is not stored yet
 
     def load(self, topics: TopicTable) -> None:
         """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
         for (topic, group), queues in config.load_offsets(self._layout).items():
             known = topics.find(topic)
             for queue, offset in queues.items():
-                # Clients of RocketMQ's commit -1 for "I know nothing"; it stands for nothing here.
+                # Clients of RocketMQ commit -1 for "unknown"; it counts as 0 here.
                 value = max(0, offset)
                 if known is not None and queue < known.queues:
                     value = min(value, topics.bounds(known.first_slot + queue).maximum)
@@ -39,7 +39,7 @@ class Offsets:
         return sorted(self._groups)
 
     def knows(self, group: str, topic: str) -> bool:
-        """True when the group has consumed of the topic before."""
+        """True if the group has consumed from the topic before."""
         return any(name == topic for name, _ in self._groups.get(group, {}))
 
     @property
@@ -58,7 +58,7 @@ class Offsets:
             self._changed.add(group)
 
     def take(self) -> config.Offsets:
-        """The file's content now, to be stored."""
+        """The content that the file should have now."""
         entries: config.Offsets = {}
         for group, queues in self._groups.items():
             for (topic, queue), offset in queues.items():
@@ -68,12 +68,12 @@ class Offsets:
         return entries
 
     def store(self, snapshot: config.Offsets) -> None:
-        """Replaces the file by what was taken last. The caller has seen that all which it speaks of is on disk: an offset past
-        the end of a recovered log would skip what is written there next. Raises: OSError."""
+        """Replaces the file by what was taken last. The caller has made sure that everything it refers to is on disk: an offset
+        past the end of a recovered log would skip what is written there next. Raises: OSError."""
         config.store_offsets(self._layout, snapshot)
         self._taken = set()
 
     def give_back(self) -> None:
-        """What was taken could not be stored: a later snapshot will have it."""
+        """What was taken could not be stored; a later snapshot will contain it."""
         self._changed |= self._taken
         self._taken = set()

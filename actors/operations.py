@@ -1,4 +1,4 @@
-"""The control socket's questions, one method each, and what answers them."""
+"""The questions of the control socket, one method each, and the code that answers them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Answer = tuple[Any, tuple[int, ...]]
 
 
 class Operations:
-    """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value,
-    with descriptors if it sends some. Raises what the client is to raise."""
+    """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value, with
+    descriptors if it sends some. It raises what the client is to raise."""
 
     def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
         self._tree = tree
@@ -42,8 +42,7 @@ class Operations:
         self._offsets = offsets
 
     def perform(self, peer: Peer, question: dict[str, Any]) -> Answer:
-        """Raises: ProtocolError: no such operation, or a field is missing or cannot be; whatever the operation
-        raises."""
+        """Raises: ProtocolError: there is no such operation, or a field is missing or not valid; what the operation raises."""
         name = question.get("op")
         operation = _OPERATIONS.get(name) if isinstance(name, str) else None
         if operation is None or not isinstance(name, str):
@@ -72,7 +71,7 @@ class Operations:
         return answer if isinstance(answer, tuple) else (answer, ())
 
     def _written(self, operation: str, question: dict[str, Any]) -> str:
-        """For errors: the file that could not be written, and what about."""
+        """For errors: the file that could not be written, and why it was written."""
         folder = self._tree.settings.layout.config
         if operation in ("create_topic", "adopt_topic"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
@@ -83,7 +82,8 @@ class Operations:
         return f"the files of {folder}"
 
     def hello(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Who the client is, in its own words. The start belongs to it, because its number may be another's by now."""
+        """Notes the client's identity in its own words. The start time is part of it, because another process may have its
+        number by now."""
         if ProcessId(question["pid"], question["started"]) != peer.process:
             raise BrokerError(
                 f"cannot serve the client: it says that its pid is {question['pid']}, and the broker sees the pid {peer.pid}",
@@ -100,7 +100,7 @@ class Operations:
         }
 
     def wake_words(self, peer: Peer, question: dict[str, Any]) -> Answer:
-        """A descriptor of them."""
+        """The answer with a descriptor of the wake words."""
         return None, (os.dup(self._tree.wake_memfd),)
 
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
@@ -132,7 +132,7 @@ class Operations:
         return asdict(topic)
 
     def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """reput's alone: the log holds a topic that the table does not."""
+        """For reput only: the log holds a topic that the table does not have."""
         if peer.pid != self._tree.page_pid(PAGE_REPUT):
             raise NoPermission(f"cannot adopt topics for process {peer.pid}: only the broker's reput may do that")
         return asdict(self._topics.adopt(question["name"], question["queues"]))
@@ -141,7 +141,7 @@ class Operations:
         return [asdict(topic) for topic in self._topics]
 
     def join_group(self, peer: Peer, question: dict[str, Any]) -> Answer:
-        """The assignment, and the file in which the member commits as a descriptor."""
+        """The assignment, and as a descriptor the file in which the member commits."""
         session = self._session(peer, question)
         times = {name: question.get(name, 0) for name in ("poll_ms", "revoke_ms")}
         answer = self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"), **times)
@@ -161,13 +161,13 @@ class Operations:
         return None
 
     def committed(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """[[topic, queue, offset], ...] of a group, commits of this moment included."""
+        """[[topic, queue, offset], ...] of a group, with commits of this moment."""
         self._groups.collect()
         offsets = self._offsets.of_group(question["group"])
         return [[topic, queue, offset] for (topic, queue), offset in sorted(offsets.items())]
 
     def status(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Groups and sessions, and what the start had to tell; everything else stands in shared memory."""
+        """Groups and sessions, and the notes of the start; everything else is in shared memory."""
         self._groups.collect()
         sessions = [_session_map(session) for session in self._sessions]
         notes = self._tree.notes
@@ -179,7 +179,8 @@ class Operations:
         return [[each.name, each.value, each.source] for each in states(self._tree.settings)]
 
     def configure(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Changes what the store remembers; returns the names of what has changed. The tree runs on with what it has."""
+        """Changes the settings that the store remembers. Returns the names of those that changed. The running tree keeps its
+        own."""
         settings = self._tree.settings
         _only_rulers(peer, f"change the settings of the broker {settings.name!r}")
         if settings.read_only:
@@ -250,12 +251,12 @@ def _session_map(session: Session) -> dict[str, Any]:
     return {name: int(getattr(shape, name)) for name in names} | {"closing": session.closing_since > 0}
 
 
-# What fields of this name must be, in whatever question. Names of topics and groups have errors of their own.
+# The type of a field by its name, in whatever question. Names of topics and groups have errors of their own.
 _NUMBERS = ("pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms")
 
 
 def _check_fields(operation: str, question: dict[str, Any]) -> None:
-    """Raises: ProtocolError: a field has a value of another kind than every client of ours sends."""
+    """Raises: ProtocolError: a field has a value of another type than all clients of OrbitMQ send."""
     wrong = []
     for name in _NUMBERS:
         value = question.get(name, 0)

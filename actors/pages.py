@@ -1,4 +1,5 @@
-"""Which page of the control block is whose; those of the handlers begin at PAGE_HANDLER, in the order of their lanes."""
+"""The page of the control block that each process has. Those of the handlers begin at PAGE_HANDLER, in the order of their
+lanes."""
 
 from orbitmq.native._core import lib
 

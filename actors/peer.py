@@ -1,8 +1,8 @@
-"""One connection to the control socket, as the coordinator sees it: who it is, what it has asked, what has not gone
-out yet.
+"""One connection to the control socket, as the coordinator sees it: who the client is, what it has asked, and what has not been
+sent yet.
 
-A peer gets as much as it reads: while an answer waits to be sent, nothing more is read from it or answered, so that it
-can hold no memory but one answer and one question's worth of bytes.
+A peer gets answers as fast as it reads them. While an answer waits to be sent, nothing more is read from the peer or answered,
+so it can hold no more memory than one answer and one question's worth of bytes.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from orbitmq.actors.process_id import process_of
 from orbitmq.errors import BrokerError, NoPermission
 from orbitmq.shm.frames import Unpacker, pack
 
-QUESTION_MAX = 1 << 20  # bytes; a group that subscribes to every topic of a full table asks the longest one
+QUESTION_MAX = 1 << 20  # bytes; the longest question is that of a group that subscribes to every topic of a full table
 
 _CREDENTIALS = struct.Struct("iII")
-# These numbers are those of every architecture but parisc and sparc.
+# All architectures but parisc and sparc have these numbers.
 _SO_PEERPIDFD = 77  # Linux 6.5
 _SO_PEERGROUPS = 59
-_GROUPS_SIZE = 1024  # bytes, which is what Python asks for at most: 256 groups
+_GROUPS_SIZE = 1024  # bytes, the most that Python asks for: 256 groups
 
 
 class Peer:
     """A client process's connection. questions: asked and not answered yet. greeted: it has said hello. caller: its user.
 
-    group: id of the unix group whose members are served beside these two.
+    group: id of the unix group whose members are served in addition to the broker's user and root.
 
-    Raises (from the constructor): NoPermission: the process is another user's. BrokerError: it is in another pid namespace,
-    or is gone already. OSError: no descriptor is left to watch it with.
+    Raises (from the constructor): NoPermission: the process is another user's. BrokerError: it is in another pid namespace, or
+    is gone
+        already. OSError: no descriptor is left to watch it with.
     """
 
     def __init__(self, sock: socket.socket, group: int | None = None) -> None:
@@ -73,10 +74,10 @@ class Peer:
         return bool(self._unsent)
 
     def receive(self) -> bool:
-        """Takes whole questions out of what has come; False at the end. Raises: ProtocolError.
+        """Takes whole questions out of what has come. False at the end. Raises: ProtocolError.
 
-        A plain read: descriptors that a client sends along are let go by the kernel, and never are this process's to
-        close, which may take as long as the file's maker likes.
+        A plain read: the kernel then drops descriptors that a client sends along. This process never gets them to close, which
+        could take as long as the maker of the file likes.
         """
         try:
             data = self.socket.recv(1 << 16)
@@ -88,7 +89,7 @@ class Peer:
         return bool(data)
 
     def answer(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Sends what the socket takes now; `flush` sends the rest. Descriptors are this peer's to close."""
+        """Sends what the socket takes now; `flush` sends the rest. This peer closes the descriptors."""
         self._unsent.append((memoryview(pack(message)), descriptors))
         self.flush()
 
@@ -101,7 +102,7 @@ class Peer:
             except BlockingIOError:
                 return
             except ConnectionError:
-                sent = len(part)  # its end is noticed by the next read
+                sent = len(part)  # the next read notices the end
             for each in descriptors:
                 os.close(each)
             if sent == len(part):
@@ -118,15 +119,15 @@ class Peer:
         self.socket.close()
 
     def _more_groups(self) -> list[int]:
-        """Those of the process when it connected, beside its first. None are known of a process that has more than 256: it can
-        take the one that counts for its first (`sg`)."""
+        """The groups of the process when it connected, besides its first. They are unknown for a process in more than 256
+        groups; such a process can make the group that counts its first (`sg`)."""
         with suppress(OSError):
             return array.array("I", self.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_SIZE)).tolist()
         return []
 
     def _open_pidfd(self) -> int:
-        # The kernel's own pidfd of the peer cannot be of a later process under the same number. Where there is none, hello
-        # tells the two apart: it carries the client's start.
+        # The kernel's own pidfd of the peer cannot belong to a later process with the same number. Where the kernel has none,
+        # hello tells the two apart: it carries the client's start time.
         with suppress(OSError):
             return self.socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
         try:
@@ -135,7 +136,7 @@ class Peer:
             raise BrokerError(f"cannot serve process {self.pid}: {error}", pid=self.pid) from None
 
     def _check_namespace(self) -> None:
-        """Lock words and pidfds name processes by number, so all live in one pid namespace."""
+        """Lock words and pidfds name processes by number, so all processes must be in one pid namespace."""
         try:
             same = Path(f"/proc/{self.pid}/ns/pid").stat().st_ino == Path("/proc/self/ns/pid").stat().st_ino
         except OSError:

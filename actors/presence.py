@@ -1,8 +1,8 @@
 """How others find a tree: the control socket and the description in the runtime folder, and the description in the store.
 
-The name is taken before the store is recovered and given back at the end, under the runtime folder's lock, because two may
-want it. Temporary folders are cleaned by programs that know nothing of brokers, so the supervisor looks after what stands there
-now and then, and makes again what is gone.
+The name is taken before the store is recovered and given back at the end, under the runtime folder's lock, because two trees
+may want it. Programs that clean temporary folders know nothing of brokers, so the supervisor checks from time to time what is
+left there, and makes again what is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orbitmq.shm.folder_lock import folder_lock
 from orbitmq.store import broker_file
 from orbitmq.store.tree_settings import TreeSettings
 
-# For whoever takes or gives back a name in the same folder; that is over in milliseconds, unless its process was stopped.
+# For trees that take or give back a name in the same folder. That is over in milliseconds, unless the process was stopped.
 PATIENCE_S = 3.0
 
 
@@ -48,13 +48,14 @@ class Presence:
         return self._listener
 
     def announce(self, generation: int) -> runtime.Description:
-        """From now on clients can attach; returns what they read. The control socket may be another one after it."""
+        """From now on clients can attach. Returns the description that they read. The control socket may be another one
+        afterwards."""
         self._generation = generation
         self._take(PATIENCE_S)
         return self._description()
 
     def look(self) -> None:
-        """Makes again what was cleared away; the control socket may be another one after it."""
+        """Makes again what was removed. The control socket may be another one afterwards."""
         try:
             if self._stands():
                 return
@@ -66,7 +67,7 @@ class Presence:
         self._say("what clients find this broker by was gone, and is there again")
 
     def leave(self) -> None:
-        """Removes every name that others could find the tree by."""
+        """Removes every name by which others could find the tree."""
         broker_file.remove(self._settings.layout)
         crash_point("presence_store_left")
         with suppress(OrbitError, OSError), folder_lock(self._folder(), PATIENCE_S):
@@ -83,7 +84,7 @@ class Presence:
     # ---- the runtime folder
 
     def _take(self, patience_s: float) -> None:
-        """Socket and descriptions, each as it has to be; makes what is not."""
+        """Brings socket and descriptions into their proper state; makes what is missing."""
         folder = runtime.make_runtime_folder(self._settings.group)
         with folder_lock(folder, patience_s):
             self._refuse_other()
@@ -118,7 +119,8 @@ class Presence:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listener.bind(str(path))
-            # Whoever may write to the socket may knock; the door looks who it is. Nobody else could make a name in its folder.
+            # Everybody who may write to the socket can connect; the door checks who it is. Only this user can make a name in
+            # the folder.
             if self._settings.group is not None:
                 os.chown(path, -1, self._settings.group)
             path.chmod(0o600 if self._settings.group is None else 0o660)
@@ -131,7 +133,7 @@ class Presence:
         return listener
 
     def _stands(self) -> bool:
-        """Three looks that cost microseconds. Files that are replaced are others'."""
+        """Three looks that cost microseconds. Files that another broker has put in their place are left alone."""
         name = self._settings.name
         return (
             _file(runtime.socket_path(name)) == self._bound

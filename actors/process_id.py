@@ -1,4 +1,5 @@
-"""Which process a client is. A number alone may come back for another process while something here still bears it."""
+"""Identifies a client process. A number alone is not enough: another process may get it while something here still refers to
+the first one."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ from orbitmq.shm import runtime
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process for ever: its number, and its start in clock ticks since boot."""
+    """Identifies a process for ever: its number, and its start in clock ticks since boot."""
 
     pid: int
     started: int
 
 
 def process_of(pid: int, pidfd: int) -> ProcessId | None:
-    """The process that the pidfd stands for, whose number is `pid`; None when it has ended.
+    """The process that the pidfd stands for, whose number is `pid`. None if it has ended.
 
-    The start is read by number and the pidfd asked afterwards: while its process lives, nobody else has the number.
+    The start time is read by number, and the pidfd is asked afterwards: as long as its process lives, no other process has the
+    number.
     """
     started = runtime.start_ticks(pid)
     poll = select.poll()

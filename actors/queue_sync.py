@@ -1,14 +1,14 @@
-"""Makes ConsumeQueues and IndexFiles durable, and the checkpoint after them: store timestamps below which everything
-is on disk. It only shortens the next recovery; the log is the truth.
+"""Makes ConsumeQueues and IndexFiles durable, and then the checkpoint: store timestamps below which everything is on disk. The
+checkpoint only shortens the next recovery; the log is the truth.
 
-A file is on disk when its bytes are and its name is: the folders of files that were made since the last time are synced too,
-and those above them.
+A file is on disk when its bytes are and its name is. So the folders of files that were made since the last time are synced too,
+and the folders above them.
 
-A sync that failed is not tried again: the kernel takes a page that it could not write for written, so the next one would
-succeed and mean nothing. The checkpoint stays where it was, the word in orbitmq/unsynced stays raised, and the next start
-makes anew what the checkpoint does not cover. A process that was killed in a sync leaves the word raised too. Its successor
-writes the queues' units again, which nobody changes once they are published, and goes on; index files change in place, so
-they are left to the next start."""
+A sync that failed is not tried again: the kernel treats a page that it could not write as written, so the next sync would
+succeed and mean nothing. The checkpoint stays where it was, the word in orbitmq/unsynced stays raised, and the next start makes
+anew what the checkpoint does not cover. A process that was killed in a sync leaves the word raised too. Its successor writes
+the queues' units again, which nobody changes once they are published, and continues; index files change in place, so they are
+left to the next start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from orbitmq.store.unsynced import load as load_doubt
 
 
 class SyncFailed(OSError):
-    """The disk did not take what was written. Nothing more is synced, and nothing claimed, until the next start."""
+    """The disk did not take what was written. Nothing more is synced, and the checkpoint claims nothing more, until the next
+    start."""
 
 
 class QueueSync:
@@ -43,15 +44,16 @@ class QueueSync:
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
         self._synced_reput = -1  # as the checkpoint says
         self.position = 0  # physical offset below which all units are on disk
-        self._index_names: list[str] = []  # of the files whose names are on disk
+        self._index_names: list[str] = []  # files whose names are on disk
         self._unsynced = Unsynced(self._layout)
-        self._predecessor_died = load_doubt(self._layout).queues  # in the midst of a sync
+        self._predecessor_died = load_doubt(self._layout).queues  # in the middle of a sync
         self._doubt_index = self._predecessor_died
         self._failed = bool(lib.control_queues_error(tree.control))
 
     def run(self) -> bool:
-        """Syncs once; False when reput has not moved since, or a sync has failed before. Raises: SyncFailed: it failed now;
-        OSError: it was not come to, and is tried again. Nothing is claimed."""
+        """Syncs once. False if reput has not moved since, or a sync has failed before. Nothing is claimed if it raises.
+
+        Raises: SyncFailed: the sync failed now; OSError: it did not get to the sync, and the next round tries again."""
         if self._failed:
             return False
         try:
@@ -62,7 +64,7 @@ class QueueSync:
             raise
 
     def _run(self) -> bool:
-        # Two looks: the time of the first belongs to a position that the second has passed for certain.
+        # Two looks: the time from the first one belongs to a position that the second one has certainly passed.
         newest_ms = int(self._tree.positions().reput_ms)
         reput = int(self._tree.positions().reput)
         if reput == self._synced_reput:
@@ -88,10 +90,10 @@ class QueueSync:
         for folder in sorted(folders):
             _sync_folder(folder)
             crash_point("queue_sync_folder")
-        # Only now: what a failed sync leaves out is tried again, and claimed by nobody meanwhile.
+        # Only now: what a failed sync leaves out is tried again, and nothing claims it meanwhile.
         self._synced, self._index_names = maxima, names
         self.position = reput
-        # The newest index file does not count: after a crash RocketMQ takes every file that reaches beyond this time away, and
+        # The newest index file does not count: after a crash RocketMQ removes every file that reaches beyond this time, and
         # indexes again from this time on.
         index_ms = before.index_ms if self._doubt_index else index[-2].end_ms if len(index) > 1 else 0
         on_disk = int(self._tree.positions().flushed) >= reput
@@ -104,8 +106,8 @@ class QueueSync:
         return True
 
     def run_last(self) -> None:
-        """Syncs what is left at a clean stop, reput's commit too: the next start believes it, and the index as it says. While
-        reput works it is left alone, because a power cut then makes it void. Raises: OSError."""
+        """Syncs what is left at a clean stop, and reput's commit too: the next start believes it, and the index as it says.
+        While reput works, its commit is not synced, because a power cut then makes it void. Raises: OSError."""
         self.run()
         if self._failed:
             number = lib.control_queues_error(self._tree.control)
@@ -116,7 +118,7 @@ class QueueSync:
             self._unsynced.lower_queues(durable=True)
 
     def _rewrite(self, before: Checkpoint) -> None:
-        """Writes units again that a predecessor may have failed to sync."""
+        """Writes again units that a predecessor may have failed to sync."""
         for topic in self._topics:
             for queue in range(topic.queues):
                 bounds = self._topics.bounds(topic.first_slot + queue)
@@ -125,7 +127,7 @@ class QueueSync:
                     raise SyncFailed(errno.EIO, what, str(self._layout.queue_folder(topic.name, queue)))
 
     def _changed_queues(self, maxima: dict[int, int]) -> tuple[list[Path], set[Path]]:
-        """ConsumeQueue files with units beyond `maxima`, which is brought up to now, and the folders that have new names."""
+        """ConsumeQueue files with units beyond `maxima`, which it brings up to date, and the folders that have new names."""
         changed: list[Path] = []
         folders: set[Path] = set()
         for topic in self._topics:
@@ -148,14 +150,14 @@ class QueueSync:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Likewise a folder that somebody has removed.
+    # A folder that somebody has removed is treated in the same way.
     with suppress(FileNotFoundError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         _sync_open(descriptor, folder, os.fsync)
 
 
 def _sync(path: Path) -> None:
-    # A file that retention has removed needs no syncing.
+    # A file that retention has removed needs no sync.
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         _sync_open(descriptor, path, os.fdatasync)

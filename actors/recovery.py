@@ -1,5 +1,5 @@
-"""Runs the store's recovery in a process of its own, once, before any actor: a crash in it, or the memory that it
-took, stays with it. The report comes back through a pipe, with lines of progress before it."""
+"""Runs the store's recovery in a process of its own, once, before any actor, so that a crash in it, and the memory that it
+took, end with it. The report comes back through a pipe, after lines about the progress."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_recovery(
     stopping: Callable[[], bool],
     progress: Callable[[str], None],
 ) -> RecoveryReport | None:
-    """The report; None when the tree was told to stop meanwhile.
+    """The report; None if the tree was told to stop meanwhile.
 
-    lock: the descriptor that holds the store, for the child to hold as well. wakes: one of them becomes readable when it is
-        time to ask whether the tree is `stopping`.
+    lock: the descriptor that holds the store; the child holds it as well. wakes: one of them becomes readable when it is time
+        to ask whether the tree is `stopping`.
     Raises: what recovery raised; BrokerBroken: the process died.
     """
     reader, writer = os.pipe()
@@ -54,7 +54,7 @@ def _recover(settings: TreeSettings, writer: int) -> int:
 
     try:
         report = recover(settings.layout, settings.files, lambda text: send("progress", text), read_only=settings.read_only)
-        # The first file is made here, where a full disk is still an answer to whoever starts the broker.
+        # The first file is made here, while an error about a full disk can still be reported to the starter of the broker.
         size = settings.files.log_file_size
         if not report.read_only:
             allocate(settings.layout, report.end - report.end % size, size)

@@ -1,8 +1,8 @@
-"""reput: from the CommitLog into ConsumeQueues and IndexFiles (native/actors/reput.h).
+"""reput: turns the CommitLog into ConsumeQueues and IndexFiles (native/actors/reput.h).
 
-What it cannot index is one of three things. A queue that only the table does not know is added, by the coordinator. A
-queue that cannot be, which a damaged or foreign record may name, is said and passed. Anything else is an error state: the
-tree lives, what is indexed can be read, and nothing more is taken, because a restart would end at the same record."""
+What it cannot index is one of three things. If the table does not know a queue, the coordinator adds it. If a queue cannot
+exist, which a damaged or foreign record may name, reput reports the record and passes it. Anything else is an error state: the
+tree lives, what is indexed can be read, and nothing more is accepted, because a restart would end at the same record."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Reput(CoreActor):
             select.poll().poll(ASK_AGAIN_MS)
 
     def fail(self) -> None:
-        """The log holds something that is no record. A successor would find it too."""
+        """The log holds something that is not a record. A successor would find it too."""
         number = self.tree.page_error(self.page)
         self._say_stopped(f"is none ({os.strerror(number)})")
 
@@ -76,14 +76,14 @@ class Reput(CoreActor):
         )
 
     def _adopt(self, topic: str, queues: int) -> None:
-        """Only the coordinator may add to the table. Raises: what it answers; OSError: it does not."""
+        """Only the coordinator may add to the table. Raises: what it answers; OSError: it does not answer."""
         path = runtime.socket_path(self.tree.settings.name)
         with closing(ControlSocket(path, ANSWER_S)) as control:
             control.greet(ANSWER_S)
             control.ask("adopt_topic", ANSWER_S, name=topic, queues=queues)
 
     def _missing(self) -> tuple[str, int]:
-        """The topic and the queue that the record at hand belongs to."""
+        """The topic and the queue of the current record."""
         name = ffi.new("uint8_t[]", lib.TOPIC_NAME_MAX)
         queue = ffi.new("uint32_t *")
         size = lib.reput_missing(self.handle, name, queue)

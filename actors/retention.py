@@ -1,19 +1,20 @@
-"""Retention: what is too old, or too much, is given out no more; then its files go. docs/retention.md says what an operator
-sees.
+"""Retention: messages that are too old, or too many, are no longer delivered; then their files are removed. docs/retention.md
+says what an operator sees.
 
-The flush service does it, in its second thread, because the log's beginning is its to publish. One look:
+The second thread of the flush service does it, because the flush service publishes the log's beginning. One look has these
+steps:
 
     1  topics with a time of their own: their queues' min offsets pass what is older
     2  which log files nobody needs, oldest first: all of it is older than its topic's time, or they are too many bytes
     3  each queue's min offset passes what lies in them, then the log's beginning does [M1]
-    4  files go (store/trim.py)
+    4  the files are removed (store/trim.py)
 
-Whoever dies in between leaves a beginning that is published with files before it, and its successor removes those; or, when
-the whole tree died, files that are before nothing, and the next look finds them as this one did. Nothing here is kept: the
-answer follows from the clock, the settings and the store timestamps.
+If the process dies in between, it leaves a published beginning with files before it, and its successor removes those. If the
+whole tree dies, it leaves files that nothing precedes, and the next look finds them as this one did. Nothing is stored here:
+the answer follows from the clock, the settings and the store timestamps.
 
-Where store timestamps are known to rise (store/rising.py), one of them tells of all before it. In what another program has
-written they may go back, and every message is looked at, once: a file is as old as its newest message.
+Where store timestamps are known to rise (store/rising.py), one timestamp tells about all messages before it. In what another
+program has written they may go back, so every message is looked at, once: a file is as old as its newest message.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ FOR_EVER: int = lib.RETENTION_FOR_EVER
 
 
 class Retention:
-    """Args: clock: milliseconds since the epoch. held: true while the clock is not to be believed; then nothing is removed by
-    age. stopping: ends a look early; the next one goes on. synced: the physical offset below which all queues are on disk."""
+    """Args: clock: milliseconds since the epoch. held: true while the clock cannot be believed; then nothing is removed by age.
+    stopping: ends a look early; the next one continues. synced: the physical offset below which all queues are on disk."""
 
     def __init__(
         self,
@@ -60,13 +61,15 @@ class Retention:
         self._layout = tree.settings.layout
         self._files = tree.settings.files
         self._rising_from = int(lib.control_rising(tree.control))
-        self._newest: dict[int, int | None] = {}  # by start, of the files where times may go back
-        self._passed: dict[int, tuple[int, int]] = {}  # by queue slot, there: a cutoff, and up to where all is older
-        self._trimmed = -1  # the beginning before which no file is left; unknown at first, a predecessor may have died
+        self._newest: dict[int, int | None] = {}  # by start, for files in which times may go back
+        # by queue slot, for the same files: a cutoff, and the offset up to which all is older
+        self._passed: dict[int, tuple[int, int]] = {}
+        self._trimmed = -1  # the beginning before which no file is left; unknown at first, because a predecessor may have died
 
     def run(self) -> Removed:
-        """One look; returns what it removed. Raises: OSError, OrbitError: a file could not be looked at or removed; the next
-        look begins again."""
+        """One look. Returns what it removed.
+
+        Raises: OSError, OrbitError: a file could not be looked at or removed; the next look begins again."""
         last = self._last()  # before the topics: whatever lies before it belongs to one of them
         topics = list(self._topics)  # once: a table with room for thousands takes milliseconds
         self._hide(topics)
@@ -88,9 +91,9 @@ class Retention:
         return removed
 
     def hide(self) -> None:
-        """Passes what is older than its topic's own time. Such messages stay in the log's files, beside those of other
-        topics, until all of a file has expired. The supervisor does it as well, before a start: nobody sees again what was
-        gone. What cannot be read is no reason not to start; the flush service's first look says so."""
+        """Passes what is older than its topic's own time. Such messages stay in the log's files, beside those of other topics,
+        until a whole file has expired. The supervisor does it too, before a start, so that nobody sees again what was gone. If
+        something cannot be read, the start goes on; the flush service's first look reports it."""
         with suppress(OSError, OrbitError):
             self._hide(list(self._topics))
 
@@ -107,8 +110,8 @@ class Retention:
                     crash_point("retention_hidden")
 
     def loses(self, before: Kept) -> int:
-        """Bytes of the log that a look removes now, and would not if `before` were still what is kept. The supervisor asks,
-        before an actor runs, so all of the log counts as being on disk."""
+        """Bytes of the log that a look removes now and would not remove if `before` were still kept. The supervisor asks before
+        any actor runs, so all of the log counts as being on disk."""
         topics = list(self._topics)
         seen = self._tree.positions()
         begin, last = int(seen.min_offset), self._start(int(seen.wrote))
@@ -121,18 +124,18 @@ class Retention:
         return self._within_bytes(self._aged(topics, begin, last, kept), last, kept)
 
     def _start(self, end: int) -> int:
-        """Of the file with the byte before `end`."""
+        """Start of the file that contains the byte before `end`."""
         return max(0, end - 1) // self._files.log_file_size * self._files.log_file_size
 
     def _last(self) -> int:
-        """Start of the file with the newest message that is on disk, and so is its unit. That one always stays: it says where
-        the log is. Of the units, because the last message of a queue may go, and only its unit says then where the queue's
-        numbers go on; a power cut must not take both."""
+        """Start of the file with the newest message that is on disk together with its unit. That file always stays, because it
+        says where the log is. The unit matters because the last message of a queue may be removed, and only its unit then says
+        where the queue's numbers continue; a power cut must not take both."""
         seen = self._tree.positions()
         return self._start(min(int(seen.flushed), int(seen.reput), self._synced()))
 
     def _aged(self, topics: list[Topic], begin: int, last: int, by: Kept) -> int:
-        """Where the log may begin: before the first file with a message that its topic still wants."""
+        """Where the log may begin: before the first file with a message that its topic still keeps."""
         hours = [_hours(topic, by) for topic in topics]
         shortest = min((each for each in hours if each), default=0)
         if not shortest or self._held():
@@ -151,7 +154,8 @@ class Retention:
         return end
 
     def _needed(self, topic: Topic, cutoff: int, begin: int, end: int) -> int:
-        """Start of the file that holds the topic's oldest message stored after the cutoff (0: that there is), `end` at most."""
+        """Start of the file that holds the topic's oldest message stored after the cutoff (0: the oldest that exists); `end` at
+        most."""
         for slot, queue in self._queues(topic):
             if end == begin:
                 break
@@ -163,7 +167,7 @@ class Retention:
         return end
 
     def _within_bytes(self, end: int, last: int, by: Kept) -> int:
-        """The files that are reserved ahead count as well: it is the disk's room that is limited."""
+        """Files that are reserved ahead count as well, because the limit is for space on the disk."""
         most, size = by.size, self._files.log_file_size
         allocated = int(self._tree.positions().allocated)
         while most and allocated - end > most and end < last:
@@ -173,7 +177,7 @@ class Retention:
     # ---- saying so
 
     def _publish(self, topics: list[Topic], begin: int) -> None:
-        """Readers first: whoever still comes for what goes is told the valid range."""
+        """Readers first: a reader that still comes for what is removed is told the valid range."""
         for topic in topics:
             for slot, queue in self._queues(topic):
                 bounds = self._topics.bounds(slot)
@@ -195,9 +199,10 @@ class Retention:
             )
 
     def _newest_before(self, start: int) -> int | None:
-        """No message of the file before `start` is later. None: nobody knows."""
+        """A time such that no message of the file before `start` is later. None: it is not known."""
         size = self._files.log_file_size
-        # Where times rise, the first message of the next file tells. A damaged one says nothing; the next file's may.
+        # Where times rise, the first message of the next file tells. A damaged one tells nothing; that of the file after it
+        # may.
         if start - size >= self._rising_from:
             return stored_ms(self._layout, size, start)
         if start not in self._newest:
@@ -209,7 +214,7 @@ class Retention:
         return self._newest[start]
 
     def _first_after(self, cutoff: int, slot: int, queue: ConsumeQueue, bounds: QueueBounds) -> int:
-        """Queue offset of the first message stored after the cutoff; the queue's end when there is none."""
+        """Queue offset of the first message stored after the cutoff; the queue's end if there is none."""
         older, at = self._stored_by(cutoff), bounds.minimum
         known, passed = self._passed.get(slot, (0, 0))
         if known <= cutoff:
@@ -225,7 +230,7 @@ class Retention:
         return queue.search(at, bounds.maximum, older) if rises else at
 
     def _stored_by(self, cutoff: int) -> Callable[[Unit], bool]:
-        """Whether a unit's message was stored at the cutoff or before; one that cannot be read counts as later, and stays."""
+        """True if a unit's message was stored at the cutoff or before. One that cannot be read counts as later, and stays."""
 
         def older(unit: Unit) -> bool:
             found = stored_ms(self._layout, self._files.log_file_size, unit.physical_offset)

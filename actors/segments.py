@@ -1,5 +1,5 @@
-"""The tree's segments: which there are, how large, and what stands in them at first. Made and removed by the
-supervisor alone."""
+"""The tree's segments: which there are, how large they are, and their first content. Only the supervisor makes and removes
+them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from orbitmq.store.tree_settings import TreeSettings
 
 
 class Segments:
-    """All segments of one generation, mapped into this process; a fork inherits the mappings.
+    """All segments of one generation, mapped into this process. A fork inherits the mappings.
 
-    The wake words are what clients may write, so they are a sealed memfd without a name: a file in /dev/shm could be cut
-    short by any of them, and its next touch would be the end of every actor.
+    Clients may write the wake words, so these are a sealed memfd without a name. Any client could truncate a file in /dev/shm,
+    and the next touch of it would kill every actor.
 
     Raises: StoreFull: /dev/shm has no room; whatever was made is removed again.
     """
@@ -36,10 +36,10 @@ class Segments:
         }
         lane_parts = [f"l{lane:02}" for lane in range(settings.handlers)]
         sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
-        # The whole need at once: the first segments must not take what the last ones miss, and the error names all of it.
+        # The whole need at once: the first segments must not take what the last ones lack, and the error names all of it.
         require_room(sum(sizes.values()), "the broker's segments")
         try:
-            # Clients map the first two; lanes are nobody's but the actors'.
+            # Clients map the first two; only the actors map lanes.
             groups = {"ctl": settings.group, "top": settings.group}
             memory = {part: self._make(part, size, groups.get(part)) for part, size in sizes.items()}
             self.wake_memfd = create_memfd("omq-wake", ffi.sizeof("struct wake"))
@@ -63,7 +63,7 @@ class Segments:
         return tree
 
     def missing(self) -> Path | None:
-        """Where one of them stood whose name is gone."""
+        """The path of a segment whose name is gone."""
         for segment, file in self._made:
             path = MOUNT / segment.name
             try:
@@ -74,7 +74,7 @@ class Segments:
         return None
 
     def remove(self) -> None:
-        """Unlinks the names. The mappings stay until the process ends, because pointers into them are about."""
+        """Unlinks the names. The mappings stay until the process ends, because pointers into them exist."""
         for segment, _ in self._made:
             segment.unlink()
 

@@ -1,11 +1,11 @@
-"""Sessions: memory that one client writes, made here, kept in the supervisor, watched by the death of its client.
+"""Sessions: memory that one client writes. They are made here, kept in the supervisor, and end at the latest with their client.
 
 Life of a slot:  free -> ready -> closing -> drained -> settled -> free.
-A client's close or death makes it closing; its handler empties the submission ring and says drained; when the lane
-has passed what the session put into it, no process will write to its entry any more, and the slot may be used again
-under the next epoch. Where the writer has to give a session up it is lost, until its handler says faulty: that one may be
-in the middle of it. A session without a submission ring goes from closing to free at once: whoever still maps it
-learns from its epoch."""
+When its client closes it or dies, a slot becomes closing. Its handler empties the submission ring and marks the slot drained.
+When the lane has passed what the session put into it, no process will write to its entry any more, and the slot may be used
+again under the next epoch. If the writer has to give a session up, the slot is lost until its handler marks it faulty, because
+that handler may be in the middle of it. A session without a submission ring goes from closing to free at once: a process that
+still maps it learns from its epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.memfd import create_memfd
 from orbitmq.store.tree_settings import SESSIONS_MAX
 
-# A handler looks up ten times a second; one that has not for so long hangs, or its machine does.
+# A handler shows ten times a second that it is alive. If it has not done so for this long, it hangs, or the machine does.
 HUNG_MS = 1000
 
 
@@ -62,12 +62,12 @@ class Session:
 
     @property
     def kept_as(self) -> str:
-        """Its key in the descriptor store. A successor cannot learn a client's start and user from a pidfd whose process has
-        ended."""
+        """Its key in the descriptor store, with the client's start and user, which a successor cannot learn from a pidfd whose
+        process has ended."""
         return f"{self.key}.{self.process.started}.{'' if self.user is None else self.user}"
 
     def called_ns(self) -> int:
-        """CLOCK_MONOTONIC of the client's last call, as it says."""
+        """CLOCK_MONOTONIC of the client's last call, as the client writes it."""
         return int(lib.session_called_ns(self.pointer))
 
     def ring(self) -> None:
@@ -77,8 +77,8 @@ class Session:
 class Sessions:
     """The session table's owner.
 
-    watch is called with each client process that gets its first session, and with a pidfd of it; forget with that
-    pidfd when its last session is gone; ended with each session when its end begins."""
+    watch is called with each client process that gets its first session, and with a pidfd of it; forget with that pidfd when
+    its last session is gone; ended with each session when its end begins."""
 
     def __init__(
         self, tree: Tree, keeper: DescriptorKeeper, watch: Callable[[ProcessId, int], None], forget: Callable[[int], None],
@@ -98,9 +98,9 @@ class Sessions:
         return iter(self._sessions.values())
 
     def restore(self) -> list[Session]:
-        """Takes over what a predecessor had: every session that the supervisor still keeps. Returns those whose end
-        had begun, for the caller to close; and faulty ones, which are of no more use to their clients, because nothing
-        says whether these had asked for their end already."""
+        """Takes over from a predecessor: every session that the supervisor still keeps. Returns the sessions whose end had
+        begun, for the caller to close, and the faulty ones: they are of no more use to their clients, and nothing says whether
+        these have already closed them."""
         ending = []
         for kept in self._keeper.items():
             *numbers, user = kept.key.split(".")
@@ -109,7 +109,7 @@ class Sessions:
             shape = self._entry(slot)
             state = lib.session_get_state(self._tree.control, slot)
             if state == lib.SESSION_FREE or shape.epoch != epoch:
-                # It died between keeping and offering, or between freeing and dropping.
+                # The predecessor died between keeping and offering it, or between freeing and dropping it.
                 self._keeper.drop(kept.key)
                 os.close(memfd)
                 os.close(pidfd)
@@ -125,7 +125,7 @@ class Sessions:
             if state in (lib.SESSION_CLOSING, lib.SESSION_DRAINED, lib.SESSION_FAULTY, lib.SESSION_LOST):
                 ending.append(session)
         for slot in range(SESSIONS_MAX):
-            # Freed, and then called drained by a handler that came late.
+            # It was freed, and then marked drained by a handler that came late.
             if slot not in self._sessions and lib.session_get_state(self._tree.control, slot) != lib.SESSION_FREE:
                 lib.session_set_state(self._tree.control, slot, lib.SESSION_FREE)
         crash_point("sessions_restored")
@@ -135,20 +135,20 @@ class Sessions:
         self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int,
         caller: Caller = OPERATOR,
     ) -> tuple[Session, int]:  # fmt: skip
-        """A fresh session for the client that the pidfd stands for, and its memfd, which is for whoever called to close.
+        """A fresh session for the client that the pidfd stands for, and its memfd, which the caller closes.
 
-        Raises: SettingError: a size that cannot be; Full: no slot, or the process or its user has its share; StoreFull: no
-            memory.
+        Raises: SettingError: a size that is not allowed; Full: no slot is free, or the process or its user has its share;
+            StoreFull: no memory.
         """
         _check_sizes(window, sq_capacity, queue_capacity, message_max)
         self._check_share(process)
         self._share.check(caller, Counter(session.user for session in self._sessions.values()))
-        # A client that would take more than this broker does is told so by the message that is too large, if one ever comes.
+        # If a client wants larger messages than this broker allows, the first message that is too large gets the error.
         limit = self._tree.settings.files.message_max
         message_max = min(message_max or limit, limit)
         slot = self._free_slot(bool(sq_capacity))
         shape = self._entry(slot)
-        # Never 0, and another one than any that somebody may still remember of this slot.
+        # Never 0, and not one that anybody may still remember for this slot.
         shape.epoch = shape.epoch % 0xFFFFFFFF + 1
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
         shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
@@ -157,7 +157,7 @@ class Sessions:
         try:
             session = self._map(shape, memfd, process, caller.mark)
             lib.session_init(session.pointer, shape, self._tree.generation)
-            # Kept before offered: a session in the table can always be opened by every actor.
+            # Kept before it is offered: every actor can then always open a session that is in the table.
             number = self._keep(session, memfd, pidfd)
         except BaseException:
             os.close(memfd)
@@ -175,19 +175,19 @@ class Sessions:
         return session if mine else None
 
     def mapped(self, slot: int, epoch: int) -> Session | None:
-        """The session while its words can be read, closing ones included."""
+        """The session while its words can be read, also while it is closing."""
         session = self._sessions.get(slot)
         return session if session is not None and session.epoch == epoch else None
 
     def close(self, session: Session) -> None:
-        """Begins the end of a session; calling it again changes nothing."""
+        """Begins the end of a session. Calling it again changes nothing."""
         if session.slot in self._closing:
             return
         session.closing_since = time.monotonic()
         self._closing[session.slot] = session
         self._ended(session)
         crash_point("sessions_left")
-        # Not over what its handler may have found in this very moment: a faulty session stays faulty.
+        # Must not overwrite what the session's handler may have found at this very moment: a faulty session stays faulty.
         lib.session_move_state(self._tree.control, session.slot, lib.SESSION_READY, lib.SESSION_CLOSING)
         crash_point("sessions_closing")
         if session.consumes:
@@ -201,8 +201,7 @@ class Sessions:
             self.close(session)
 
     def settle(self) -> float | None:
-        """Frees the closing sessions whose time has come; returns since when the oldest of the rest is closing, if
-        any."""
+        """Frees the closing sessions whose time has come. Returns since when the oldest of the others is closing, if any."""
         for session in list(self._closing.values()):
             if self._is_settled(session):
                 self._free(session)
@@ -213,15 +212,15 @@ class Sessions:
             return True
         lane = self._tree.lanes[session.slot % self._tree.settings.handlers]
         if session.settled_at is None:
-            # However long it takes: a handler that was only late would put more into the lane behind the place that we
-            # wait for, and its verdicts would count for the next session here. One that is dead has a successor.
+            # There is no limit: a handler that was only late would put more into the lane after the position that is waited
+            # for, and its verdicts would count for the next session in this slot. A dead handler has a successor.
             if lib.session_get_state(self._tree.control, session.slot) in (lib.SESSION_CLOSING, lib.SESSION_LOST):
                 return False
             session.settled_at = lib.lane_published(lane)
         return bool(lib.lane_freed(lane) >= session.settled_at)
 
     def _keep(self, session: Session, memfd: int, pidfd: int) -> int:
-        """Hands the session to the supervisor and has its client watched; returns the memfd's number there."""
+        """Hands the session to the supervisor and has its client watched. Returns the memfd's number there."""
         fresh = -1
         try:
             if session.process not in self._pidfds:
@@ -255,8 +254,7 @@ class Sessions:
         return sum(session.process == process for session in self._sessions.values())
 
     def _check_share(self, process: ProcessId) -> None:
-        """One process must not be able to take the slots of all others. Sessions that are closing count: they have theirs
-        still."""
+        """One process must not be able to take all slots. Sessions that are closing count, because they still have theirs."""
         limit, held = self._tree.settings.sessions_per_process, self._count(process)
         if held >= limit:
             raise Full(
@@ -268,8 +266,8 @@ class Sessions:
             )
 
     def _free_slot(self, produces: bool) -> int:
-        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers. One whose
-        handler hangs comes last: it would keep the session waiting, and its slot when the client has gone."""
+        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers. A lane whose
+        handler hangs comes last: it would keep the session waiting, and later the slot when the client has gone."""
         lanes = self._tree.settings.handlers
         busy = [0] * lanes
         for session in self._sessions.values():

@@ -1,4 +1,4 @@
-"""Child specs: what the supervisor knows of each actor, as data. Start and stop orders are those of the list."""
+"""Child specs: what the supervisor knows about each actor, as data. The list gives the order of starts; stops go backwards."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from orbitmq.actors.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """One actor. id names it in `ps` and in status; page is its page in the control block; start makes it, in the
-    child."""
+    """One actor. id names it in `ps` and in status; page is its page in the control block; start makes it, in the child."""
 
     id: str
     page: int
@@ -30,10 +29,10 @@ class ChildSpec:
 
 
 def child_specs(handlers: int) -> list[ChildSpec]:
-    """All actors of a tree in starting order; stopping goes backwards.
+    """All actors of a tree in the order of starting; stopping goes backwards.
 
-    Each stands before those that feed it: at a stop whoever takes work in goes first, and whoever makes it durable,
-    the flush service, sees everything that the others did."""
+    Each actor comes before those that feed it. So at a stop the actors that take work in end first, and the flush service,
+    which makes the work durable, has seen everything that the others did."""
     return [
         ChildSpec("flush", pages.PAGE_FLUSH, Flush),
         ChildSpec("allocator", pages.PAGE_ALLOCATOR, Allocator),

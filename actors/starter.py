@@ -1,5 +1,6 @@
-"""Whoever started a tree, at the other end of a socket: he hears lines of JSON until the tree runs, and confirms that he has
-passed it on. A tree that nobody was told of must not run, so until then his end ends the start."""
+"""The program that started a tree, at the other end of a socket. It gets lines of JSON until the tree runs, and confirms that
+it has passed the result on. A tree that nobody was told about must not run, so until the confirmation the starter's end ends
+the start."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class Starter:
-    """descriptor: of a stream socket, which this object closes. Its numbers of bytes are small: a write never waits."""
+    """descriptor: of a stream socket, which this object closes. Little is written to it, so a write never waits."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -18,14 +19,14 @@ class Starter:
 
     @property
     def listens(self) -> bool:
-        """Until he has confirmed, or has ended."""
+        """True until the starter has confirmed, or has ended."""
         return self._descriptor >= 0
 
     def fileno(self) -> int:
         return self._descriptor
 
     def say(self, line: dict[str, Any]) -> bool:
-        """False when he does not listen any more."""
+        """False if the starter does not listen any more."""
         if self.listens:
             try:
                 os.write(self._descriptor, json.dumps(line).encode() + b"\n")
@@ -34,7 +35,7 @@ class Starter:
         return self.listens
 
     def hear(self) -> None:
-        """Takes his confirmation, or notes his end; to be called when the descriptor is readable."""
+        """Takes the starter's confirmation, or notes its end. Call it when the descriptor is readable."""
         said = b""
         with suppress(ConnectionResetError):
             said = os.read(self._descriptor, 64)

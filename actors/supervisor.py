@@ -2,13 +2,13 @@
 
     python -m orbitmq.actors.supervisor <settings, JSON> <descriptor>
 
-It touches no ring: it must outlive whatever corrupts one. All of its work is one poll loop in one thread, because it
-forks. What ends it ends the tree: every actor has a parent-death signal, and the kernel closes the lock of the store
-with the last of them.
+It touches no ring, because it must outlive whatever corrupts one. All of its work is one poll loop in one thread, because it
+forks. When it ends, the tree ends: every actor has a parent-death signal, and the kernel releases the lock of the store with
+the last of them.
 
 Lines of JSON go to the descriptor, a socket, until the tree runs or has failed to start:
-    {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
-A byte comes back when the tree may go on without whoever started it (starter.py).
+   {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
+A byte comes back when the tree may run without its starter (starter.py).
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from orbitmq.store.recovery.table import Ending
 from orbitmq.store.setting_sources import VARIABLES, Resolved, resolve
 from orbitmq.store.setting_text import mistyped
 
-DESCRIPTORS_MIN = 64  # what a process of the tree needs for itself and for a few clients
-BEAT_S = 1.0  # the longest wait between two heartbeats
-ASK_AGAIN_S = 0.05  # an actor is asked again to stop: the first signal may have come just before it went to sleep
+DESCRIPTORS_MIN = 64  # for a process of the tree itself and for a few clients
+BEAT_S = 1.0  # longest wait between two heartbeats
+ASK_AGAIN_S = 0.05  # when an actor is asked again to stop: the first signal may have come just before it went to sleep
 
 
 class Supervisor:
-    """One tree, from its first fork to its last file. allow_deletion: also where it keeps less than the last one did.
+    """One tree, from its first fork to its last file. allow_deletion: allowed even if it keeps less than the last one did.
 
-    Raises (from every method that starts something): what stands in the way, ready for whoever started the broker.
+    Raises (from every method that starts something): what prevents the start, ready for the starter of the broker.
     """
 
     def __init__(self, start: Resolved, ready: int, *, allow_deletion: bool = False) -> None:
@@ -85,7 +85,7 @@ class Supervisor:
         self._ground: ground.Ground | None = None
 
     def run(self) -> int:
-        """The tree's whole life; returns the exit code."""
+        """The tree's whole life. Returns the exit code."""
         self._show("supervisor")
         _raise_descriptor_limit()
         self._ground = prepared = ground.Ground.take(self.settings)
@@ -124,7 +124,7 @@ class Supervisor:
             self._selector.register(self._starter, selectors.EVENT_READ, self._on_starter)
         lib.actor_born(tree.control, PAGE_SUPERVISOR, b"supervisor")
         tree.set_state(PAGE_SUPERVISOR, ActorState.RUNNING)
-        # What exists now is shared with every child for ever: the collector must not touch it, or pages would be
+        # What exists now is shared with every child for ever. The garbage collector must not touch it, or pages would be
         # copied.
         gc.collect()
         gc.freeze()
@@ -179,7 +179,7 @@ class Supervisor:
                 end.close()
 
     def _actor(self, spec: ChildSpec, tree: Tree) -> int:
-        """In the child: an actor's whole life."""
+        """Runs in the child: an actor's whole life."""
         stopping = Stopping()
         self._show(spec.id)
         try:
@@ -191,19 +191,18 @@ class Supervisor:
         return 0
 
     def _fresh_line(self) -> tuple[socket.socket, socket.socket]:
-        """A new pair for a new coordinator; what its predecessor may have left unread goes with the old one."""
+        """A new pair for a new coordinator. What its predecessor may have left unread goes with the old one."""
         if self._line is not None:
             self._selector.unregister(self._line)
             self._line.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Answers fit the socket's buffer unless the coordinator has stopped reading; then it is given up, not waited
-        # for.
+        # Answers fit the socket's buffer unless the coordinator has stopped reading; then it is given up, without a wait.
         ours.settimeout(2.0)
         self._selector.register(ours, selectors.EVENT_READ, self._on_line)
         return ours, theirs
 
     def _fresh_post(self) -> socket.socket:
-        """The new coordinator's end of a pair through which it gets another control socket."""
+        """The new coordinator's end of a pair through which it can get another control socket."""
         if self._post is not None:
             self._post.close()
         self._post, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -220,8 +219,8 @@ class Supervisor:
                 self._look_after_names()
 
     def _look_after_names(self) -> None:
-        """Other programs clear temporary folders and shared memory away. What can be made again is; without its segments no
-        client can attach any more, though those that have them go on, so the tree ends and can be started again."""
+        """Other programs remove temporary folders and shared memory. What can be made again is made again. Without its segments
+        no new client can attach, though connected clients continue, so the tree ends and can be started again."""
         assert self._ground is not None
         gone = self._ground.missing_segment()
         if gone is not None:
@@ -237,7 +236,8 @@ class Supervisor:
         self._post_listener()
 
     def _post_listener(self) -> None:
-        """Hands the coordinator the control socket that is bound now; one that does not take it gets it with the next look."""
+        """Hands the coordinator the control socket that is bound now. If the coordinator does not take it, the next look tries
+        again."""
         assert self._ground is not None
         listener = self._ground.presence.listener
         if listener is not self._posted and self._post is not None:
@@ -259,7 +259,7 @@ class Supervisor:
         os.read(self._signal_pipe, 4096)
 
     def _stopping_before(self) -> bool:
-        """Likewise while the store is recovered, when nothing else is watched."""
+        """The same while the store is recovered, when nothing else is watched."""
         if self._starter.listens and select.select([self._starter], [], [], 0)[0]:
             self._hear_starter()
         return self._stopping()
@@ -311,7 +311,7 @@ class Supervisor:
                 self._log(f"{child.spec.id} (process {pid}) ended badly, {why}")
             return
         if failure is not None and not started and not self._is_told:
-            # It cannot even start: whoever starts the broker gets the reason itself.
+            # It cannot even start: the starter of the broker gets the reason itself.
             self._broken = failure
             return
         if child.too_many(time.monotonic(), self.settings.restarts, self.settings.restart_period_s):
@@ -330,7 +330,7 @@ class Supervisor:
     # ---- stopping
 
     def _stop_all(self, tree: Tree) -> bool:
-        """Stops the actors in reverse order; True when each of them drained and ended by itself."""
+        """Stops the actors in reverse order. True if each of them finished its work and ended by itself."""
         lib.control_set_tree_state(tree.control, lib.TREE_STOPPING)
         crash_point("supervisor_stopping")
         tree.set_state(PAGE_SUPERVISOR, ActorState.STOPPING)
@@ -380,15 +380,15 @@ class Supervisor:
             return -1
 
     def _show(self, role: str) -> None:
-        """This process's name in `ps`."""
+        """Sets this process's name in `ps`."""
         lib.process_name(f"omq {role}".encode(), f"orbitmq[{self.settings.name}] {role}".encode())
 
     def _progress(self, text: str) -> None:
         self._say({"progress": text})
 
     def _say(self, line: dict[str, Any]) -> bool:
-        """Tells whoever started the broker; False when he does not listen any more, which is the end of a tree that he was not
-        told of."""
+        """Tells the starter of the broker. False if it does not listen any more, which is the end of a tree that it was not
+        told about."""
         watched = self._starter.fileno()
         heard = self._starter.say(line)
         if self._starter.is_gone and watched >= 0 and watched in self._selector.get_map():
@@ -397,7 +397,7 @@ class Supervisor:
         return heard
 
     def refuse(self, error: OrbitError) -> None:
-        """Tells whoever started the broker why it does not run, or the log why it runs no more."""
+        """Tells the starter of the broker why it does not run, or the log why it runs no more."""
         if self._is_told or not self._say(error_map(error)):
             self._log(str(error))
 
@@ -406,7 +406,7 @@ class Supervisor:
 
 
 def _raise_descriptor_limit() -> None:
-    """A session keeps two descriptors here; the usual soft limit of 1024 ends before the session table does.
+    """A session keeps two descriptors here; the usual soft limit of 1024 is reached before the session table is full.
 
     Raises: SettingError: there are too few for the tree itself and a first client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -424,9 +424,9 @@ def _raise_descriptor_limit() -> None:
 
 def main(arguments: list[str]) -> int:
     content, ready = json.loads(arguments[0]), int(arguments[1])
-    # What this tree makes is its user's alone; ground.py opens it where a group is let in.
+    # Only this user may use what the tree makes; ground.py opens it to a group if there is one.
     os.umask(PRIVATE_UMASK)
-    # A pipe that nobody reads any more is an error of write here, not the end.
+    # A write to a pipe that nobody reads any more is then an error here, and not the end of the process.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     supervisor: Supervisor | None = None
     try:

@@ -1,5 +1,5 @@
-"""Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds them;
-the supervisor fills the table before anybody else lives."""
+"""Topics: config/topics.json on disk and the topic table in shared memory, kept the same. The coordinator adds topics; the
+supervisor fills the table before any other process runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_to
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
 
-# A topic may grow to this many queues without moving the ones it has, or to twice what it began with.
+# A topic may grow to this many queues without moving those it has, or to twice its first number.
 SPARE_SLOTS = 16
-# How long a topic's messages may be kept, and what to say for "no time of its own".
+# How long a topic's messages may be kept, and the value for "no time of its own".
 RETENTION_HOURS_MAX = 1_000_000
 AS_THE_BROKER = -1
 
@@ -34,15 +34,15 @@ class TopicRegistry(TopicTable):
         super().__init__(table)
         self._layout = layout
         self._shares = shares
-        # Kept whole: a RocketMQ broker's settings of a topic that mean nothing here survive.
+        # Kept whole, so that settings of a topic survive that only a RocketMQ broker uses.
         self._configs: dict[str, TopicConfig] = {}
         self._version = DataVersion()
         self._read_only = read_only
-        self._behind = False  # the file is, after a write that failed
+        self._behind = False  # the file is behind, after a write that failed
 
     def load(self, report: RecoveryReport | None = None) -> None:
-        """Adds to the table what the file knows, and to the file what only the table knows: a coordinator that died
-        between the two is finished by its successor. What cannot be a topic stays in the file only.
+        """Adds to the table what the file has, and to the file what only the table has: if a coordinator died between the two,
+        its successor finishes the change. Entries that cannot be topics stay in the file only.
 
         report: what recovery found in queues and log; topics get room for that. Raises: Full: the table has none.
         """
@@ -65,8 +65,8 @@ class TopicRegistry(TopicTable):
             self._store()
 
     def seed(self, report: RecoveryReport) -> None:
-        """Gives queues their bounds as recovery found them, and the table the topics that only queues or log know. Those
-        that cannot be are left out, as reput will leave out their records."""
+        """Gives queues their bounds as recovery found them, and adds to the table topics that only queues or log have. Those
+        that cannot exist are left out, as reput will leave out their records."""
         found = _queues_found(report)
         for name, _ in report.missing_topics:
             if name in found:
@@ -97,17 +97,18 @@ class TopicRegistry(TopicTable):
         *,
         caller: Caller = OPERATOR,
     ) -> Topic:
-        """A new topic, or the one that is there with the same settings, or that one with more queues, another retention or
+        """A new topic; or an existing one with the same settings; or an existing one with more queues, another retention or
         another durability, which only its maker and the broker's own user may change.
 
-        retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: as it is, a new topic's as the
-        broker's. durability: what receipts wait for where a sender does not say; None: as it is, a new topic's "appended".
+        retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: unchanged, and the broker's setting
+            for a new topic.
+        durability: what receipts wait for if a sender does not say; None: unchanged, and "appended" for a new topic.
 
-        The file comes first: what cannot be written there is not done at all, and what is there and not yet in the table when
-        the coordinator dies, its successor adds.
+        The file comes first: if the change cannot be written there, it is not made at all. If the coordinator dies when the
+        file has the change and the table does not, its successor adds it.
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; NoPermission: it is another user's; Full: no
-        room in the table, or the user has its share; OSError: the file cannot be written.
+            room in the table, or the user has its share; OSError: the file cannot be written.
         """
         check_new_topic_name(name)
         _check(name, queues, perm, retention_hours, durability)
@@ -153,7 +154,7 @@ class TopicRegistry(TopicTable):
         return self._live(topic.index)
 
     def adopt(self, name: str, queues: int) -> Topic:
-        """A topic that the log knows: made, or given the queues that the log shows. Raises: TopicNameError; Full."""
+        """A topic that the log knows: creates it, or gives it the queues that the log shows. Raises: TopicNameError; Full."""
         check_topic_name(name)
         topic = self.find(name)
         if topic is None:
@@ -173,7 +174,7 @@ class TopicRegistry(TopicTable):
         return topic
 
     def _add(self, name: str, queues: int, perm: int) -> Topic:
-        """What RocketMQ keeps in a topic of its own can be read here, and nobody writes there."""
+        """A topic that RocketMQ keeps for itself can be read here, and nobody may write to it."""
         encoded = name.encode()
         perm = perm & ~PERM_WRITE if reserved_topic(name) else perm
         index = ffi.new("uint32_t *")
@@ -212,14 +213,14 @@ class TopicRegistry(TopicTable):
         )
 
     def _live(self, index: int) -> Topic:
-        """The topic of an index that we know to be in use."""
+        """The topic of an index that is known to be in use."""
         topic = self._see(index)
         assert topic is not None
         return topic
 
     def _describe(self, topic: Topic) -> None:
         config = self._configs.get(topic.name) or TopicConfig(topic.name)
-        # The file says what RocketMQ may do there, the table what its clients here may.
+        # The file says what RocketMQ may do there; the table says what clients may do here.
         perm = config.perm if reserved_topic(topic.name) else topic.perm
         self._configs[topic.name] = replace(config, perm=perm, read_queues=topic.queues, write_queues=topic.queues)
 
@@ -233,7 +234,8 @@ class TopicRegistry(TopicTable):
         crash_point("topic_registry_durable")
 
     def _store(self, configs: dict[str, TopicConfig] | None = None) -> None:
-        """configs: what they are to be; they are once the file says so. Of a store that is opened read-only the file stays."""
+        """configs: what they are to be. They count once the file says so. In a store that is opened read-only the file stays as
+        it is."""
         configs = self._configs if configs is None else configs
         if self._read_only:
             self._configs = configs
@@ -247,9 +249,9 @@ class TopicRegistry(TopicTable):
 
 
 def _check(name: str, queues: object, perm: object, retention_hours: object, durability: object) -> None:
-    """Raises: SettingError: a topic cannot be so."""
+    """Raises: SettingError: a topic cannot have these values."""
     if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= lib.SESSION_QUEUES_MAX:
-        # One consumer must be able to read a topic whole.
+        # One consumer must be able to read a whole topic.
         raise SettingError(
             f"cannot give the topic {name!r} {queues!r:.64} queues: it must have from 1 to {lib.SESSION_QUEUES_MAX:,}",
             name="queues",
@@ -282,7 +284,7 @@ def _is_retention(hours: object) -> bool:
 
 
 def _changed(config: TopicConfig, retention_hours: int | None, durability: Durability | None) -> TopicConfig:
-    """With what create() was given. The file holds only what differs from a topic that says nothing."""
+    """Applies what create() was given. The file holds only what differs from a topic with default settings."""
     if retention_hours is not None:
         config = replace(config, retention_hours=None if retention_hours == AS_THE_BROKER else retention_hours)
     if durability is not None:

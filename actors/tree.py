@@ -1,4 +1,4 @@
-"""A process's hold on the tree's shared segments: made by the supervisor, inherited over fork by every actor."""
+"""A process's pointers into the tree's shared segments. The supervisor makes them, and every actor inherits them by fork."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class Tree:
 
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
-    keeper: this life's end of the line to the supervisor's descriptor store.
-    notes: what the start has to tell whoever looks at the tree.
-    post: likewise, where the supervisor hands over another control socket when the one there was lost its name.
+    keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
+    notes: what the start reports to those who look at the tree.
+    post: the coordinator's end of a socket on which the supervisor hands over another control socket when the first one lost
+        its name.
     """
 
     settings: TreeSettings
@@ -53,15 +54,15 @@ class Tree:
         return seen
 
     def set_state(self, page: int, state: int, error: int = 0) -> None:
-        """What this process says of itself in its page."""
+        """What this process reports about itself in its page."""
         lib.actor_set_state(self.control, page, os.getpid(), state, error)
 
     def page_pid(self, page: int) -> int:
-        """The process whose page it is; 0 between two lives."""
+        """The process to which the page belongs; 0 between two lives."""
         return int(self._page(page).pid)
 
     def silent_ms(self, page: int) -> int:
-        """Since the page's process last showed that it runs."""
+        """Time since the page's process last showed that it runs."""
         return int(lib.clock_ms()) - int(self._page(page).heartbeat_ms)
 
     def page_error(self, page: int) -> int:

@@ -22,7 +22,7 @@ class Writer(CoreActor):
         if self._owns_log:
             super().run(limit_ms)
             return
-        # Until reput has caught up with the predecessor's log nobody knows the queues' next offsets; it may take longer
+        # Until reput has caught up with the predecessor's log, the queues' next offsets are not known. That may take longer
         # than one call, so orders are looked at in between.
         self._note_left_over()
         result = lib.writer_take_over(self.handle, limit_ms)
@@ -33,7 +33,7 @@ class Writer(CoreActor):
             self._unsynced.lower_tail()
 
     def _note_left_over(self) -> None:
-        """What is zeroed now is written again by the next start if this sync fails. Raises: OSError."""
+        """If this sync fails, the next start writes again what is zeroed now. Raises: OSError."""
         if self._left_over is None:
             self._left_over = int(lib.writer_left_over(self.handle))
             if self._left_over:
