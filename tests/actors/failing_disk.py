@@ -21,11 +21,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from small_disk import fill, read
-from trees import actors, dead, kill, small_broker, until
-
 import orbitmq
 from orbitmq import errors
+from tests.actors.small_disk import fill, read
+from tests.trees import actors, kill, small_broker
+from tests.waiting import dead, until
 
 BODY = bytes(range(250)) * 4
 MESSAGES = 5000  # 6 MB of log: around what has changed the kernel writes up to 2 MiB, which are there before the device fails

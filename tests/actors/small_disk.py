@@ -12,10 +12,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from trees import actors, dead, kill, small_broker, until
-
 import orbitmq
 from orbitmq import errors
+from tests.trees import actors, kill, small_broker
+from tests.waiting import dead, until
 
 BODY = bytes(1000)
 

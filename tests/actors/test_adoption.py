@@ -10,7 +10,7 @@ import pytest
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.reput import Reput
 from orbitmq.errors import NoPermission
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 
 def asker(broker: str) -> Reput:

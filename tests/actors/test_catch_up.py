@@ -17,7 +17,7 @@ import pytest
 import orbitmq
 from orbitmq.actors.catch_up import CatchUp
 from orbitmq.errors import BrokerNotRunning
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 MESSAGES = 1000
 

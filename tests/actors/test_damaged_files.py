@@ -14,7 +14,8 @@ import pytest
 from orbitmq.store import config, positions
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.fallbacks import fallbacks
-from tests.actors.trees import kill, small_broker, until
+from tests.trees import kill, small_broker
+from tests.waiting import until
 
 
 def stored(root: Path) -> StoreLayout:

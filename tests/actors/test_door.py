@@ -17,8 +17,9 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.shm import frames, runtime
 from tests.actors.clients import ClientProcess
-from tests.actors.trees import actors, kill, small_broker, until
 from tests.crash.raw_session import RawSession
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
 
 CONNECTS = "import sys, orbitmq\norbitmq.connect(sys.argv[1])\nprint('in', flush=True)\nsys.stdin.read()\n"
 

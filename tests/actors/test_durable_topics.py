@@ -14,7 +14,8 @@ from orbitmq.errors import SettingError, StoreFailed
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.config import load_topics
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import actors, kill, small_broker, until
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
 
 
 def stored(store: Path) -> dict[str, str | None]:

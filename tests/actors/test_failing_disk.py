@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from failing_disk import DEEDS
+
+from tests.actors.failing_disk import DEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("failing_disk.py")

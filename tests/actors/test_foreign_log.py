@@ -16,8 +16,9 @@ from orbitmq import errors
 from orbitmq.store import rising
 from orbitmq.store.config import DataVersion, TopicConfig, store_topics
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import SMALL, actors, kill, small_broker, until
 from tests.store.log_builder import FIRST_MS, LogBuilder
+from tests.trees import SMALL, actors, kill, small_broker
+from tests.waiting import until
 
 
 def foreign(root: Path, topics: dict[str, int]) -> LogBuilder:

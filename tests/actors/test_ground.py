@@ -19,7 +19,8 @@ from orbitmq.shm.segment import SegmentKind, create_segment, segment_name
 from orbitmq.shm.segment_owner import SegmentOwner, owner_of
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import actors, dead, segments, small_broker, until
+from tests.trees import actors, segments, small_broker
+from tests.waiting import dead, until
 
 
 def bodies(broker: orbitmq.Client) -> list[bytes]:

@@ -19,7 +19,8 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.native._types import PullHold
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import actors, kill, small_broker, until
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
 
 QUEUES = 7
 

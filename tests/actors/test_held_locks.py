@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import orbitmq
-from tests.actors.trees import small_broker
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome
+from tests.trees import small_broker
 
 pytestmark = only_root
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq import errors
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 
 @pytest.fixture(scope="module")

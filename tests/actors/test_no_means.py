@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from trees import SMALL, actors, small_broker, until
 
 import orbitmq
 from orbitmq import errors
+from tests.trees import SMALL, actors, small_broker
+from tests.waiting import until
 
 BODY = bytes(1000)
 ROLLS = 3 * SMALL["log_file_size"] // len(BODY)  # messages, through more than two files of the log

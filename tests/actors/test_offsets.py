@@ -28,7 +28,7 @@ from orbitmq.client.session import SessionHandle
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import PullHold
 from orbitmq.store.tree_settings import tree_settings
-from tests.actors.trees import SMALL
+from tests.trees import SMALL
 
 QUEUES = 4
 HELD = 100  # messages in each queue

@@ -16,7 +16,8 @@ from orbitmq.shm import runtime
 from orbitmq.shm.segment import MOUNT
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import actors, dead, kill, segments, small_broker, until
+from tests.trees import actors, kill, segments, small_broker
+from tests.waiting import dead, until
 
 
 @pytest.fixture

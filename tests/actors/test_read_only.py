@@ -16,7 +16,8 @@ import orbitmq
 from orbitmq.errors import SettingError
 from orbitmq.store import config, positions
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import SMALL, actors, dead, until
+from tests.trees import SMALL, actors
+from tests.waiting import dead, until
 
 # Where groups are, and who runs the broker; docs/operations.md says so.
 MAY_CHANGE = {

@@ -13,7 +13,8 @@ from orbitmq.errors import NoPermission, SettingError, WouldDelete
 from orbitmq.store import kept
 from orbitmq.store.layout import StoreLayout
 from tests.actors.test_retention_tree import FILE, files, old_store
-from tests.actors.trees import small_broker, until
+from tests.trees import small_broker
+from tests.waiting import until
 
 
 def settings(broker: orbitmq.Client) -> dict[str, tuple[Any, str]]:

@@ -13,8 +13,8 @@ from orbitmq.errors import NoPermission, PropertyError, TopicNameError, UnknownT
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import SMALL, small_broker
 from tests.store.log_builder import LogBuilder
+from tests.trees import SMALL, small_broker
 
 
 def test_neither_topics_nor_properties(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify
-from tests.actors.trees import SMALL, actors, kill, small_broker, until
 from tests.store import log_builder
 from tests.store.log_builder import LogBuilder
+from tests.trees import SMALL, actors, kill, small_broker
+from tests.waiting import until
 
 FILE = SMALL["log_file_size"]
 BODY = b"." * 4000

@@ -14,8 +14,9 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from tests.actors.clients import ClientProcess
-from tests.actors.trees import actors, kill, small_broker, until
 from tests.crash.raw_session import RawSession, message
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
 
 FAULTY = 4
 

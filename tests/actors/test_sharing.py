@@ -18,8 +18,8 @@ from orbitmq.shm.segment import MOUNT, segment_name
 from orbitmq.store.config import load_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.tree_settings import SESSIONS_MAX
-from tests.actors.trees import kill, small_broker
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, only_root, outcome
+from tests.trees import kill, small_broker
 
 pytestmark = only_root
 

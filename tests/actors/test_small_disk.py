@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_disk import DEEDS
+
+from tests.actors.small_disk import DEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("small_disk.py")

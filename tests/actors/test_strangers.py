@@ -20,8 +20,8 @@ from orbitmq.spark.source import extents
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.tree_settings import tree_settings
 from orbitmq.store.verify.verify import verify
-from tests.actors.trees import segments, small_broker
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, become, only_root, outcome
+from tests.trees import segments, small_broker
 
 pytestmark = only_root
 

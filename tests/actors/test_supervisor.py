@@ -18,7 +18,8 @@ from orbitmq.actors.segments import Segments
 from orbitmq.client.status import read_actors
 from orbitmq.shm import runtime
 from orbitmq.store.tree_settings import tree_settings
-from tests.actors.trees import SMALL, actors, dead, kill, segments, small_broker, until
+from tests.trees import SMALL, actors, kill, segments, small_broker
+from tests.waiting import dead, until
 
 KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
 
@@ -225,7 +226,7 @@ def test_killed_supervisor(tmp_path: Path) -> None:
 def test_owner_dies(tmp_path: Path) -> None:
     """A script that is killed takes the tree that it started along; the store is stopped cleanly."""
     program = (
-        "import orbitmq, sys; from tests.actors.trees import SMALL\n"
+        "import orbitmq, sys; from tests.trees import SMALL\n"
         "broker = orbitmq.Broker(sys.argv[1], **SMALL); print(broker.pid, flush=True); sys.stdin.read()"
     )
     arguments = [sys.executable, "-c", program, str(tmp_path)]

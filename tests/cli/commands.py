@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.actors.trees import until
+from tests.waiting import WATCHDOG_S, until
 
-WATCHDOG_S = 120
 COMMAND = [sys.executable, "-m", "orbitmq.cli"]
 SMALL = ("--handlers", "1", "--log-file-size", "1M", "--set", "index_slots=1000", "--set", "index_entries=4000")
 SMALL = (*SMALL, "--set", "queue_file_units=1000")

@@ -11,8 +11,8 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission
 from tests.actors.test_retention_tree import old_store
-from tests.actors.trees import small_broker
 from tests.cli.test_config_command import Run, run
+from tests.trees import small_broker
 
 __all__ = ["run"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.actors.trees import until
+from tests.waiting import until
 
 HOUR_MS = 3_600_000
 FILE = 1 << 20

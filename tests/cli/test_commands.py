@@ -17,10 +17,9 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from tests.actors.trees import until
+from tests.waiting import WATCHDOG_S, until
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-WATCHDOG_S = 60
 
 
 @pytest.fixture(scope="module")

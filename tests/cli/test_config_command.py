@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.actors.test_retention_tree import old_store
+from tests.waiting import WATCHDOG_S
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-WATCHDOG_S = 60
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.trees import actors, small_broker, until
 from tests.cli.commands import Background
+from tests.trees import actors, small_broker
+from tests.waiting import until
 
 # Each test is many processes, and the limit is for tests that hang.
 pytestmark = pytest.mark.timeout(600)
@@ -37,8 +38,13 @@ def test_ctrl_c(tmp_path: Path, some: bool) -> None:
                     os.kill(writer, signal.SIGSTOP)
                 else:
                     until(lambda: any(session.window for session in broker.status().sessions), "the producer")
-                    until(lambda: actors(broker)["handler 0"].counters.get("messages", 0)
-                          + actors(broker)["handler 1"].counters.get("messages", 0), "messages on their way")
+                    until(
+                        lambda: (
+                            actors(broker)["handler 0"].counters.get("messages", 0)
+                            + actors(broker)["handler 1"].counters.get("messages", 0)
+                        ),
+                        "messages on their way",
+                    )
                 send.interrupt()
                 code, told, complaint = send.end()
         finally:

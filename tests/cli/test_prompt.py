@@ -11,8 +11,8 @@ import pytest
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
 from tests.actors.test_retention_tree import old_store
-from tests.actors.trees import until
 from tests.cli.commands import Terminal, run
+from tests.waiting import until
 
 NAME = "prompt"
 # Each test is many processes, and the limit is for tests that hang.

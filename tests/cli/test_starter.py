@@ -23,7 +23,7 @@ from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
-from tests.actors.trees import WATCHDOG_S, dead, until
+from tests.waiting import WATCHDOG_S, dead, until
 
 NAME = "struck"
 # Notes who the supervisor is, as soon as there is one, and strikes at the point.

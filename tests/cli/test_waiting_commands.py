@@ -12,8 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq.shm import runtime
-from tests.actors.trees import dead, small_broker, until
 from tests.cli.commands import SMALL, Background, run
+from tests.trees import small_broker
+from tests.waiting import dead, until
 
 # Each test is many processes, and the limit is for tests that hang.
 pytestmark = pytest.mark.timeout(600)

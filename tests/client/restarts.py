@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import orbitmq
 from orbitmq.client.launch import start_tree
-from tests.actors.trees import SMALL
+from tests.trees import SMALL
 
 _numbers = itertools.count(1)
 

@@ -18,8 +18,9 @@ import pytest
 import orbitmq
 import orbitmq.aio
 from orbitmq.errors import UsageError
-from tests.actors.trees import WATCHDOG_S, small_broker
 from tests.client.test_connection import in_child
+from tests.trees import small_broker
+from tests.waiting import WATCHDOG_S
 
 pytestmark = pytest.mark.timeout(4 * WATCHDOG_S)
 

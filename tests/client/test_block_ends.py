@@ -13,7 +13,7 @@ import pytest
 
 import orbitmq
 from orbitmq.errors import TimedOut
-from tests.actors.trees import actors, small_broker
+from tests.trees import actors, small_broker
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ import pytest
 import orbitmq
 from orbitmq import aio, errors
 from orbitmq.shm import runtime
-from tests.actors.trees import WATCHDOG_S, small_broker, until
 from tests.actors.users import SOMEBODY, STRANGER, only_root
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, killed, waiting
+from tests.trees import small_broker
+from tests.waiting import WATCHDOG_S, until
 
 
 def test_another_runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

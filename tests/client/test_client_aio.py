@@ -11,7 +11,7 @@ import pytest
 import orbitmq
 import orbitmq.aio
 from orbitmq import errors
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 
 def test_client(tmp_path: Path) -> None:

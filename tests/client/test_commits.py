@@ -24,7 +24,8 @@ from orbitmq.errors import BrokerError, BrokerStopped
 from orbitmq.shm import runtime
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import SMALL, actors, dead, kill, until
+from tests.trees import SMALL, actors, kill
+from tests.waiting import dead, until
 
 MESSAGES = 1000
 NEVER_S = 3600.0  # an interval in which nothing is written that is not needed

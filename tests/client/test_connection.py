@@ -13,7 +13,8 @@ import pytest
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.session import SessionHandle
-from tests.actors.trees import SMALL, WATCHDOG_S, actors, kill, small_broker, until
+from tests.trees import SMALL, actors, kill, small_broker
+from tests.waiting import WATCHDOG_S, until
 
 
 def in_child(work: Callable[[], None]) -> int:

@@ -17,9 +17,8 @@ import pytest
 import orbitmq
 import orbitmq.aio
 from orbitmq.errors import BrokerStopped, Closed, UsageError
-from tests.actors.trees import small_broker, until
-
-WATCHDOG_S = 30.0
+from tests.trees import small_broker
+from tests.waiting import WATCHDOG_S, until
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import orbitmq
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Fenced
 from orbitmq.native._core import lib
-from tests.actors.trees import dead, small_broker, until
 from tests.client.composed_broker import ComposedBroker
+from tests.trees import small_broker
+from tests.waiting import WATCHDOG_S, dead, until
 
 BACKLOG = 50_000
-WATCHDOG_S = 30.0
 
 
 def end_of(consumer: orbitmq.Consumer) -> int:

@@ -12,9 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq import aio, errors
-from tests.actors.trees import WATCHDOG_S, until
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, meanwhile, waiting
+from tests.waiting import WATCHDOG_S, until
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import orbitmq
-from tests.actors.trees import kill, small_broker, until
+from tests.trees import kill, small_broker
+from tests.waiting import until
 
 MEMBER = """
 import orbitmq, sys

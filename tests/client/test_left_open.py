@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.shm import runtime
-from tests.actors.trees import SMALL, small_broker, until
+from tests.trees import SMALL, small_broker
+from tests.waiting import until
 
 BEGIN = """
 import gc, orbitmq, os, sys

@@ -27,8 +27,8 @@ from orbitmq.errors import (
     UsageError,
 )
 from orbitmq.store.record import unpack_properties
-from tests.actors.trees import until
 from tests.client.thread_broker import ThreadBroker
+from tests.waiting import until
 
 
 def properties(record: Any) -> dict[str, str]:

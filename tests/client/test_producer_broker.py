@@ -17,7 +17,8 @@ import pytest
 
 from orbitmq.errors import BrokerError, OrbitError, PerhapsStored, StoreFull
 from orbitmq.store.record import Record, parse
-from tests.actors.trees import WATCHDOG_S, kill, small_broker, until
+from tests.trees import kill, small_broker
+from tests.waiting import WATCHDOG_S, until
 
 
 def bodies(store: Path) -> Counter[bytes]:

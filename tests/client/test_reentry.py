@@ -21,8 +21,9 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
-from tests.actors.trees import WATCHDOG_S, actors, small_broker, until
 from tests.client.test_connection import in_child, open_producer, slots
+from tests.trees import actors, small_broker
+from tests.waiting import WATCHDOG_S, until
 
 PATIENT_S = 4 * WATCHDOG_S  # a timeout that no test waits for
 

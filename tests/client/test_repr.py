@@ -10,9 +10,9 @@ import pytest
 
 import orbitmq
 from orbitmq.client.producer import Producer
-from tests.actors.trees import small_broker
 from tests.client.test_connection import in_child
 from tests.client.thread_broker import ThreadBroker
+from tests.trees import small_broker
 
 
 def test_reprs(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from orbitmq.client.producer import Producer
 from orbitmq.errors import MessageTooLarge, PropertiesTooLarge, UnknownQueue, UnknownTopic
-from tests.actors.trees import small_broker, until
+from tests.trees import small_broker
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from orbitmq import errors
 from orbitmq.shm.means import lacking
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("short_process.py")

@@ -18,10 +18,11 @@ from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.producer import Producer
 from orbitmq.errors import Fenced
-from tests.actors.trees import WATCHDOG_S, small_broker, until
 from tests.client.composed_broker import ComposedBroker
 from tests.client.strikes import handler, strike_everywhere
 from tests.client.thread_broker import ThreadBroker
+from tests.trees import small_broker
+from tests.waiting import WATCHDOG_S, until
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -18,8 +18,8 @@ from orbitmq.client.producer import Producer
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability
-from tests.actors.trees import until
 from tests.client.thread_broker import ThreadBroker
+from tests.waiting import until
 
 Said = Durability | None
 

@@ -25,9 +25,10 @@ from orbitmq.client import absence
 from orbitmq.client.bell import Bell
 from orbitmq.client.whereabouts import ByName
 from orbitmq.shm import folder_watch, runtime
-from tests.actors.trees import WATCHDOG_S, actors, until
 from tests.client.restarts import Restarts
 from tests.client.test_connection import in_child, slots
+from tests.trees import actors
+from tests.waiting import WATCHDOG_S, until
 
 PATIENT_S = 10 * WATCHDOG_S  # nobody waits that long
 
@@ -77,9 +78,7 @@ def test_connect_waits_for_the_first_start(tree: Restarts) -> None:
         assert client.create_topic("orders").queues == 8
 
 
-def test_connect_waits_where_there_is_no_folder_yet(
-    tree: Restarts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connect_waits_where_there_is_no_folder_yet(tree: Restarts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path / "deep" / "run"))
     with meanwhile(lambda: tree.connect(wait=PATIENT_S)) as connecting:
         tree.start()

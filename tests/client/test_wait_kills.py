@@ -19,9 +19,10 @@ from typing import Any
 
 import orbitmq
 from orbitmq import aio, errors
-from tests.actors.trees import WATCHDOG_S, until
 from tests.client.restarts import Restarts
 from tests.client.test_wait import PATIENT_S, waiting
+from tests.trees import everything
+from tests.waiting import WATCHDOG_S, until
 
 ROUNDS = 8
 BETWEEN = 150  # messages acknowledged between two ends of the tree
@@ -166,7 +167,7 @@ def test_trees_come_and_go_under_load(tmp_path: Path) -> None:
                 over.set()
                 for producer in producers:
                     producer.result(WATCHDOG_S)
-                stored = everything(client)
+                stored = [((queue, offset), body) for body, queue, offset, _ in everything(client, "load")]
                 until(lambda: len(alone) >= len(stored), "the lone consumer to have it all")
                 until(lambda: set(itertools.chain(*shared)) >= set(stored), "the group to have it all")
             finally:
@@ -180,16 +181,6 @@ def test_trees_come_and_go_under_load(tmp_path: Path) -> None:
         offsets = [offset for (of, offset), _ in alone if of == queue]
         assert offsets == sorted(offsets)
     assert set(itertools.chain(*shared)) == set(stored), "and nothing that is not there"
-
-
-def everything(client: orbitmq.Client) -> Got:
-    """All that is stored."""
-    (topic,) = (topic for topic in client.status().topics if topic.name == "load")
-    with client.consumer(None, ["load"]) as consumer:
-        found: Got = []
-        while len(found) < sum(queue.max_offset for queue in topic.queues):
-            found += [((each.queue, each.offset), bytes(each.body)) for each in consumer.poll_batch(1000, WATCHDOG_S)]
-        return found
 
 
 def settle(ledgers: list[Ledger], stored: Got) -> None:

@@ -30,9 +30,9 @@ from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import until
 from tests.crash.raw_session import RawSession, message
 from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
+from tests.waiting import until
 
 FORK = multiprocessing.get_context("fork")
 READY = 1

@@ -6,29 +6,25 @@ from __future__ import annotations
 import grp
 import os
 import random
-import select
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import crash_build
-from crash_plan import CrashPlan
-from ledger import BODY, Account, settle
-from worker import GROUP, SEALED, SIDE, TOPIC
 
 import orbitmq
 from orbitmq.client.status import read_actors
 from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
+from tests.crash import crash_build
+from tests.crash.crash_plan import CrashPlan
+from tests.crash.ledger import BODY, Account, settle
+from tests.crash.worker import GROUP, SEALED, SIDE, TOPIC
+from tests.trees import everything
+from tests.waiting import WATCHDOG_S, dead, until
 
-PATIENCE_S = 60.0  # a watchdog: what has not happened by then never will
-LOOK_MS = 2
 # Small, so that files end all the time: a CommitLog file holds about a thousand messages.
 SMALL: dict[str, Any] = {
     "handlers": 2,
@@ -44,24 +40,6 @@ SMALL: dict[str, Any] = {
 }
 ROLES = ("produce", "produce", "share", "share", "keep", "stir")
 ENDED = (BrokerError, TimedOut)
-
-
-class Stuck(AssertionError):
-    """Something that must come did not, by far."""
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Waits for a condition, and returns what it found. Raises: Stuck."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise Stuck(f"waited {PATIENCE_S:g} s for {what}")
-        select.poll().poll(LOOK_MS)
-    return found
-
-
-def dead(pid: int) -> bool:
-    return runtime.start_ticks(pid) is None
 
 
 class Worker:
@@ -120,7 +98,7 @@ class Load:
         self.broker: subprocess.Popen[bytes] | None = None
         self.workers: list[Worker] = []
         self.start()
-        self.client = orbitmq.connect(self.name, timeout=PATIENCE_S)
+        self.client = orbitmq.connect(self.name, timeout=WATCHDOG_S)
         for topic in (TOPIC, SIDE):
             self.client.create_topic(topic, queues=4)
         self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
@@ -156,13 +134,13 @@ class Load:
         assert self.broker is not None
         with suppress(ProcessLookupError):
             self.broker.terminate()
-        self.broker.wait(PATIENCE_S)
+        self.broker.wait(WATCHDOG_S)
         self.broker = None
 
     def kill_tree(self) -> None:
         assert self.broker is not None
         self.broker.kill()
-        self.broker.wait(PATIENCE_S)
+        self.broker.wait(WATCHDOG_S)
         self.broker = None
 
     def actors(self) -> dict[str, Any]:
@@ -246,7 +224,7 @@ class Load:
         until(self._drained, "the group to have everything")
         for role in ("share", "keep"):
             self._end(role)
-        account = settle_all(self.folder, everything(self.client))
+        account = settle_all(self.folder, everything(self.client, TOPIC))
         self.close()
         return account
 
@@ -265,7 +243,7 @@ class Load:
                 worker.end()
         for worker in self.workers:
             if worker.role == role:
-                code = worker.process.wait(PATIENCE_S)
+                code = worker.process.wait(WATCHDOG_S)
                 assert code == 0, f"a process that was to {role} ended with {code}: {self.last_words()}"
 
     def close(self) -> None:
@@ -279,24 +257,11 @@ class Load:
         self.errors.close()
 
 
-def everything(client: orbitmq.Client) -> list[tuple[bytes, int, int, int]]:
-    """Every message of the topic, as settle() wants it."""
-    topic = next(found for found in client.status().topics if found.name == TOPIC)
-    expected = sum(queue.max_offset for queue in topic.queues)
-    with client.consumer(None, topics=[TOPIC]) as consumer:
-        found: list[tuple[bytes, int, int, int]] = []
-        while len(found) < expected:
-            batch = consumer.poll_batch(1000, timeout=PATIENCE_S)
-            assert batch, f"{len(found)} of {expected} messages came"
-            found += [(bytes(each.body[: BODY.size]), each.queue, each.offset, each.physical_offset) for each in batch]
-    return found
-
-
 def settle_all(folder: Path, stored: list[tuple[bytes, int, int, int]]) -> Account:
     """Ledgers against the log, and the log against what each kind of consumer has."""
     ledgers = {int(path.name.partition("-")[2]): path for path in folder.glob("produce-*")}
     account = settle(ledgers, stored)
-    log = {(queue, offset): BODY.unpack(body) for body, queue, offset, _ in stored}
+    log = {(queue, offset): BODY.unpack_from(body) for body, queue, offset, _ in stored}
     shared: set[tuple[int, ...]] = set()
     for path in folder.glob("share-*"):
         lines = path.read_text().split("\n")[:-1]  # a line without an end was cut off, before its commit

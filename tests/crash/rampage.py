@@ -22,12 +22,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import crash_build
-from ledger import Account
-from load import ENDED, Load, Stuck, dead, until
-from retained import PARTS
 from rich.console import Console
 from rich.table import Table
+
+from tests.crash import crash_build
+from tests.crash.ledger import Account
+from tests.crash.load import ENDED, Load
+from tests.crash.retained import PARTS
+from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long somebody may take to pass an armed point before the rampage goes on without

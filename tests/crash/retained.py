@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import crash_build
-
 import orbitmq
 from orbitmq.errors import StoreLocked
 from orbitmq.store import config, mapped_file
@@ -15,6 +13,7 @@ from orbitmq.store.record import BLANK_MAGIC, encode
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding
 from orbitmq.store.verify.verify import verify
+from tests.crash import crash_build
 
 FILE_SIZE = 64 << 10
 FIRST_MS = 1_700_000_000_000

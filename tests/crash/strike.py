@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from load import Load, dead, until
+from tests.crash.load import Load
+from tests.waiting import dead, until
 
 # How long the load alone may take to pass a point before something is done about it.
 ALONE_S = 0.4

@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import crash_build
 import pytest
-from commit_worker import GROUP, TOPIC
-from load import ENDED, SMALL, Load, dead, until
 
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
 from orbitmq.store.verify.verify import verify
+from tests.crash import crash_build
+from tests.crash.commit_worker import GROUP, TOPIC
+from tests.crash.load import ENDED, SMALL, Load
+from tests.waiting import dead, until
 
 QUEUES = 4
 MEMBERS = 3

@@ -10,15 +10,14 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import hostile
-import ledger
 import pytest
-from test_kill import everything
 
 import orbitmq
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.verify import verify
-from tests.actors.trees import actors, kill, small_broker, until
+from tests.crash import hostile, ledger
+from tests.trees import actors, everything, kill, small_broker
+from tests.waiting import until
 
 SMALL_LOG = {"log_file_size": 8 << 20, "lane_capacity": 1 << 20}
 
@@ -36,7 +35,7 @@ def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Br
             until(lambda: not producer.is_alive(), "an honest producer")
             assert producer.exitcode == 0
         until(lambda: broker.status().sessions == (), "every slot to be free")
-        account = ledger.settle(ledger.ledgers(folder), everything(broker))
+        account = ledger.settle(ledger.ledgers(folder), everything(broker, ledger.TOPIC))
         assert account.wrong == []
         assert account.acknowledged == account.stored == 2 * messages
         assert {actor.name: actor.epoch for actor in actors(broker).values() if actor.epoch != 1} == {}

@@ -5,42 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import ledger
 import pytest
 
 import orbitmq
-
-PATIENCE_S = 90  # a watchdog: what has not happened by then never will
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Waits for a condition, looking again whenever the processor is free."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"still waiting for {what}"
-        os.sched_yield()
-
-
-def everything(client: orbitmq.Client, topic: str = ledger.TOPIC) -> list[tuple[bytes, int, int, int]]:
-    """Every message of the topic, once reput has reached the end of the log."""
-    until(lambda: client.status().positions.reput == client.status().positions.wrote, "reput")
-    expected = sum(queue.max_offset for queue in topic_of(client, topic).queues)
-    consumer = client.consumer(None, topics=[topic], start="earliest")
-    found: list[tuple[bytes, int, int, int]] = []
-    while len(found) < expected:
-        batch = consumer.poll_batch(1000, timeout=10)
-        assert batch, f"{len(found)} of {expected} messages came"
-        found += [(bytes(message), message.queue, message.offset, message.physical_offset) for message in batch]
-    consumer.close()
-    return found
-
-
-def topic_of(client: orbitmq.Client, topic: str) -> orbitmq.client.status.TopicStatus:
-    return next(found for found in client.status().topics if found.name == topic)
+from tests.crash import ledger
+from tests.trees import everything
+from tests.waiting import WATCHDOG_S, until
 
 
 def life_of(client: orbitmq.Client, actor: str) -> tuple[int, str]:
@@ -73,9 +45,9 @@ def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
             busy = [producer for producer in producers if producer.is_alive()]
             until(lambda: broker.status().positions.wrote > before or not any(map(_alive, busy)), "the log to grow")
         for producer in producers:
-            producer.join(PATIENCE_S)
+            producer.join(WATCHDOG_S)
             assert producer.exitcode == 0
-        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker, ledger.TOPIC))
         assert account.wrong == []
         assert account.acknowledged == account.stored == 12_000
 
@@ -104,9 +76,9 @@ def test_actors_at_random(tmp_path: Path, seed: int) -> None:
                 kills += 1
         ledger.stop(tmp_path)
         for producer in producers:
-            producer.join(PATIENCE_S)
+            producer.join(WATCHDOG_S)
         assert [producer.exitcode for producer in producers] == [0, 0, 0]
-        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker, ledger.TOPIC))
         assert account.wrong == []
         assert account.acknowledged == account.stored > 0
 
@@ -123,11 +95,11 @@ def test_the_whole_tree(tmp_path: Path, durability: str) -> None:
     os.kill(broker.status().pid, signal.SIGKILL)
     until(lambda: not any(Path(f"/proc/{pid}").exists() and not _zombie(pid) for pid in pids), "the tree's end")
     for producer in producers:
-        producer.join(PATIENCE_S)
+        producer.join(WATCHDOG_S)
         assert not producer.is_alive(), "a producer is stuck"
     broker.close()
     with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20) as again:
-        account = ledger.settle(ledger.ledgers(tmp_path), everything(again))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(again, ledger.TOPIC))
         assert account.wrong == []
         assert account.stored >= account.acknowledged > 0
         again.producer().send(ledger.TOPIC, ledger.BODY.pack(99, 0))
@@ -148,8 +120,8 @@ def test_a_producer_dies_and_others_go_on(tmp_path: Path) -> None:
         until(lambda: broker.status().positions.wrote > 200_000, "some load")
         producers[0].kill()
         for producer in producers[1:]:
-            producer.join(PATIENCE_S)
+            producer.join(WATCHDOG_S)
             assert producer.exitcode == 0
         until(lambda: len(broker.status().sessions) == 0, "the sessions to be freed")
-        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker))
+        account = ledger.settle(ledger.ledgers(tmp_path), everything(broker, ledger.TOPIC))
         assert account.wrong == []

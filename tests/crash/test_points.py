@@ -12,11 +12,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import crash_build
 import pytest
-from load import Load
-from retained import PARTS
-from strike import strike
+
+from tests.crash import crash_build
+from tests.crash.load import Load
+from tests.crash.retained import PARTS
+from tests.crash.strike import strike
 
 # Points by the files that they stand in; each family shares one broker. Those of retained.PARTS are passed in
 # test_retention_points.py, those of a repair in test_repair_kills.py, those of
@@ -28,7 +29,13 @@ FAMILIES = {
     "disk": {"allocator", "expiry_clock", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
     "consumers": {"consumer_session", "membership", "notifier", "pull_hold"},
     "coordinator": {
-        "commit_files", "config", "coordinator", "descriptor_store", "group_memory", "group_registry", "sessions",
+        "commit_files",
+        "config",
+        "coordinator",
+        "descriptor_store",
+        "group_memory",
+        "group_registry",
+        "sessions",
         "topic_registry",
     },
     "producers": {"connection", "sender"},
@@ -51,8 +58,9 @@ def load(tmp_path: Path) -> Iterator[Load]:
 
 def test_every_point_has_its_family() -> None:
     """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
-    assert set(crash_build.points().values()) == PARTS.union(crash_build.OF_REPAIR, crash_build.OF_SINK, crash_build.OF_EXPORT,
-    *FAMILIES.values())
+    assert set(crash_build.points().values()) == PARTS.union(
+        crash_build.OF_REPAIR, crash_build.OF_SINK, crash_build.OF_EXPORT, *FAMILIES.values()
+    )
 
 
 @pytest.mark.timeout(300)

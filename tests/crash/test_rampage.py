@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import rampage
-from ledger import Account
+from tests.crash import rampage
+from tests.crash.ledger import Account
 
 
 def test_a_short_rampage(tmp_path: Path) -> None:

@@ -16,10 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import crash_build
 import pytest
-from crash_build import OF_REPAIR
-from crash_plan import CrashPlan
 
 import orbitmq
 from orbitmq.native._types import Reader
@@ -27,6 +24,9 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.verify import verify
+from tests.crash import crash_build
+from tests.crash.crash_build import OF_REPAIR
+from tests.crash.crash_plan import CrashPlan
 
 BODIES = [b"%d." % number + bytes([number % 251]) * (number * 37 % 200) for number in range(400)]
 DAMAGED = (50, 51, 200, 399)

@@ -12,17 +12,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import crash_build
 import pytest
-from crash_plan import CrashPlan
-from load import dead, until
-from retained import FILE_SIZE, TOPICS, faults, make_old_store, points
 
 import orbitmq
 from orbitmq.client.launch import start_tree
 from orbitmq.errors import BrokerBroken
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
+from tests.crash import crash_build
+from tests.crash.crash_plan import CrashPlan
+from tests.crash.retained import FILE_SIZE, TOPICS, faults, make_old_store, points
+from tests.waiting import dead, until
 
 
 @pytest.fixture(scope="module", autouse=True)

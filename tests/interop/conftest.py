@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import toolchain
-from judge import Judge
+
+from tests.interop import toolchain
+from tests.interop.judge import Judge
 
 HERE = Path(__file__).parent
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain import Toolchain
+from tests.interop.toolchain import Toolchain
 
 PATIENCE_S = 90  # a watchdog: what has not been answered by then never will
 USUAL_PORT = 10911  # RocketMQ's, and the one that OrbitMQ's message ids name

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from judge import Judge
-from ours import until
-
 import orbitmq
 from orbitmq.client.message import Message
 from orbitmq.client.receipt import Receipt
+from tests.interop.judge import Judge
+from tests.waiting import until
 
 # Properties that client and broker add, or that have a field of their own here.
 SYSTEM = {"TAGS", "KEYS", "UNIQ_KEY", "WAIT", "CLUSTER", "__CRC32#"}

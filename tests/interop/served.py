@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from judge import Judge
-from letters import Letter, of_orbitmq, of_rocketmq
-
 import orbitmq
+from tests.interop.judge import Judge
+from tests.interop.letters import Letter, of_orbitmq, of_rocketmq
 
 SAMPLE = 200  # keys and ids that are looked up, of all that were sent
 HITS_MAX = 64  # of one look-up; RocketMQ's limit

@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import served
-from judge import Files, Judge, JudgeError
-from letters import Letter, of, of_orbitmq, random_letters, send_specials, send_to_orbitmq, send_to_rocketmq
-from ours import until
 
 import orbitmq
 from orbitmq.errors import StoreLocked
+from tests.interop import served
+from tests.interop.judge import Files, Judge, JudgeError
+from tests.interop.letters import Letter, of, of_orbitmq, random_letters, send_specials, send_to_orbitmq, send_to_rocketmq
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 

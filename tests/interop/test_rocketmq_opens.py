@@ -15,10 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import served
-from judge import Files, Judge
-from letters import Letter, of, of_rocketmq, random_letters, send_to_orbitmq, send_to_rocketmq
-from ours import broker_on, kill_tree, until
 
 from orbitmq.errors import OrbitError
 from orbitmq.store.checkpoint import SAFETY_MS, Checkpoint
@@ -26,6 +22,11 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.repair.choice import Choice
 from orbitmq.store.repair.repair import Repair
+from tests.interop import served
+from tests.interop.judge import Files, Judge
+from tests.interop.letters import Letter, of, of_rocketmq, random_letters, send_to_orbitmq, send_to_rocketmq
+from tests.interop.ours import broker_on, kill_tree
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 

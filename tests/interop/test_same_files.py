@@ -13,9 +13,11 @@ import struct
 from pathlib import Path
 
 import pytest
-from judge import Files, Judge
-from letters import Letter, random_letters, send_specials, send_to_orbitmq, send_to_rocketmq
-from ours import broker_on, until
+
+from tests.interop.judge import Files, Judge
+from tests.interop.letters import Letter, random_letters, send_specials, send_to_orbitmq, send_to_rocketmq
+from tests.interop.ours import broker_on
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
 

@@ -14,13 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "native"), str(ROOT / "tests" / "crash")]
-
-import pipeline as p  # noqa: E402
-from crash_plan import CrashPlan  # noqa: E402
-
-from orbitmq.native._core import lib  # noqa: E402
+from orbitmq.native._core import lib
+from tests.crash.crash_plan import CrashPlan
+from tests.native import pipeline as p
 
 FREE = 0
 

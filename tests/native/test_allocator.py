@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pipeline as p
-from pipeline import run
-
 from orbitmq.native._core import ffi, lib
+from tests.native import pipeline as p
+from tests.native.pipeline import run
 
 ALLOCATOR = 6
 

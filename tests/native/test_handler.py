@@ -7,11 +7,11 @@ import random
 import time
 from pathlib import Path
 
-import pipeline as p
 import pytest
-from pipeline import run
 
 from orbitmq.native._core import lib
+from tests.native import pipeline as p
+from tests.native.pipeline import run
 
 READY, CLOSING, DRAINED, FAULTY = 1, 2, 3, 4
 

@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import pytest
-from reput_rig import ENTRIES, FILE_UNITS, SLOTS, Message, Model, Rig, index_hash, random_message
 
 from orbitmq.native._core import ffi, lib
 from orbitmq.store.consume_queue import BLANK_SIZE, ConsumeQueue
@@ -22,6 +21,7 @@ from orbitmq.store.index_file import IndexFile, key_hash
 from orbitmq.store.index_headers import index_files
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.reput_commit import ReputCommit
+from tests.native.reput_rig import ENTRIES, FILE_UNITS, SLOTS, Message, Model, Rig, index_hash, random_message
 
 EBADMSG, ENOSPC, EOVERFLOW = 74, 28, 75
 TOPICS = ["orders", "%RETRY%billing", "t" * 127, "a-b_c|d"]

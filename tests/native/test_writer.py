@@ -7,17 +7,16 @@ import fcntl
 import os
 import random
 import resource
-import select
 import signal
 import struct
-import time
 from pathlib import Path
 
-import pipeline as p
 import pytest
-from pipeline import run
 
 from orbitmq.native._core import ffi, lib
+from tests.native import pipeline as p
+from tests.native.pipeline import run
+from tests.waiting import until
 
 FREE, READY, FAULTY, LOST = 0, 1, 4, 5
 # Places in shared memory that only a kill at the right instruction would leave so: native/shared/session.h,
@@ -225,10 +224,7 @@ class Killed:
         if pid == 0:
             lib.flush_step(lib.flush_open(tree.tree(3)))
             os._exit(0)
-        deadline = time.monotonic() + 30
-        while not asked:
-            assert time.monotonic() < deadline, "nobody opened the file"
-            select.poll().poll(1)
+        until(lambda: asked, "somebody to open the file")
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(descriptor)

@@ -12,8 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from pipeline import Session, Verdict, message
-
 from orbitmq.actors import ground as ground_module
 from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.flush import Flush
@@ -30,6 +28,7 @@ from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
+from tests.native.pipeline import Session, Verdict, message
 
 WINDOW = 64
 QUEUES = 2

@@ -26,17 +26,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from disk import Disk, Failure, Shim
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from life import QUEUES, Life, open_store
-from old_code import OLD
-from plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
 
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.store import positions
+from tests.power.disk import Disk, Failure, Shim
+from tests.power.life import QUEUES, Life, open_store
+from tests.power.old_code import OLD
+from tests.power.plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
 
 START_MS = 1_700_000_000_000
 # Of the syncs of a life, this share is looked at: an image of the moment before is opened.

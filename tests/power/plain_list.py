@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from life import QUEUES, Life, finder, open_store
-
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.index_file import key_hash
 from orbitmq.store.layout import StoreLayout
@@ -18,6 +16,7 @@ from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.verify.verify import verify
+from tests.power.life import QUEUES, Life, finder, open_store
 
 FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
 TOPICS = ("alarms", "flows")

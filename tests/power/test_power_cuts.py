@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from old_code import OLD
+
+from tests.power.old_code import OLD
 
 RUN = Path(__file__).with_name("run.py")
 

@@ -7,21 +7,11 @@ import os
 import resource
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-WATCHDOG_S = 60.0
-
-
-def until(condition: Callable[[], Any]) -> None:
-    """Waits until the condition holds; an AssertionError when the watchdog's time is over."""
-    deadline = time.monotonic() + WATCHDOG_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        os.sched_yield()
+from tests.waiting import until
 
 
 def die_quietly() -> None:

@@ -15,9 +15,10 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from children import children, until
 
 from orbitmq.shm.doorbell import Doorbell, FutexDoorbell, SemaphoreDoorbell, Wake, make_doorbell
+from tests.shm.children import children
+from tests.waiting import until
 
 # A sleep that only a ring may end: far beyond the watchdog of a wait, so that a lost ring fails the test.
 FOR_EVER = 1000.0

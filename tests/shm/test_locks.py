@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import children, die_quietly, until
 
 from orbitmq.errors import TimedOut
 from orbitmq.native._core import lib
 from orbitmq.shm.lock import BlockingLock, LockOutcome, SpinLock
+from tests.shm.children import children, die_quietly
+from tests.waiting import until
 
 NUMBER, STOLEN, READY = 64, 72, 80  # bytes in the mapping beside the lock
 

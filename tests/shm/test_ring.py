@@ -13,13 +13,14 @@ from collections import deque
 from typing import Any
 
 import pytest
-from children import children, until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from model_ring import DATA, HEAD, TAIL, ModelConsumer, ModelProducer
 
 from orbitmq.shm.ring import RingConsumer, RingLook, RingProducer, RingRecord, ring_size
+from tests.shm.children import children
+from tests.shm.model_ring import DATA, HEAD, TAIL, ModelConsumer, ModelProducer
+from tests.waiting import until
 
 CAPACITY = 4096
 HALF = CAPACITY // 2 - 8  # largest payload
@@ -285,7 +286,7 @@ def test_two_processes_account_for_every_record() -> None:
         for number in range(rounds):
             if consumer.peek() is RingLook.EMPTY:
                 consumer.release()
-                until(lambda: consumer.peek() is not RingLook.EMPTY)
+                until(lambda: consumer.peek() is not RingLook.EMPTY, "a record", look_ms=0)
             assert take(consumer) == (number + 1, struct.pack("<Q", number) * (1 + number % 40))
             if number % 5 == 0:
                 consumer.release()

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from children import children, die_quietly
 
 from orbitmq.errors import BrokerNotRunning, ProtocolError, StoreFull
 from orbitmq.native._core import lib
@@ -32,6 +31,7 @@ from orbitmq.shm.segment import (
     segment_prefix,
     shared_memory_free,
 )
+from tests.shm.children import children, die_quietly
 
 SIZE = 1 << 16
 

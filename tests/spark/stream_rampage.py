@@ -28,9 +28,9 @@ import pyarrow.parquet
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.status import read_actors
+from tests.waiting import LOOK_MS, Stuck, until
 
 PATIENCE_S = 90.0  # a watchdog: what has not happened by then never will
-LOOK_MS = 2
 BATCH = 50  # messages of one send; at most one send is made for each look
 AHEAD = 20_000  # messages that the query may be behind
 SMALL: dict[str, Any] = {
@@ -176,11 +176,16 @@ class StreamRampage:
         select.poll().poll(LOOK_MS)
 
     def _until(self, condition: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"waited {PATIENCE_S:g} s for {what}: {self.last_words()}"
-            self._look()
-        return found
+        def looked() -> Any:
+            found = condition()
+            if not found:
+                self._look()
+            return found
+
+        try:
+            return until(looked, what, look_ms=0)
+        except Stuck as error:
+            raise Stuck(f"{error}: {self.last_words()}") from None
 
     def _done(self) -> dict[tuple[str, int], int]:
         """Up to where the query has committed, by topic and queue."""
@@ -261,13 +266,15 @@ def output(folder: Path) -> Iterator[Row]:
 
 def kill_session(leader: int) -> None:
     """All processes of a session: Python, its JVM, and the workers that the JVM has started."""
-    deadline = time.monotonic() + PATIENCE_S
-    while members := list(session(leader)):
-        assert time.monotonic() < deadline, f"{members} do not die"
+
+    def gone() -> bool:
+        members = list(session(leader))
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        select.poll().poll(LOOK_MS)
+        return not members
+
+    until(gone, f"the end of session {leader}")
 
 
 def session(leader: int) -> Iterator[int]:

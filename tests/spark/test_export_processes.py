@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from orbitmq.spark.export.folder import OWN, ExportFolder
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
+from tests.waiting import until
 
 pytestmark = pytest.mark.pyspark
 
@@ -31,14 +29,6 @@ COMMAND = [sys.executable, "-m", "orbitmq.cli.main", "export"]
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredTopics:
     return days_of_messages(tmp_path / "store")
-
-
-def until(process: subprocess.Popen[Any], condition: Callable[[], bool]) -> None:
-    """Until it is so, or the process has ended."""
-    give_up = time.monotonic() + 60
-    while process.poll() is None and not condition():
-        assert time.monotonic() < give_up
-        select.poll().poll(1)
 
 
 def staged(out: Path) -> int:
@@ -64,7 +54,7 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
         add(stored, 100)
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
         process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        until(process, lambda: MOMENTS[moment](out, runs))
+        until(lambda: process.poll() is not None or MOMENTS[moment](out, runs), moment)
         for _ in range(chance.randrange(100)):  # a little later, as chance will have it
             staged(out)
         process.kill()

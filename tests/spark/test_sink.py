@@ -13,8 +13,8 @@ import pytest
 import orbitmq
 from orbitmq.spark.sink.staging import Staging
 from orbitmq.store.layout import StoreLayout
-from tests.actors.trees import until
 from tests.spark.sink_rows import left, messages
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

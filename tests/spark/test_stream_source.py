@@ -12,9 +12,10 @@ from pyspark.errors import StreamingQueryException
 
 import orbitmq
 from orbitmq.spark.stream.admission import SupportsTriggerAvailableNow
-from tests.actors.trees import small_broker, until
 from tests.spark.stored_topics import StoredTopics
 from tests.spark.stream_rampage import output
+from tests.trees import small_broker
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from orbitmq.errors import BrokerNotRunning
 from orbitmq.spark.source.options import parse
 from orbitmq.spark.stream.reader import OrbitStreamReader
 from orbitmq.spark.stream.store import AWAY_S, StreamStore
-from tests.actors.trees import small_broker
+from tests.trees import small_broker
 
 pytestmark = pytest.mark.pyspark
 

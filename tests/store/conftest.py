@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_builder import LogBuilder
-from recovery_rig import SETTINGS
 
 from orbitmq.store.layout import StoreLayout
+from tests.store.log_builder import LogBuilder
+from tests.store.recovery_rig import SETTINGS
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import struct
 from collections import defaultdict
 from pathlib import Path
 
-from log_builder import LogBuilder, Written
-
 from orbitmq.store.layout import StoreLayout
+from tests.store.log_builder import LogBuilder, Written
 
 UNITS = 16
 

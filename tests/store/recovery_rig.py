@@ -6,13 +6,12 @@ import struct
 import zlib
 from pathlib import Path
 
-from log_builder import FILE_SIZE, LogBuilder
-from queue_builder import UNITS
-
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
+from tests.store.log_builder import FILE_SIZE, LogBuilder
+from tests.store.queue_builder import UNITS
 
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=UNITS, index_slots=10, index_entries=20)
 

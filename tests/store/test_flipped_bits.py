@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from stored_by_broker import SETTINGS, Stored, store_by_broker
 
 from orbitmq.client.arrow import record_batch
 from orbitmq.errors import CorruptRecord, StoreError
@@ -22,6 +21,7 @@ from orbitmq.store import record
 from orbitmq.store.log_scan import scan_log
 from orbitmq.store.record import BLANK_MAGIC, Fault
 from orbitmq.store.verify.findings import Kind
+from tests.store.stored_by_broker import SETTINGS, Stored, store_by_broker
 
 BLANK = BLANK_MAGIC.to_bytes(4, "big")
 

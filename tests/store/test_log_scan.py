@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_builder import FILE_SIZE, LogBuilder
 
 from orbitmq.errors import StoreFailed
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_scan import scan_log
 from orbitmq.store.record import BLANK_MAGIC, Fault, encode
+from tests.store.log_builder import FILE_SIZE, LogBuilder
 
 
 @pytest.fixture

@@ -18,9 +18,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_builder import FILE_SIZE, LogBuilder
-from queue_builder import UNITS, index_queues, write_index
-from recovery_rig import SETTINGS, run, set_reput, snapshot
 
 from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
@@ -32,6 +29,9 @@ from orbitmq.store.record import encode
 from orbitmq.store.recovery import log_rewrite
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.recovery.table import ENDINGS, PLANS, Ending, Mark, Signs, ending
+from tests.store.log_builder import FILE_SIZE, LogBuilder
+from tests.store.queue_builder import UNITS, index_queues, write_index
+from tests.store.recovery_rig import SETTINGS, run, set_reput, snapshot
 
 ALL_SIGNS: list[Signs] = list(itertools.product((False, True), Mark, (False, True)))
 

@@ -9,15 +9,15 @@ import struct
 import zlib
 
 import pytest
-from log_builder import FILE_SIZE, LogBuilder
-from queue_builder import index_queues, write_index
-from recovery_rig import run, set_reput
 
 from orbitmq.store import abort
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.table import Ending
 from orbitmq.store.reput_commit import ReputCommit
+from tests.store.log_builder import FILE_SIZE, LogBuilder
+from tests.store.queue_builder import index_queues, write_index
+from tests.store.recovery_rig import run, set_reput
 
 
 @pytest.mark.parametrize("index_ms", ["first", "second"])

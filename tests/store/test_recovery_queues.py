@@ -8,15 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_builder import FILE_SIZE, LogBuilder
-from queue_builder import UNITS, index_queues, write_index, write_units
-from recovery_rig import run, set_reput
 
 from orbitmq.store import abort, config
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.positions import Positions
 from orbitmq.store.recovery.table import Ending
+from tests.store.log_builder import FILE_SIZE, LogBuilder
+from tests.store.queue_builder import UNITS, index_queues, write_index, write_units
+from tests.store.recovery_rig import run, set_reput
 
 
 def test_queues_without_a_log_are_set_aside(log: LogBuilder) -> None:

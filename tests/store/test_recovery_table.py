@@ -17,8 +17,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from life import Life, finder, open_store
-from log_builder import FILE_SIZE, LogBuilder, Written
 
 from orbitmq.store import abort, config, positions
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
@@ -31,6 +29,8 @@ from orbitmq.store.recovery.table import ENDINGS, Ending, Mark, Signs, ending
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.unsynced import Unsynced, load
+from tests.power.life import Life, finder, open_store
+from tests.store.log_builder import FILE_SIZE, LogBuilder, Written
 
 FILES = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=13, index_entries=30)
 TOPIC, QUEUES = "T", 2

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 import orbitmq
 from orbitmq.errors import CorruptRecord
@@ -28,6 +27,7 @@ from orbitmq.store.repair.log_damage import Filling
 from orbitmq.store.repair.repair import Repair
 from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, renumber, room_for
 from orbitmq.store.verify.findings import Gap, Verdict
+from tests.store.stored_by_broker import SETTINGS, TOPICS, Stored, store_by_broker
 
 SIZE = SETTINGS.log_file_size
 Place = tuple[str, int, int]  # topic, queue, queue offset

@@ -6,9 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from log_builder import FIRST_MS, LogBuilder, Written
-from queue_builder import index_queues
-from recovery_rig import SETTINGS, run, set_reput
 
 from orbitmq.store import abort, rising
 from orbitmq.store.layout import StoreLayout
@@ -17,6 +14,9 @@ from orbitmq.store.positions import Positions
 from orbitmq.store.recovery import recover as recovery
 from orbitmq.store.verify.findings import Finding, Kind
 from orbitmq.store.verify.verify import verify
+from tests.store.log_builder import FIRST_MS, LogBuilder, Written
+from tests.store.queue_builder import index_queues
+from tests.store.recovery_rig import SETTINGS, run, set_reput
 
 
 def ours(log: LogBuilder, count: int = 10) -> list[Written]:

@@ -8,9 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_builder import FILE_SIZE, LogBuilder, Written
-from queue_builder import index_queues
-from test_recovery import set_reput
 
 from orbitmq.errors import StoreLocked, StoreUnsupported
 from orbitmq.store import abort, config
@@ -22,6 +19,9 @@ from orbitmq.store.record import BLANK_MAGIC, encode
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.verify.findings import Finding, Kind, Verdict
 from orbitmq.store.verify.verify import verify
+from tests.store.log_builder import FILE_SIZE, LogBuilder, Written
+from tests.store.queue_builder import index_queues
+from tests.store.recovery_rig import set_reput
 
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=10, index_entries=20)
 

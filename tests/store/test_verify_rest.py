@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_broker
 
 import orbitmq
 from orbitmq.errors import StoreFailed
@@ -28,6 +27,7 @@ from orbitmq.store.trim import trim
 from orbitmq.store.verify import verify as verifying
 from orbitmq.store.verify.findings import Finding, Kind, Verdict
 from orbitmq.store.verify.verify import verify
+from tests.store.stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_broker
 
 INDEX_SLOTS_AT, INDEX_ENTRIES_AT = 40, 40 + 4 * SETTINGS.index_slots
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from litmus.model import allows
-from litmus.program import Program, load, weakened
+from tests.native.litmus.model import allows
+from tests.native.litmus.program import Program, load, weakened
 
 FOLDER = Path(__file__).parents[3] / "native" / "litmus"
 

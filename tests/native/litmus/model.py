@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations, product
 
-from litmus.program import (
+from tests.native.litmus.program import (
     ACQ_REL,
     ACQUIRE,
     RELAXED,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from litmus.model import allows, runs
-from litmus.program import load, weakened
+from tests.native.litmus.model import allows, runs
+from tests.native.litmus.program import load, weakened
 
 NATIVE = Path(__file__).parents[3] / "native"
 TESTS = sorted((NATIVE / "litmus").glob("*.litmus"))

@@ -3,8 +3,8 @@ others, PLDI 2017; herd7's catalogue), each with the outcome that distinguishes 
 
 import pytest
 
-from litmus.model import allows, runs
-from litmus.program import LitmusError, parse
+from tests.native.litmus.model import allows, runs
+from tests.native.litmus.program import LitmusError, parse
 
 SHORT = {"sc": "seq_cst", "ar": "acq_rel", "acq": "acquire", "rel": "release", "rlx": "relaxed"}
 

@@ -1,23 +1,19 @@
-"""Small broker trees for tests, and waiting for conditions about them."""
+"""Small broker trees for tests, and what can be seen and done of their processes."""
 
 from __future__ import annotations
 
 import os
-import select
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import orbitmq
 from orbitmq.client.status import ActorStatus, read_actors
-from orbitmq.shm import runtime
 from orbitmq.shm.segment import MOUNT, segment_prefix
+from tests.waiting import WATCHDOG_S, dead, until
 
-WATCHDOG_S = 30.0
-LOOK_MS = 2
 SMALL: dict[str, Any] = {
     "handlers": 2,
     "log_file_size": 1 << 20,
@@ -34,17 +30,6 @@ SMALL: dict[str, Any] = {
 def small_broker(store: Path, **settings: Any) -> Iterator[orbitmq.Broker]:
     with orbitmq.Broker(store, **{**SMALL, **settings}) as broker:
         yield broker
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Waits for a condition, and returns what it found; the watchdog only ends a test that would hang."""
-    deadline = time.monotonic() + WATCHDOG_S
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {WATCHDOG_S:g} s for {what}"
-        select.poll().poll(LOOK_MS)
 
 
 def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
@@ -69,10 +54,20 @@ def kill(client: orbitmq.Client, name: str) -> ActorStatus:
     return victim
 
 
-def dead(pid: int) -> bool:
-    return runtime.start_ticks(pid) is None
-
-
 def segments(generation: int) -> set[str]:
     """What stands in /dev/shm of one tree; others on this machine come and go."""
     return {path.name for path in MOUNT.glob(segment_prefix(generation) + "*")}
+
+
+def everything(client: orbitmq.Client, topic: str) -> list[tuple[bytes, int, int, int]]:
+    """(body, queue, queue offset, physical offset) of every message of a topic, once reput has reached the end of the log."""
+    until(lambda: client.status().positions.reput == client.status().positions.wrote, "reput")
+    known = next(found for found in client.status().topics if found.name == topic)
+    expected = sum(queue.max_offset - queue.min_offset for queue in known.queues)
+    found: list[tuple[bytes, int, int, int]] = []
+    with client.consumer(None, topics=[topic], start="earliest") as consumer:
+        while len(found) < expected:
+            batch = consumer.poll_batch(1000, timeout=WATCHDOG_S)
+            assert batch, f"{len(found)} of {expected} messages came"
+            found += [(bytes(each), each.queue, each.offset, each.physical_offset) for each in batch]
+    return found

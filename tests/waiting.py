@@ -1,0 +1,37 @@
+"""Waiting for conditions, under a watchdog that only ends a test that would hang."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+from orbitmq.shm import runtime
+
+WATCHDOG_S = 60.0
+LOOK_MS = 2
+
+
+class Stuck(AssertionError):
+    """Something that must come did not, by far."""
+
+
+def until(condition: Callable[[], Any], what: str = "what the test is about", *, look_ms: int = LOOK_MS) -> Any:
+    """Waits for a condition, and returns what it found. look_ms: between two looks; 0: whenever the processor is free.
+    Raises: Stuck."""
+    deadline = time.monotonic() + WATCHDOG_S
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
+        if look_ms:
+            select.poll().poll(look_ms)
+        else:
+            os.sched_yield()
+    return found
+
+
+def dead(pid: int) -> bool:
+    """Whether no process has the number, or only its end is left to be fetched."""
+    return runtime.start_ticks(pid) is None
