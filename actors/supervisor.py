@@ -7,7 +7,7 @@ forks. When it ends, the tree ends: every actor has a parent-death signal, and t
 the last of them.
 
 Lines of JSON go to the descriptor, a socket, until the tree runs or has failed to start:
-   {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
+    {"progress": text}    {"ready": {"name":, "pid":, "generation":, "store":}}    {"error": ..., as in shm/frames.py}
 A byte comes back when the tree may run without its starter (starter.py).
 """
 

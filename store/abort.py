@@ -1,7 +1,7 @@
-"""The file `abort`: there while a broker runs, removed by a clean stop. A RocketMQ broker reads the same sign.
+"""The file `abort`: it exists while a broker runs, and a clean stop removes it. A RocketMQ broker reads the same sign.
 
-RocketMQ's is empty; ours holds the boot in which it was made. So a start that got no further than this file is not taken for
-another program's death.
+RocketMQ's file is empty. OrbitMQ's holds the boot of the machine in which it was made, so that a start that got no further than
+this file is not mistaken for the death of another program.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from orbitmq.store.layout import StoreLayout
 
 
 def exists(layout: StoreLayout) -> bool:
-    """True when the last broker on this store did not stop cleanly, or still runs."""
+    """True if the last broker on this store did not stop cleanly, or still runs."""
     return layout.abort.exists()
 
 
 def boot(layout: StoreLayout) -> bytes | None:
-    """The boot of the machine in which a broker of ours made the file; None: it is not there, or another program's."""
+    """The boot of the machine in which a broker of OrbitMQ's made the file. None: there is no file, or another program made
+    it."""
     try:
         return bytes.fromhex(layout.abort.read_text(encoding="ascii")) or None
     except (FileNotFoundError, ValueError):
@@ -25,8 +26,8 @@ def boot(layout: StoreLayout) -> bytes | None:
 
 
 def create(layout: StoreLayout) -> None:
-    """Says that a broker runs. Durable before the first message is accepted, or a power cut would look like a clean
-    stop. One that is there stays as it is: what its maker has left is not repaired yet.
+    """Marks the store as in use. Durable before the first message is accepted; otherwise a power cut would look like a clean
+    stop. An existing file stays as it is, because what its maker left is not repaired yet.
     """
     if not layout.abort.exists():
         atomic_file.write_synced(layout.abort_made, positions.boot_id().hex().encode())
@@ -36,7 +37,7 @@ def create(layout: StoreLayout) -> None:
 
 
 def remove(layout: StoreLayout) -> None:
-    """Says that everything is on disk and indexed."""
+    """Marks the store as stopped: everything is on disk and indexed."""
     layout.abort.unlink(missing_ok=True)
     crash_point("abort_removed")
     atomic_file.sync_folder(layout.root)

@@ -1,16 +1,17 @@
 """Which other users may read a store: none, or the members of one group.
 
-A broker makes its files under a umask, so what it makes is its own user's alone: folders of mode 0700, files of 0600. A store
-that is let to a group has folders of 02750, whose set-group-id bit gives whatever is made in them later to the group, and files
-of 0640. Nobody else writes: a message comes in through the broker, or not at all. The lock file is the owner's alone in either
-case: whoever may open it may keep every broker out (lock.py).
+A broker makes its files under a umask, so they are private to its user: folders of mode 0700, files of 0600. A store that is
+open to a group has folders of mode 02750, whose set-group-id bit gives the group everything that is made in them later, and
+files of 0640. Nobody else writes: messages come in through the broker only. The lock file belongs to its owner alone in either
+case, because a process that may open it may keep every broker out (lock.py).
 
 Only these modes are changed into each other. A store that RocketMQ made has others, and keeps them.
 
-    <root>/orbitmq/group    the number of the group that the store is let to; no such file: nobody
+    <root>/orbitmq/group    the number of the group that may read the store; no such file: no group
 
-It is written before the first mode is changed and removed after the last one, so that a start after a crash in between does the
-rest; that everything is open is known by the folder orbitmq/ itself, the last to be opened and the first to be shut.
+The file is written before the first mode is changed and removed after the last one, so that a start after a crash in between
+does the rest. The folder orbitmq/ itself shows whether everything is open: it is the last to be opened and the first to be
+closed.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _OPEN_FOLDER, _OPEN_FILE = 0o2750, 0o640
 
 
 def let(layout: StoreLayout, group: int | None) -> None:
-    """Makes this group, and no other, the one that may read the store; None: nobody may. The caller holds the lock, and has a
-    umask of PRIVATE_UMASK; what it makes from now on is for GROUP_UMASK where there is a group.
+    """Lets this group, and no other, read the store; None: no group. The caller holds the lock, and has a umask of
+    PRIVATE_UMASK. If there is a group, it makes files under GROUP_UMASK from now on.
 
     Raises: OSError: a mode cannot be changed.
     """
@@ -56,15 +57,15 @@ def let(layout: StoreLayout, group: int | None) -> None:
         if path not in (layout.own, layout.lock):
             _open(path, group)
     if _is_open(layout.commitlog, group):
-        _admit(layout.root, group)  # whoever made it; its other bits are its maker's
+        _admit(layout.root, group)  # whoever made it; its other bits are its maker's choice
     crash_point("access_opened")
     _open(layout.own, group)
 
 
 def work_as_owner(layout: StoreLayout) -> None:
-    """Gives this process the umask that a broker of the store works under, so that what it makes is for nobody else.
+    """Gives this process the umask that a broker of the store works under, so that nobody else may use what it makes.
 
-    Raises: StoreUnsupported: the store is another user's; what root would make in it, its owner's broker could not open.
+    Raises: StoreUnsupported: the store is another user's. Its owner's broker could not open what root would make in it.
     """
     owner = layout.commitlog.stat().st_uid
     if owner != os.geteuid():
@@ -116,12 +117,13 @@ def _admit(folder: Path, group: int) -> None:
 
 
 class _Entry:
-    """A file or folder by descriptor. ours: it is this user's, a file under this name alone, and no link to elsewhere."""
+    """A file or folder by descriptor. ours: it belongs to this user, has this one name only, and is no link to another
+    place."""
 
     def __init__(self, path: Path) -> None:
         self.ours, self.is_folder, self.mode, self.group = False, False, 0, -1
         self._descriptor = -1
-        with suppress(OSError):  # a link, a socket, somebody else's
+        with suppress(OSError):  # a link, a socket, or another user's
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             status = os.fstat(self._descriptor)
             self.is_folder = stat.S_ISDIR(status.st_mode)

@@ -9,7 +9,7 @@ from orbitmq.shm.crash_point import crash_point
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the folder's entries durable: names made, renamed or removed in it before this call."""
+    """Makes the folder's entries durable: names that were made, renamed or removed in it before this call."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -18,7 +18,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the folder and those above it, durably, where there are none."""
+    """Makes the folder and those above it, durably, if they do not exist."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:
@@ -38,7 +38,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Puts `content` in place of the file, durably, under a temporary name in the same folder first."""
+    """Replaces the file by `content`, durably, through a temporary name in the same folder."""
     temporary = path.with_name(path.name + ".tmp")
     write_synced(temporary, content)
     crash_point("atomic_file_written")

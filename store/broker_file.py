@@ -1,11 +1,12 @@
-"""Which broker runs on a store, and where it is found: for whoever knows the store's folder only, or looks for a broker whose
-files in the runtime folder were cleared away.
+"""The broker that runs on a store, and how to reach it: for programs that know only the store's folder, and for finding a
+broker whose files in the runtime folder were removed.
 
     <root>/orbitmq/broker.json    what <name>.json in the runtime folder says (shm/runtime.py), and the lock file's
                                   device and inode
 
-Written while the store's lock is held, and removed before that is given back. The lock file's numbers tell a copy of the store:
-what is copied along is about the original's broker. It need not survive the machine, so nothing is synced.
+It is written while the store's lock is held, and removed before the lock is released. The numbers of the lock file reveal a
+copy of the store: a copied broker.json is about the broker of the original. It need not survive a crash of the machine, so
+nothing is synced.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from orbitmq.store.layout import StoreLayout
 
 
 def write(layout: StoreLayout, description: Description, lock: FileId) -> None:
-    """For whoever may read the store. lock: the file that the caller holds. Raises: OSError."""
+    """Written for everybody who may read the store. lock: the file that the caller holds. Raises: OSError."""
     fresh = layout.broker_json.with_name(f"{layout.broker_json.name}.tmp")
     fresh.write_text(json.dumps({**asdict(description), "lock": [lock.device, lock.inode]}))
     fresh.replace(layout.broker_json)
 
 
 def read(layout: StoreLayout) -> Description | None:
-    """What the store's running or dead broker has written; None: none, or this is a copy of the store that it runs on. Whether
-    it lives is for the caller to ask (runtime.lives), and generation 0 says that it is still starting.
+    """What the store's running or dead broker has written. None: nothing, or this is a copy of the store on which that broker
+    runs. The caller checks whether it is alive (runtime.lives); generation 0 says that it is still starting.
 
     Raises: NoPermission: this user may not read the store.
     """

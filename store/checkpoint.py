@@ -12,14 +12,14 @@ from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 
 SIZE = 4096
-# Timestamps are taken before the flush that they describe, from clocks that may be read a moment apart.
+# Timestamps are taken before the flush that they describe. The clocks may have been read a moment apart.
 SAFETY_MS = 3000
 _LONGS = struct.Struct(">qqq")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Store timestamps, milliseconds: everything stored before them is on disk. 0: nothing is known to be."""
+    """Store timestamps, milliseconds: everything stored before them is on disk. 0: nothing is known to be on disk."""
 
     physic_ms: int = 0  # the CommitLog
     logics_ms: int = 0  # the ConsumeQueues
@@ -27,12 +27,12 @@ class Checkpoint:
 
     @property
     def threshold_ms(self) -> int:
-        """Log and queues hold everything before this."""
+        """Log and queues hold everything stored before this time."""
         return max(0, min(self.physic_ms, self.logics_ms) - SAFETY_MS)
 
     @classmethod
     def load(cls, layout: StoreLayout) -> Checkpoint:
-        """The checkpoint, zeros when the file is missing or short: recovery then reads more than it would need."""
+        """The checkpoint; zeros if the file is missing or short. Recovery then reads more than it would need."""
         try:
             content = layout.checkpoint.read_bytes()
         except FileNotFoundError:

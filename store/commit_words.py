@@ -1,5 +1,6 @@
-"""The files in which members commit: orbitmq/commits/<slot>.<epoch> of a session (native/shared/commit_words.h draws one). Made
-by the coordinator, mapped by the member, read by system call: their member may cut them short at any time."""
+"""The files in which members commit: orbitmq/commits/<slot>.<epoch> of a session (native/shared/commit_words.h draws one). The
+coordinator makes them, the member maps its own, and the broker reads them by system call, because a member may truncate its
+file at any time."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from orbitmq.store.layout import StoreLayout
 NAME = re.compile(r"\d+\.\d+")
 _HEAD_SIZE = 64
 _SIZE_MAX = _HEAD_SIZE + 8 * lib.SESSION_QUEUES_MAX
-# A lease that a member holds on its file must not keep the broker waiting.
+# A lease that a member holds on its file must not make the broker wait.
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def make(path: Path, capacity: int) -> bool:
-    """Makes the file of a member with room for so many queues; False: it is there. Raises: OSError: none is there."""
+    """Makes the file of a member with room for so many queues. False: it exists already. Raises: OSError: there is none."""
     try:
         descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -39,13 +40,14 @@ def make(path: Path, capacity: int) -> bool:
 
 
 def descriptor_of(path: Path) -> int:
-    """For the member; the caller's to close. Raises: OSError."""
+    """A descriptor for the member. The caller closes it. Raises: OSError."""
     return os.open(path, _FLAGS)
 
 
 def close(path: Path) -> None:
-    """Ends it: a commit that finds it so does not return as if it counted. What a member has made it longer by goes, as it may
-    keep the file open. Raises: OSError: but not where it is gone, or its member has a lease on it, who fools himself."""
+    """Closes the words: a commit that finds them closed does not return success. The file is cut to its length, in case its
+    member has made it longer and keeps it open. Raises: OSError: but not if the file is gone, or its member has a lease on it,
+    which harms only the member."""
     with suppress(FileNotFoundError, BlockingIOError), _opened(path) as descriptor:
         error = lib.commit_words_close(descriptor)
         if os.fstat(descriptor).st_size > _SIZE_MAX:
@@ -55,10 +57,10 @@ def close(path: Path) -> None:
 
 
 def read(path: Path, count: int, capacity: int | None = None) -> list[tuple[int, int]]:
-    """(low 16 bits of the epoch, queue offset) of the first `count` words. capacity: what it was made for; None: whatever
-    fits its length.
+    """(low 16 bits of the epoch, queue offset) of the first `count` words. capacity: for how many words it was made; None: as
+    many as fit its length.
 
-    Raises: ValueError: the file is gone, or not as it was made: its member's doing. OSError.
+    Raises: ValueError: the file is gone or changed, which only its member can have done. OSError.
     """
     try:
         with _opened(path) as descriptor:
@@ -81,7 +83,7 @@ def read(path: Path, count: int, capacity: int | None = None) -> list[tuple[int,
 
 
 def files(layout: StoreLayout) -> list[Path]:
-    """All there are."""
+    """All files of commits."""
     if not layout.commits.is_dir():
         return []
     return sorted(path for path in layout.commits.iterdir() if NAME.fullmatch(path.name))

@@ -1,12 +1,12 @@
-"""Takes the commits of a tree that is no more into config/consumerOffset.json: after its stop, or at the start after its death.
+"""Takes the commits of a tree that has ended into config/consumerOffset.json: after its stop, or at the start after its death.
 
     1  every member's words are closed     nobody's commit returns from here on
     2  words and memory are read, and the result is made durable in consumerOffset.json
-    3  memory goes, the words after it     as long as they are there, this is done again, with the same result
+    3  the memory is removed, then the words  as long as they exist, this is done again, with the same result
 
-A word counts only with the epoch of the assignment that says which queue it belongs to, as it does while the tree runs. After
-another boot of the machine nothing of it is believed: what was not synced may be old, or gone, file by file. Then, and where
-consumerOffset.json is not one that the tree has written, the groups go on where that file says.
+A word counts only with the epoch of the assignment that says which queue it belongs to, as while the tree runs. After another
+boot of the machine nothing of it is believed: what was not synced may be old, or gone, file by file. In that case, and if
+consumerOffset.json is not one that the tree has written, the groups continue where that file says.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Settled:
 
 
 def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
-    """Nobody but members writes there any more. ends: of each queue, where they are known; a word past it is none. The
-    caller, or the next recovery, lowers what points past the log.
+    """Called when only members can still write there. ends: of each queue, if they are known; a word past the end does not
+    count. The caller, or the next recovery, lowers offsets that point past the log.
 
     Raises: OSError: consumerOffset.json could not be written; StoreFailed: it cannot be read.
     """
@@ -51,12 +51,12 @@ def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
     notes: list[Note] = []
     taken = 0
     remembered = memory.load()
-    # Words without a memory: its removal was cut short behind it, or no group had begun yet.
+    # Words without a memory: either the removal was interrupted after the memory, or no group had begun yet.
     if memory.begun() and _counts(layout, remembered, crc, notes):
         assert remembered is not None
         taken = _take(layout, remembered, offsets, ends, notes)
         if taken:
-            # A start that is killed behind the next line finds a consumerOffset.json that it knows.
+            # A start that is killed after the next line finds a consumerOffset.json that it knows.
             after = config.offsets_crc(offsets)
             memory.write(Remembered(remembered.generation, remembered.boot, (*remembered.vouched, after), remembered.groups))
             config.store_offsets(layout, offsets)
@@ -70,7 +70,7 @@ def settle(layout: StoreLayout, ends: Ends | None = None) -> Settled:
 
 
 def _counts(layout: StoreLayout, remembered: Remembered | None, crc: int, notes: list[Note]) -> bool:
-    """Whether the tree's memory says where its groups are; else a note says why not."""
+    """True if the tree's memory says where its groups are; else a note says why not."""
     file = layout.config / config.OFFSETS
     why = None
     lost = ""
@@ -88,7 +88,7 @@ def _counts(layout: StoreLayout, remembered: Remembered | None, crc: int, notes:
 
 
 def _take(layout: StoreLayout, remembered: Remembered, offsets: config.Offsets, ends: Ends | None, notes: list[Note]) -> int:
-    """Brings `offsets` up to date; returns how many have changed."""
+    """Brings `offsets` up to date. Returns how many have changed."""
     taken = 0
 
     def put(group: str, topic: str, queue: int, offset: int) -> None:

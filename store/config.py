@@ -1,7 +1,7 @@
 """The files of <root>/config: topics, subscription groups and their offsets, in RocketMQ 4.9's shapes.
 
-Written as X.tmp, synced; what X was becomes X.bak; then X.tmp is renamed to X, so that a crash leaves a whole X or at
-least a whole X.bak, and reading falls back to it. Fields that this program does not know are kept and written back.
+X is written as X.tmp and synced; the previous X becomes X.bak; then X.tmp is renamed to X. So a crash leaves a whole X, or at
+least a whole X.bak, which is read instead. Fields that this program does not know are kept and written back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """Raised at every change, so that those who hold a copy see that theirs is old."""
+    """Raised at every change, so that holders of a copy see that theirs is old."""
 
     counter: int = 0
     timestamp: int = 0  # milliseconds
@@ -46,9 +46,9 @@ class DataVersion:
 class TopicConfig:
     """One topic. perm: 1 inherit, 2 write, 4 read. other: fields of another version.
 
-    Three fields are OrbitMQ's own; RocketMQ passes them over and does not write them back. retention_hours: None as the
-    broker's, 0 for ever. durability: what a receipt waits for where its sender does not say; None: "appended". maker: uid of
-    the user who made it, and so may change it; None: the broker's own.
+    Three fields are OrbitMQ's own; RocketMQ ignores them and does not write them back. retention_hours: None: as the broker's
+    setting, 0: for ever. durability: what a receipt waits for if its sender does not say; None: "appended". maker: uid of the
+    user who made it, and so may change it; None: the broker's own user.
     """
 
     name: str
@@ -66,8 +66,8 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """One consumer group. maker: uid of the user who made it, OrbitMQ's own field; None: the broker's own, or unknown. other:
-    fields of another version."""
+    """One consumer group. maker: uid of the user who made it, a field of OrbitMQ's own; None: the broker's own user, or
+    unknown. other: fields of another version."""
 
     name: str
     consume_enable: bool = True
@@ -82,7 +82,7 @@ class GroupConfig:
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
-# Our attribute: RocketMQ's field. The wire and the files agree on these names.
+# OrbitMQ's attribute: RocketMQ's field. The protocol and the files use the same names.
 _TOPIC_FIELDS = {
     "name": "topicName",
     "read_queues": "readQueueNums",
@@ -110,9 +110,7 @@ _GROUP_FIELDS = {
 
 
 def load_topics(layout: StoreLayout) -> tuple[dict[str, TopicConfig], DataVersion]:
-    """Topics by name; empty when the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has
-    .path.
-    """
+    """Topics by name; empty if the file is missing. Raises: StoreFailed: neither it nor its .bak can be read; has .path."""
     return _load(layout, TOPICS, _read_topics)[0]
 
 
@@ -123,7 +121,7 @@ def store_topics(layout: StoreLayout, topics: Mapping[str, TopicConfig], version
 
 
 def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersion]:
-    """Groups by name; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+    """Groups by name; empty if the file is missing. Raises: StoreFailed, as load_topics."""
     return _load(layout, GROUPS, _read_groups)[0]
 
 
@@ -134,12 +132,12 @@ def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version
 
 
 def load_offsets(layout: StoreLayout) -> Offsets:
-    """Group offsets; empty when the file is missing. Raises: StoreFailed, as load_topics."""
+    """Group offsets; empty if the file is missing. Raises: StoreFailed, as load_topics."""
     return _load(layout, OFFSETS, _read_offsets)[0]
 
 
 def load_offsets_with_crc(layout: StoreLayout) -> tuple[Offsets, int]:
-    """Likewise, and the CRC-32 of what was read; 0: there is nothing."""
+    """The same, and the CRC-32 of what was read; 0: there is nothing."""
     offsets, text = _load(layout, OFFSETS, _read_offsets)
     return offsets, zlib.crc32(text.encode())
 
@@ -150,7 +148,7 @@ def offsets_crc(offsets: Offsets) -> int:
 
 
 def offset_crcs(layout: StoreLayout) -> tuple[int, ...]:
-    """CRC-32 of the .bak of consumerOffset.json and of the file itself; 0 for one that is empty, or cannot be read."""
+    """CRC-32 of the .bak of consumerOffset.json and of the file itself; 0 for a file that is empty or cannot be read."""
     crcs = []
     for name in (OFFSETS + ".bak", OFFSETS):
         content = b""
@@ -170,10 +168,10 @@ def _offset_table(offsets: Offsets) -> dict[str, Any]:
 
 
 def fallbacks(layout: StoreLayout) -> list[Note]:
-    """A note on each file here that is not read as it stands: its .bak is, or nothing at all. Changes nothing."""
+    """A note for each file here that cannot be read as it stands: its .bak is read instead, or nothing. Changes nothing."""
     notes: list[Note] = []
     for name, read in _READERS.items():
-        with contextlib.suppress(StoreFailed, OSError):  # the start says so
+        with contextlib.suppress(StoreFailed, OSError):  # the start itself reports it
             _load(layout, name, read, notes)
     for path in sorted(layout.config.glob("*.json")) if layout.config.is_dir() else ():
         if path.name not in _READERS and not readable(path):
@@ -182,7 +180,7 @@ def fallbacks(layout: StoreLayout) -> list[Note]:
 
 
 def readable(path: Path) -> bool:
-    """Whether a file of this folder, or a .bak of one, can be read as what its name says."""
+    """True if a file of this folder, or a .bak of one, can be read as its name says."""
     read = _READERS.get(path.name.removesuffix(".bak"), dict)
     try:
         text = path.read_text(encoding="utf-8")
@@ -236,7 +234,7 @@ def _version_fields(version: DataVersion) -> dict[str, int]:
 def _load(
     layout: StoreLayout, name: str, read: Callable[[dict[str, Any]], _T], notes: list[Note] | None = None
 ) -> tuple[_T, str]:
-    """What the file says, and its text; what its .bak says where the file is missing, empty or cannot be read."""
+    """The file's content, and its text; those of its .bak if the file is missing, empty or cannot be read."""
     path = layout.config / name
     backup = _with_suffix(path, ".bak")
     why = None
@@ -278,13 +276,13 @@ def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
     try:
         atomic_file.write_synced(temporary, _text(value))
     except OSError:
-        # A part of it must not keep what room there is.
+        # A part of it must not take up what room there is.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
     crash_point("config_written")
-    # A link keeps X in its place until the rename replaces it: at no moment is there neither. RocketMQ removes X first. A
-    # damaged X takes nobody's place: were we killed behind it, there would be none that can be read.
+    # A link keeps X in its place until the rename replaces it, so that one of the two exists at every moment. RocketMQ removes
+    # X first. A damaged X never becomes X.bak: if this process were killed after that, there would be no file that can be read.
     backup = _with_suffix(path, ".bak")
     with contextlib.suppress(FileNotFoundError):
         if not _is_own(path) and not readable(path):
@@ -301,7 +299,7 @@ def _store(layout: StoreLayout, name: str, value: dict[str, Any]) -> None:
     atomic_file.sync_folder(layout.config)
 
 
-# What this process has written last, by name: it need not be read again to know that it is whole.
+# What this process has written last, by name. It need not be read again in order to know that it is whole.
 _own: dict[Path, tuple[int, int, int]] = {}
 
 

@@ -1,8 +1,8 @@
-"""One ConsumeQueue on disk as Python sees it: for recovery, retention, tools and tests. Hot paths stay in C.
+"""One ConsumeQueue on disk, from Python: for recovery, retention, tools and tests. Hot paths stay in C.
 
-A queue is a folder of files of `file_units` 20-byte units, drawn in docs/formats/consumequeue.md. Units are numbered
-by their queue offset; each names a record of the CommitLog by its physical offset. Whoever changes a queue here holds
-the store and runs no reput on it.
+A queue is a folder of files of `file_units` 20-byte units, drawn in docs/formats/consumequeue.md. Units are numbered by their
+queue offset; each names a record of the CommitLog by its physical offset. A caller that changes a queue must hold the store,
+with no reput running on it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.store import atomic_file
 
 UNIT_SIZE = 20
-BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first one that a queue's first file holds
+BLANK_SIZE = 0x7FFFFFFF  # size in a unit before the first message of a queue's first file
 LOG_END = (1 << 63) - 1
 RECORD_MAX = 64 << 20  # as native/format/log_walk.h
-SCAN_FILES = 3  # a queue is believed before its third-last file, as RocketMQ does
+SCAN_FILES = 3  # the files before a queue's third-last one are believed, as RocketMQ does
 
 _UNIT = struct.Struct(">QIq")
 
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a queue holds: units [min_offset, max_offset), and where the newest one's record ends (0: no unit)."""
+    """What a queue holds: units [min_offset, max_offset), and the end of the newest unit's record (0: no unit)."""
 
     min_offset: int
     max_offset: int
@@ -82,7 +82,7 @@ class ConsumeQueue:
     """
 
     def __init__(self, store: Path, topic: str, queue_id: int, file_units: int) -> None:
-        self.folder = Path(f"{store}/consumequeue/{topic}/{queue_id}")  # one step: planning makes ten thousand
+        self.folder = Path(f"{store}/consumequeue/{topic}/{queue_id}")  # one step, because planning makes ten thousand of them
         self.file_units = file_units
 
     def files(self) -> list[int]:
@@ -94,7 +94,7 @@ class ConsumeQueue:
         return Path(f"{self.folder}/{first * UNIT_SIZE:020d}")
 
     def units(self, begin: int, end: int) -> list[Unit]:
-        """Units of the queue offsets [begin, end), as they stand in the files, read or not yet published.
+        """Units of the queue offsets [begin, end), as they are in the files, published or not.
 
         Raises: OffsetOutOfRange: no file holds one of them.
         """
@@ -112,14 +112,14 @@ class ConsumeQueue:
         return found
 
     def unit(self, offset: int) -> Unit:
-        """The unit of one queue offset; raises as units()."""
+        """The unit of one queue offset. Raises as units()."""
         return self.units(offset, offset + 1)[0]
 
     def extent(self, log_min: int = 0, log_end: int = LOG_END, *, whole: bool = False) -> Extent:
         """What the queue holds of the log [log_min, log_end), bytes.
 
-        Scans from the third-last file on (from the first one if `whole`) up to the first unit that was not written,
-        lies beyond log_end, or before its predecessor's end. A queue without any unit ends where its files begin.
+        Scans from the third-last file on (from the first one if `whole`) up to the first unit that was not written, lies beyond
+        log_end, or begins before its predecessor's end. A queue without any unit ends where its files begin.
         """
         firsts = self._chain()
         if not firsts:
@@ -133,7 +133,8 @@ class ConsumeQueue:
 
     def used(self, log_end: int) -> int:
         """How far the queue's offsets were used for records that end by `log_end`, as far as its files tell, which may be
-        damaged: behind the last unit that can be one; where a file begins that says nothing. Takes files of any length."""
+        damaged: after the last unit that can be valid, or at the beginning of a file without one. Accepts files of any
+        length."""
         firsts = [first for first in self.files() if first % self.file_units == 0 and self.path(first).is_file()]
         for first in reversed(firsts):
             content = self.path(first).read_bytes()[: self.file_units * UNIT_SIZE]
@@ -150,11 +151,11 @@ class ConsumeQueue:
         return firsts[0] if firsts else 0
 
     def truncate(self, log_end: int, log_min: int = 0) -> Extent:
-        """Drops every unit whose record ends beyond `log_end` and all that follow it; what remains.
+        """Removes every unit whose record ends beyond `log_end` and all that follow it. Returns what remains.
 
-        The rest of the last file is zeroed, later files go, and all of it is synced: a stale unit would come back.
-        Files go newest first, so that a crash in between leaves a queue without a hole. The oldest one stays even when
-        nothing in it does: where it begins is what tells that earlier offsets were used.
+        The rest of the last file is zeroed, later files are removed, and all of it is synced; otherwise a stale unit would come
+        back. Files go newest first, so that a crash in between leaves a queue without a hole. The oldest file stays even if
+        nothing in it does, because its beginning says that earlier offsets were used.
         """
         extent = self.extent(log_min, log_end, whole=True)
         firsts = self.files()
@@ -168,14 +169,14 @@ class ConsumeQueue:
         return extent
 
     def search(self, begin: int, end: int, older: Callable[[Unit], bool]) -> int:
-        """The first queue offset of [begin, end) whose unit is not `older`, of which none may follow one that is not; `end`
-        when all are. Raises as peek()."""
+        """The first queue offset of [begin, end) whose unit is not `older`; `end` if all are. No older unit may follow one that
+        is not. Raises as peek()."""
         if begin < end and not older(self.peek(begin)):
-            return begin  # mostly
+            return begin  # the usual case
         return begin + bisect.bisect_left(range(begin, end), True, key=lambda offset: not older(self.peek(offset)))
 
     def remove(self, but: int | None = None) -> None:
-        """Removes all files, newest first, and durably. but: leaves the one that holds this offset."""
+        """Removes all files, newest first, and durably. but: the file that holds this offset stays."""
         for first in reversed(self.files()):
             if but is None or not first <= but < first + self.file_units:
                 self.path(first).unlink()
@@ -183,8 +184,8 @@ class ConsumeQueue:
             atomic_file.sync_folder(self.folder)
 
     def write_used(self, offset: int) -> None:
-        """Makes the file that tells that all offsets before `offset` were used, and holds nothing else. Durable but for its
-        name; the other files stay."""
+        """Makes the file which says that all offsets before `offset` were used, and which holds nothing else. Durable except
+        for its name; the other files stay."""
         first = offset - offset % self.file_units
         temporary = self.folder / "begin.tmp"
         with temporary.open("wb") as file:
@@ -210,7 +211,8 @@ class ConsumeQueue:
         return Unit(*_UNIT.unpack(content))
 
     def expired(self, log_min: int) -> list[Path]:
-        """Files whose every unit lies before log_min, oldest first; never the newest, which tells where the queue goes on."""
+        """Files in which every unit lies before log_min, oldest first; never the newest, which says where the queue
+        continues."""
         paths = []
         for first in self.files()[:-1]:
             last = self.peek(first + self.file_units - 1)
@@ -261,7 +263,7 @@ class ConsumeQueue:
         return maximum
 
     def _zero_from(self, first: int, index: int) -> None:
-        """Makes a hole of the units from index on; the length stays."""
+        """Turns the units from index on into a hole; the length stays."""
         path = self.path(first)
         for again in (True, False):
             with path.open("r+b") as file:
@@ -269,7 +271,7 @@ class ConsumeQueue:
                 file.truncate(self.file_units * UNIT_SIZE)
                 try:
                     os.fsync(file.fileno())
-                except OSError:  # perhaps of an earlier write, of which a new descriptor is told
+                except OSError:  # perhaps of an earlier write, which the kernel reports to a new descriptor
                     if not again:
                         raise
                 else:
@@ -282,10 +284,10 @@ class ConsumeQueue:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):  # which may be opened, but not mapped
+            if stat.S_ISDIR(status.st_mode):  # it could be opened, but not mapped
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             found = status.st_size
-            if found == 0:  # made by a process that died before it gave it a length: nothing in it
+            if found == 0:  # made by a process that died before it gave it a length: nothing is in it
                 memory = mmap.mmap(-1, size)
             elif found != size:
                 raise StoreSettingsError(

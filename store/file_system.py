@@ -1,4 +1,4 @@
-"""What holds the files: the mount under a path, its room, and whether a store may live there."""
+"""The file system that holds the files: the mount of a path, its free space, and whether a store may be there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreFull, StoreUnsupported
 
-# Over a network neither the lock nor a shared mapping means what it means on one machine: two hosts would each see
-# themselves alone, and a server's restart can take back pages that were already read.
+# Over a network, neither the lock nor a shared mapping means what it means on one machine: each of two hosts would believe
+# itself alone, and a server's restart can take back pages that were already read.
 NETWORK_KINDS = frozenset({
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs",
     "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs",
@@ -19,7 +19,7 @@ NETWORK_KINDS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system: where it is, and of which kind (as /proc/self/mountinfo calls it)."""
+    """A mounted file system: its mount point, and its kind as /proc/self/mountinfo calls it."""
 
     point: str
     kind: str
@@ -35,8 +35,8 @@ def _unescape(field: str) -> str:
 def mount_of(path: Path, mountinfo: str | None = None) -> Mount:
     """The mount that holds `path`, which need not exist yet. `mountinfo`: the table to read instead of this process's.
 
-    Device numbers are not compared: btrfs and overlayfs report others for their files than for their mounts. The
-    longest mount point that leads to the path is it, and of several there the last, which covers the others.
+    Device numbers are not compared, because btrfs and overlayfs report other numbers for their files than for their mounts. The
+    result is the longest mount point that leads to the path; if there are several, the last one, which covers the others.
     """
     if mountinfo is None:
         mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
@@ -53,7 +53,7 @@ def mount_of(path: Path, mountinfo: str | None = None) -> Mount:
 
 
 def refuse_network(path: Path, mountinfo: str | None = None) -> None:
-    """Raises: StoreUnsupported: `path` lies on a network file system; has .path, .mount and .kind."""
+    """Raises: StoreUnsupported: `path` is on a network file system; has .path, .mount and .kind."""
     mount = mount_of(path, mountinfo)
     if mount.kind in NETWORK_KINDS:
         raise StoreUnsupported(
@@ -75,14 +75,14 @@ LOG_KNOB = "use smaller files (log_file_size) in a new store"
 
 
 def disk_error(error: OSError, path: Path, need: int, what: str, knob: str | None = None) -> StoreFull | StoreFailed:
-    """The error for a write of `need` bytes to the file system of `path` that did not succeed; knob as store_full has it."""
+    """The error for a write of `need` bytes to the file system of `path` that failed; knob as in store_full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return store_full(path, need, what, knob)
     return StoreFailed(f"cannot write {what}: {error}", path=str(path), errno=error.errno or 0)
 
 
 def store_full(path: Path, need: int, what: str, knob: str | None = None) -> StoreFull:
-    """The error for `need` bytes of `what` that the file system of `path` has no room for. knob: what would need less."""
+    """The error for `need` bytes of `what` for which the file system of `path` has no room. knob: what would need less."""
     mount = mount_of(path).point
     free = free_bytes(path)
     return StoreFull(

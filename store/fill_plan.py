@@ -1,8 +1,8 @@
-"""What a repair writes over one damaged stretch of the log, as data: decided before the first byte of it is written.
+"""What a repair writes over one damaged part of the log, as data. It is decided before the first byte is written.
 
-Filling takes time, and a repair may be killed in the midst of it. What the queues know of the bytes counts only while these are
-damaged, so a second look would find fewer lost messages than the first. Therefore the plan stands in the order to remake
-(remake.py) until all of it is done, and whoever runs the repair again carries it out as it is.
+Filling takes time, and a repair may be killed in the middle of it. What the queues know about the bytes counts only while these
+are damaged, so a second look would find fewer lost messages than the first. Therefore the plan is part of the order to remake
+(remake.py) until all of it is done, and the next run of the repair carries it out as it is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from orbitmq.store.stand_in import LostMessage
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes [offset, end) of the log, in one file. keep_end: so far the bytes are kept before. to_file_end: a blank marker ends
-    them. store_ms: of every record in them."""
+    """Bytes [offset, end) of the log, in one file. keep_end: the bytes up to here are copied before. to_file_end: a blank
+    marker ends them. store_ms: the time of every record in them."""
 
     offset: int
     end: int
@@ -31,12 +31,12 @@ class Stretch:
         return self.end - self.offset
 
     def as_record(self) -> list[Any]:
-        """For JSON; messages that follow each other in one queue are one entry."""
+        """For JSON. Messages that follow each other in one queue are one entry."""
         return [self.offset, self.end, self.keep_end, self.to_file_end, self.store_ms, _runs(self.messages)]
 
     @classmethod
     def of_record(cls, record: Sequence[Any]) -> Stretch:
-        """Raises: ValueError, TypeError: it is none."""
+        """Raises: ValueError, TypeError: this is not a plan."""
         offset, end, keep_end, to_file_end, store_ms, runs = record
         messages = (
             LostMessage(str(topic), int(queue), number)

@@ -1,19 +1,19 @@
-"""What a broker tree knows of its consumer groups: members, epochs, who has which queue, and where those that have gone
-were. The files orbitmq/commits/groups-0 and groups-1; the newer whole one counts.
+"""What a broker tree knows about its consumer groups: members, epochs, who has which queue, and the positions of members that
+have left. It is in the files orbitmq/commits/groups-0 and groups-1; the newer intact one counts.
 
     magic "orbitgrp"   u64 version   u32 size of the rest   u32 CRC-32 of version, size and the rest   msgpack
 
-The older one is written over in place, in room that was reserved before: neither a full disk nor a death half way can take the
-newer one away. The head comes last: where neither file has one, nothing was ever written down, and nobody's commit depends on
-it. They are not synced. The page cache keeps them whoever dies, and after a power cut they mean nothing: they name
-the boot of the machine that they hold for.
+The older file is overwritten in place, in space that was reserved before. So neither a full disk nor a death half-way can
+destroy the newer one. The head is written last: if neither file has one, nothing was ever written down, and nobody's commit
+depends on it. The files are not synced. The page cache keeps them whichever process dies, and after a power cut they have no
+meaning, because they name the boot of the machine for which they hold.
 
     {"generation":, "boot": 16 bytes, "vouched": [CRC-32 of consumerOffset.json, ...], "groups": {name: {"offsets": [[topic,
      queue, offset], ...], "group": {"epoch":, "assigned": {"<slot>.<epoch>": [[topic, queue], ...]}, ...}}}}
 
-word i of the file <slot>.<epoch> (native/shared/commit_words.h) belongs to the i-th queue of `assigned`. `vouched` are the
-versions of consumerOffset.json beside which this counts: where another stands, another program or a person has set the offsets
-since. """
+Word i of the file <slot>.<epoch> (native/shared/commit_words.h) belongs to queue i of `assigned`. `vouched` names the versions
+of consumerOffset.json with which this memory counts. If the file has another content, another program or a person has set the
+offsets since."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class Remembered:
     groups: dict[str, dict[str, Any]]
 
     def assigned(self) -> dict[str, int]:
-        """Of each member's file, by its name: how many of its words count."""
+        """For each member's file, by its name: how many of its words count."""
         groups = (entry["group"] for entry in self.groups.values() if "group" in entry)
         return {member: len(queues) for group in groups for member, queues in group["assigned"].items()}
 
 
 class GroupMemory:
-    """Both files. Raises (from what writes): OSError."""
+    """Both files. Raises (from the methods that write): OSError."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._paths = [layout.commits / f"groups-{half}" for half in (0, 1)]
         self._version = 0
 
     def load(self) -> Remembered | None:
-        """What was written last; None: nothing, or nothing that is whole."""
+        """What was written last. None: nothing, or nothing intact."""
         found = [_read(path) for path in self._paths]
         whole = [each for each in found if each is not None]
         if not whole:
@@ -70,7 +70,7 @@ class GroupMemory:
         return None
 
     def reserve(self, size: int) -> None:
-        """Makes sure that a content of so many bytes can be written, whatever becomes of the disk's room."""
+        """Makes sure that a content of so many bytes can be written, even if the disk becomes full."""
         need = -(-(_HEAD.size + size) // _ROUND) * _ROUND
         for path in self._paths:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -82,7 +82,7 @@ class GroupMemory:
             crash_point("group_memory_reserved")
 
     def write(self, content: Remembered) -> None:
-        """Counts from now on."""
+        """The content counts from now on."""
         body = packed(content)
         self.reserve(len(body))
         version = self._version + 1
@@ -107,7 +107,7 @@ class GroupMemory:
         return any(path.exists() for path in self._paths)
 
     def begun(self) -> bool:
-        """Whether anything was ever written: otherwise no member was let in, and there is nothing to miss."""
+        """True if anything was ever written. Otherwise no member was let in, and nothing is missing."""
         return any(_head(path).strip(b"\0") for path in self._paths)
 
 
@@ -132,7 +132,7 @@ def _head(path: Path) -> bytes:
 
 
 def _read(path: Path) -> tuple[int, dict[str, Any]] | None:
-    """(version, content) of a whole file."""
+    """(version, content) of an intact file."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

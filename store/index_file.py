@@ -1,7 +1,7 @@
-"""The index over message keys as Python sees it: look-ups in one IndexFile, and over all.
+"""The index over message keys, from Python: look-ups in one IndexFile, and in all of them.
 
-One file is drawn in docs/formats/indexfile.md. Only key hashes are stored, so an answer names records that may carry the
-key: whoever asks compares the keys of what it reads. Any process may look while reput writes.
+One file is drawn in docs/formats/indexfile.md. It stores only hashes of keys, so an answer names records that may carry the
+key; the caller compares the keys of the records it reads. Any process may look while reput writes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TIME_END = (1 << 63) - 1
 
 
 def key_hash(topic: str, key: str) -> int:
-    """What the index stores for a key: |Java hash of "topic#key"|, 0 where that is negative. Raises: UsageError: the key is no
-    text."""
+    """What the index stores for a key: |Java hash of "topic#key"|, 0 if that is negative. Raises: UsageError: the key is not
+    valid text."""
     prefix = f"{topic}#".encode()
     data = utf8(key, "look for key")
     result: int = lib.index_key_hash(lib.java_hash(0, prefix, len(prefix)), data, len(data))
@@ -37,7 +37,7 @@ class IndexFile:
 
     Args:
         slots, entries: the broker's settings index_slots and index_entries.
-    Raises: FileNotFoundError; StoreSettingsError: of another length; NoMeans, StoreError: cannot be mapped.
+    Raises: FileNotFoundError; StoreSettingsError: it has another length; NoMeans, StoreError: it cannot be mapped.
     """
 
     def __init__(self, path: Path, slots: int, entries: int) -> None:
@@ -64,7 +64,7 @@ class IndexFile:
         return IndexHeader(self.path, found.begin_ms, found.end_ms, found.begin_offset, found.end_offset, found.next_entry)
 
     def find(self, hash_: int, begin_ms: int = 0, end_ms: int = TIME_END, most: int = HITS_MAX) -> list[int]:
-        """Physical offsets of records with a key of this hash, newest first. Times are ms, matched to the second."""
+        """Physical offsets of records with a key of this hash, newest first. Times are ms, compared to the second."""
         offsets = ffi.new("uint64_t[]", most)
         found = lib.index_file_find(self._file, hash_, begin_ms, end_ms, offsets, most)
         return list(ffi.unpack(offsets, found)) if found else []
@@ -85,12 +85,12 @@ def candidates(
     """Physical offsets of records that may carry a key of this hash, newest first, over all files of a store's index.
 
     Args:
-        begin_ms, end_ms: store timestamps, both included; matched to the second, so the edges may bring more.
-        most: of one file at most this many.
+        begin_ms, end_ms: store timestamps, both included; compared to the second, so there may be more results at the edges.
+        most: at most this many from one file.
     Raises: NoMeans, StoreError: a file cannot be mapped.
     """
     for path in reversed(index_files(folder)):
-        # Of a file that is just being made, or was just removed, nothing is wanted.
+        # A file that is just being made, or was just removed, holds nothing of interest.
         with suppress(FileNotFoundError, StoreSettingsError), IndexFile(path, slots, entries) as file:
             yield from file.find(hash_, begin_ms, end_ms, most)
             if 0 < file.header.begin_ms < begin_ms:

@@ -1,4 +1,4 @@
-"""Which IndexFiles a store has, and what their headers say. docs/formats/indexfile.md draws one."""
+"""The IndexFiles of a store, and what their headers say. docs/formats/indexfile.md draws one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IndexHeader:
 
     @property
     def empty(self) -> bool:
-        """Nothing is known to be in it: it was just made, or its header is not on disk."""
+        """True if it is not known to hold anything: it was just made, or its header is not on disk."""
         return self.next_entry <= 1 or self.end_ms <= 0
 
 
@@ -37,13 +37,13 @@ def index_files(folder: Path) -> list[Path]:
 
 
 def numbers(path: Path) -> tuple[int, ...]:
-    """The six numbers of a file's header, in order; zeros where the file is too short."""
+    """The six numbers of a file's header, in order; zeros if the file is too short."""
     with path.open("rb") as file:
         return _HEADER.unpack(file.read(_HEADER.size).ljust(_HEADER.size, b"\0"))
 
 
 def load(layout: StoreLayout) -> list[IndexHeader]:
-    """Headers of all files, oldest first; files too short for one look empty."""
+    """Headers of all files, oldest first. Files too short for one count as empty."""
     headers: list[IndexHeader] = []
     for path in index_files(layout.index):
         begin_ms, end_ms, begin_offset, end_offset, _, next_entry = numbers(path)

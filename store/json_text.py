@@ -1,7 +1,7 @@
-"""JSON as RocketMQ's config files have it: integer keys without quotes, tabs, fields in alphabetical order.
+"""JSON as in RocketMQ's config files: integer keys without quotes, tabs, fields in alphabetical order.
 
-RocketMQ 4.9 refuses quoted integer keys nowhere but writes bare ones, which no JSON parser takes; so both are read here
-and bare ones are written, where a dict has int keys.
+RocketMQ 4.9 accepts quoted integer keys everywhere but writes bare ones, which no JSON parser accepts. So this module reads
+both, and writes bare ones if a dict has int keys.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import json
 import re
 from typing import Any
 
-# A string, to be stepped over, or a whole number that a colon follows: outside of strings, only a key is that.
+# A string, to be skipped, or a whole number before a colon. Outside of strings, only a key is that.
 _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\d+)(?=\s*:)')
 
 
 def loads(text: str) -> Any:
-    """The value. Bare integer keys come out as their text, as quoted ones do. Raises: ValueError."""
+    """The value. Bare integer keys become their text, as quoted ones do. Raises: ValueError."""
     return json.loads(_STRING_OR_KEY.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text))
 
 
 def dumps(value: Any, *, depth: int = 0) -> str:
-    """The text of dicts (str or int keys), lists, strings, numbers, booleans and None, without a newline at its end."""
+    """The text of dicts (str or int keys), lists, strings, numbers, booleans and None, without a newline at the end."""
     if isinstance(value, dict) and value:
         inner = "\t" * (depth + 1)
         keys = sorted(value)

@@ -1,6 +1,6 @@
-"""orbitmq/retention: how long, and how much, the store's last broker kept. Whoever is to keep less learns from it that
-messages would go which were safe until now, whatever it was that changed: the command line, the environment, the file, a
-default."""
+"""orbitmq/retention: for how long, and how much, the store's last broker kept messages. A broker that is to keep less learns
+from it that messages would be removed which were safe until now, whether the command line, the environment, the file or a
+default made the difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kept:
     size: int = 0
 
     def less_than(self, other: Kept) -> bool:
-        """True where something is kept by the other, and may not be by this one."""
+        """True if the other keeps something that this one may not keep."""
         return _tighter(self.hours, other.hours) or _tighter(self.size, other.size)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class Kept:
 
 
 def load(layout: StoreLayout) -> Kept:
-    """Of a store that no broker has noted it in, and where the note cannot be read: everything, for ever."""
+    """The value for a store without a note, or with one that cannot be read: everything, for ever."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(layout.retention.read_bytes())
         return Kept(int(noted["hours"]), int(noted["size"]))

@@ -1,27 +1,27 @@
-"""Where everything in a store lies, and what kind of store it is.
+"""The paths in a store, and what kind of store it is.
 
     <root>/commitlog/                20-digit files, nothing else        RocketMQ's
            consumequeue/<topic>/<queue id>/                              RocketMQ's
            index/                                                        RocketMQ's
            config/topics.json ...                                        RocketMQ's
            checkpoint, abort, lock                                       RocketMQ's
-           orbitmq/store.json        layout version and file sizes       ours, as all below
-                   settings.toml     how it is to be run (settings_file.py)
+           orbitmq/store.json        layout version and file sizes       OrbitMQ's, as all below
+                   settings.toml     the settings that starts were given (settings_file.py)
                    retention         how long its last broker kept messages
                    positions         what is known to be on disk
-                   rising            where in the log times are known to rise
+                   rising            the place in the log from which times are known to rise
                    reput             how far the log is indexed
                    holder            who holds the lock
-                   broker.json       which broker runs on the store, and where it is found (broker_file.py)
-                   tree.json         which segments of shared memory are its
+                   broker.json       which broker runs on the store, and how to reach it (broker_file.py)
+                   tree.json         its segments of shared memory
                    group             which unix group may read the store (access.py)
                    commits/          what groups have committed, while a broker runs or has died
                    remake            a repair's order to make queues and index anew
-                   allocating/       log files on their way into commitlog/
+                   allocating/       log files that are being created for commitlog/
                    cut/              what recovery or a repair took out of the store
                    spark/            what Spark's sink has staged and remembers
 
-A RocketMQ broker refuses stray names in commitlog/ and ignores the folder orbitmq/, so the store opens in either.
+A RocketMQ broker refuses stray names in commitlog/ and ignores the folder orbitmq/, so either broker can open the store.
 docs/formats/store-files.md describes each file.
 """
 
@@ -41,7 +41,7 @@ from orbitmq.store.file_places import refuse_folders
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
 LAYOUT_VERSION = 1
-# The native side keeps the root in a fixed field and appends topic and file names to it.
+# The native side keeps the root in a field of fixed size and appends topic and file names to it.
 ROOT_SIZE_MAX = 3800
 _CONFIG_FILES = {
     "topics.json": "the file of topics",
@@ -60,7 +60,7 @@ class StoreLayout:
     def at(cls, path: str | os.PathLike[str]) -> StoreLayout:
         """The layout of the store at `path`, which need not exist yet.
 
-        Raises: SettingError: the path is too long, or no path.
+        Raises: SettingError: the path is too long, or not a path.
         """
         try:
             root = Path(os.path.realpath(Path(path).expanduser()))
@@ -142,7 +142,7 @@ class StoreLayout:
 
     @property
     def abort_made(self) -> Path:
-        return self.own / "abort"  # until it goes to its place
+        return self.own / "abort"  # until it is moved to its place
 
     @property
     def holder(self) -> Path:
@@ -200,7 +200,7 @@ class StoreLayout:
             atomic_file.sync_folder(parent)
 
     def settings(self, **options: Any) -> StoreSettings:
-        """Settings for this store: sizes that are not among `options` are those of the store, if there is one already.
+        """Settings for this store. If the store exists, sizes that are not among `options` are taken from it.
 
         Raises: SettingError, StoreVersion, StoreUnsupported.
         """
@@ -212,10 +212,10 @@ class StoreLayout:
         return StoreSettings(**{**self.sizes(), **options})
 
     def sizes(self) -> dict[str, int]:
-        """File sizes that this store has already, by the setting's name; those of no file yet are missing.
+        """File sizes that this store has already, by the setting's name; those for which there is no file yet are missing.
 
-        Raises: StoreVersion: store.json is of another version, or no JSON; has .version and .known. StoreUnsupported: it cannot
-        be read, or a folder stands where a file belongs.
+        Raises: StoreVersion: store.json is of another version, or not JSON; has .version and .known. StoreUnsupported: it
+            cannot be read, or a folder is in the place of a file.
         """
         refuse_folders(self.root, self.files())
         try:
@@ -251,7 +251,7 @@ class StoreLayout:
         return sizes
 
     def files(self) -> Iterator[tuple[Path, str]]:
-        """Every file but those of queues, whether it is there or not, and what it is."""
+        """Every file except those of queues, existing or not, and what it is."""
         yield self.store_json, "the description of the store"
         yield self.settings_toml, "the file of settings"
         yield self.retention, "the note of how long messages are kept"
@@ -274,13 +274,13 @@ class StoreLayout:
                     yield from ((Path(entry.path), what) for entry in entries if entry.name.isdigit())
 
     def open(self, settings: StoreSettings) -> None:
-        """Makes what is missing and holds the settings against what is there. The caller holds the store's lock.
+        """Makes what is missing and compares the settings with what exists. The caller holds the store's lock.
 
         Raises: StoreVersion; StoreUnsupported; StoreSettingsError: sizes differ; has .name, .value and .stored.
         """
         stored = self.sizes()
         if not self._has_files():
-            stored = {}  # a start that failed has said how they would be
+            stored = {}  # written by a start that failed: it says how they would have been
         for name, size in stored.items():
             value = getattr(settings, name)
             if value != size:
@@ -298,12 +298,12 @@ class StoreLayout:
             atomic_file.replace(self.store_json, (json.dumps(described, indent=2) + "\n").encode())
 
     def _has_files(self) -> bool:
-        """True when a file of the log, of a queue or of the index was ever made and is there."""
+        """True if a file of the log, of a queue or of the index exists."""
         return any(path.is_file() for folder in (self.commitlog, self.consumequeue, self.index) for path in folder.rglob("*"))
 
     def _sizes_of_files(self) -> dict[str, int]:
-        """Sizes of a store that RocketMQ wrote, as far as a file shows them. An index file does not show how its size
-        is divided, so only RocketMQ's own division is recognised."""
+        """Sizes of a store that RocketMQ wrote, as far as its files show them. An index file does not show how its size is
+        divided, so only RocketMQ's default division is recognised."""
         sizes: dict[str, int] = {}
         for path in _first_digits(self.commitlog):
             sizes["log_file_size"] = path.stat().st_size

@@ -1,12 +1,12 @@
-"""One broker to a store: byte 0 of the file `lock`, held as an open-file-description lock.
+"""One broker for each store: byte 0 of the file `lock`, held as an open-file-description lock.
 
-The lock belongs to the open file, not to the process: every actor that inherits the descriptor holds it too, so a late
-survivor of a dead tree still keeps the next tree out, and nothing that merely opens and closes the file lets go of it
-(as it would with a POSIX record lock). Both kinds exclude each other, so a RocketMQ broker, which takes a record lock
-on the same byte, is kept out as well, and keeps us out.
+The lock belongs to the open file, not to the process: every actor that inherits the descriptor holds it too. So a late survivor
+of a dead tree still keeps the next tree out, and a process that merely opens and closes the file does not release it (as it
+would with a POSIX record lock). The two kinds of locks exclude each other. So a RocketMQ broker, which takes a record lock on
+the same byte, is kept out as well, and keeps OrbitMQ out.
 
-Whoever may read the file may hold a read lock on it, which keeps every broker out. So it is its owner's alone (mode 0600), also
-in a store that a group may read.
+A process that may read the file may hold a read lock on it, which keeps every broker out. So only its owner may (mode 0600),
+even in a store that a group may read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLOCK = struct.Struct("=hh4xqqi4x")
 
 @dataclass(slots=True)
 class StoreLock:
-    """A store held. The lock lives as long as any process has `descriptor` open."""
+    """The lock on a store. It lasts as long as any process has `descriptor` open."""
 
     layout: StoreLayout
     descriptor: int
@@ -45,10 +45,9 @@ class StoreLock:
     def acquire(cls, layout: StoreLayout, name: str) -> StoreLock:
         """Takes the store for the broker `name`, without waiting.
 
-        Raises:
-            StoreLocked: somebody holds it; has .holder (name) and .pid, None where they are not known. .dying: whoever took it
-                is dead, and his children hold it until they are.
-            StoreUnsupported: the folder cannot be made, lies on a network file system, or knows no locks.
+        Raises: StoreLocked: another process holds it; has .holder (name) and .pid, None if they are not known. .dying: the
+            process that took it is dead, and its children hold it until they are. StoreUnsupported: the folder cannot be made,
+            is on a network file system, or does not support locks.
         """
         refuse_network(layout.root)
         layout.make_folders()
@@ -64,7 +63,7 @@ class StoreLock:
                 ),
                 path=str(layout.lock),
             ) from error
-        # One that RocketMQ has made, or an earlier version of ours for a group.
+        # A file that RocketMQ has made, or an earlier version of OrbitMQ for a group.
         if os.fstat(descriptor).st_mode & 0o077:
             with contextlib.suppress(PermissionError):
                 os.fchmod(descriptor, 0o600)
@@ -84,7 +83,7 @@ class StoreLock:
         if os.pread(descriptor, 8, 0) != CONTENT:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, CONTENT, 0)
-        # Python opens without inheritance; actors that are started as a program of their own need it.
+        # Python opens files without inheritance; actors that are started as separate programs need it.
         os.set_inheritable(descriptor, True)
         file = FileId.of(descriptor)
         about = {
@@ -98,9 +97,7 @@ class StoreLock:
         return cls(layout, descriptor)
 
     def release(self) -> None:
-        """Closes this process's descriptor; the lock goes with the last one. Removes the holder's name. May be called
-        twice.
-        """
+        """Closes this process's descriptor; the last one releases the lock. Removes the holder's name. May be called twice."""
         if self.descriptor >= 0:
             with contextlib.suppress(FileNotFoundError):
                 self.layout.holder.unlink()
@@ -109,7 +106,8 @@ class StoreLock:
 
 
 def is_held(layout: StoreLayout) -> bool:
-    """True while a broker, ours or RocketMQ's, holds the store. Takes nothing, and needs no right to open the file."""
+    """True while a broker, OrbitMQ's or RocketMQ's, holds the store. Takes nothing, and needs no permission to open the
+    file."""
     try:
         descriptor = os.open(layout.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -123,7 +121,8 @@ def is_held(layout: StoreLayout) -> bool:
 
 
 def _conflict(descriptor: int) -> int | None:
-    """The process whose lock is in the way: RocketMQ's kind has one, that of an open file answers -1. None: no lock is."""
+    """The process whose lock is in the way. A lock of RocketMQ's kind has one; that of an open file answers -1. None: there is
+    no lock."""
     asked = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
     kind, _, _, _, process = _FLOCK.unpack(asked)
     return None if kind == fcntl.F_UNLCK else int(process)
@@ -159,7 +158,8 @@ def _locked(layout: StoreLayout, descriptor: int) -> StoreLocked:
 
 
 def _recorded(layout: StoreLayout, lock: FileId) -> tuple[str, int, bool] | None:
-    """Name and process of whoever took this lock last, and whether it lives; None: nobody says so, or of a copy's original."""
+    """Name and process of the last taker of this lock, and whether it is alive. None: nothing says so, or it is that of a
+    copy's original."""
     try:
         about = json.loads(layout.holder.read_bytes())
         if about["lock"] != [lock.device, lock.inode]:

@@ -1,4 +1,4 @@
-"""The head of a record that stands somewhere in the log, read without mapping its file."""
+"""The head of a record somewhere in the log, read without mapping its file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WINDOW = 1 << 20
 
 
 def stored_ms(layout: StoreLayout, file_size: int, offset: int) -> int | None:
-    """When the record at a physical offset was stored, milliseconds; None: no record stands there, or no file holds the place.
+    """When the record at a physical offset was stored, in milliseconds. None: no record is there, or no file holds the place.
 
     Raises: OSError: the file cannot be read.
     """
@@ -36,9 +36,11 @@ def stored_ms(layout: StoreLayout, file_size: int, offset: int) -> int | None:
 
 
 def newest_ms(layout: StoreLayout, file_size: int, start: int, stopping: Callable[[], bool]) -> tuple[int | None, bool]:
-    """The newest time at which a record of the closed log file that begins at `start` was stored, milliseconds, and whether all
-    of them have been looked at, up to the blank marker; not where one is damaged, or `stopping` came true. Reads the whole
-    file. Raises: OSError: it cannot be read."""
+    """The newest store time of the records in the closed log file that begins at `start`, in milliseconds, and whether all of
+    them were looked at, up to the blank marker. They were not if one is damaged, or if `stopping` came true. Reads the whole
+    file.
+
+    Raises: OSError: it cannot be read."""
     newest, at, base, window = None, 0, 0, b""
     descriptor = os.open(layout.log_file(start), os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -60,7 +62,7 @@ def newest_ms(layout: StoreLayout, file_size: int, start: int, stopping: Callabl
 
 
 def _look(content: bytes, at: int, offset: int) -> tuple[int, int] | None:
-    """Size and time of the record that stands there; None: none does."""
+    """Size and time of the record that is there. None: there is none."""
     size, _, _, _, _, _, place, flag, _ = _HEAD.unpack_from(content, at)
     if size <= 0 or place != offset:
         return None

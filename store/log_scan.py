@@ -1,4 +1,4 @@
-"""The CommitLog read forward, from Python: how far it is good, and where each queue of that part goes on."""
+"""Reads the CommitLog forward, from Python: how far it is good, and where each queue of that part continues."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _QUEUES_AT_ONCE = 1024
 class LogScan:
     """What a scan found. Offsets are physical, bytes; times milliseconds since 1970.
 
-    first_ms, first_sealed: store timestamp of the first record, and whether it has the CRC property, as ours have.
-    rising_from: no record of the scanned part at or behind it is followed by one of an earlier time.
+    first_ms, first_sealed: store timestamp of the first record, and whether it has the CRC property, as OrbitMQ's records have.
+    rising_from: no record of the scanned part at or behind it is followed by one with an earlier time.
     `next_offsets`: for every (topic, queue id) with a record in the scanned part, the queue offset after the newest.
     """
 
     start: int
     end: int
-    fault: Fault  # what lies at `end`; Fault.END: nothing was ever written there
+    fault: Fault  # what is at `end`; Fault.END: nothing was ever written there
     last_ms: int
     last_offset: int
     records: int

@@ -1,8 +1,8 @@
-"""The CommitLog's files on disk: made whole and durable before anybody sees them, and checked when a store is opened.
+"""The CommitLog's files on disk: complete and durable before any process sees them, and checked when a store is opened.
 
-A file is reserved and synced under orbitmq/allocating/ and only then renamed into commitlog/: a crash on the way leaves
-a leftover there, which the next start removes, and never a short file in commitlog/, which a RocketMQ broker would
-refuse. Every byte is reserved, so a full disk is an error here and not a SIGBUS in the writer.
+A file is reserved and synced under orbitmq/allocating/ and only then renamed into commitlog/. A crash in between leaves a file
+there, which the next start removes, and never a short file in commitlog/, which a RocketMQ broker would refuse. Every byte is
+reserved, so a full disk is an error here and not a SIGBUS in the writer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NAME_DIGITS = 20
 
 
 def allocate(layout: StoreLayout, start: int, size: int) -> Path:
-    """Makes the CommitLog file that begins at the physical offset `start`, `size` zero bytes, reserved and durable.
+    """Makes the CommitLog file that begins at the physical offset `start`: `size` zero bytes, reserved and durable.
 
-    Does nothing when it exists; see discard. Raises: StoreFull: no room; has .mount, .need and .free; StoreFailed: has .errno.
+    Does nothing if it exists; see discard. Raises: StoreFull: no room; has .mount, .need and .free; StoreFailed: has .errno.
     """
     assert start % size == 0, f"a file of {size} bytes cannot begin at {start}"
     path = layout.log_file(start)
@@ -46,8 +46,8 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
         crash_point("mapped_file_renamed")
         atomic_file.sync_folder(layout.commitlog)
     except OSError as error:
-        # The leftover must not keep what room there is. Nor may a name whose sync has failed stay: nobody has been told of
-        # it, and the next try would find it, and sync nothing.
+        # A leftover must not take up what room there is. A name whose sync has failed must not stay either: nobody has been
+        # told about it, and the next attempt would find it and sync nothing.
         for leftover in (temporary, path):
             with contextlib.suppress(OSError):
                 leftover.unlink(missing_ok=True)
@@ -62,17 +62,16 @@ def allocate(layout: StoreLayout, start: int, size: int) -> Path:
 
 
 def discard(layout: StoreLayout, start: int) -> None:
-    """Removes the file that begins at `start`, if there is one. For whoever has been killed before it could say that its file
-    is ready: whether the file and its name are on the disk nobody knows, and nobody has written to it. Raises: OSError."""
+    """Removes the file that begins at `start`, if there is one. For a process that was killed before it could say that its file
+    is ready: it is not known whether the file and its name are on disk, and nobody has written to it. Raises: OSError."""
     layout.log_file(start).unlink(missing_ok=True)
 
 
 def list_starts(layout: StoreLayout, size: int) -> list[int]:
-    """Physical offsets at which the CommitLog's files begin, ascending, without a gap; empty when there are none.
+    """Physical offsets at which the CommitLog's files begin, ascending, without a gap; empty if there are none.
 
-    Raises:
-        StoreSettingsError: a file of another size or with a foreign name is in commitlog/; has .path.
-        CorruptRecord: a file between two others is missing; has .offset, where it would begin.
+    Raises: StoreSettingsError: a file of another size or with a foreign name is in commitlog/; has .path. CorruptRecord: a file
+        between two others is missing; has .offset, where it would begin.
     """
     starts: list[int] = []
     if not layout.commitlog.is_dir():
@@ -110,7 +109,7 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
 
 
 def clear_leftovers(layout: StoreLayout) -> int:
-    """Removes files that a crash left on their way into commitlog/; returns how many."""
+    """Removes files that a crash left on their way into commitlog/. Returns how many."""
     leftovers = list(layout.allocating.iterdir()) if layout.allocating.is_dir() else []
     for path in leftovers:
         path.unlink()

@@ -1,4 +1,4 @@
-"""What a start tells whoever looks at a store: a sentence, and whether it says that something is lost."""
+"""A note of a start to the users of a store: a sentence, and whether it says that something is lost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """text: a sentence. lost: the file, below the store, of which something that somebody relied on may be missing for good;
-    "": nothing is, or it was to be expected, such as the last moments before a power cut, or what a member did to itself."""
+    """text: a sentence. lost: the file, relative to the store, of which something that somebody relied on may be missing for
+    good. "": nothing is missing, or that was to be expected, such as the last moments before a power cut, or a member's own
+    fault."""
 
     text: str
     lost: str = ""

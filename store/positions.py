@@ -6,10 +6,9 @@
     slot: u64 version   u64 flushed position   u64 wrote position at a clean stop   u64 newest store ms known
           u32 1 after a clean stop   16 bytes boot id   u32 CRC-32 of the slot's bytes before it
 
-The writer fills the older slot and lets the CRC make it count: a process that dies half way leaves the other slot,
-which is older and still true, because positions only grow. A slot lies within one sector, so a power cut leaves it old
-or new. The page is not synced while the broker runs: what a power cut takes back is only the newest floor, never a
-message.
+The writer fills the older slot, and the CRC makes it count. A process that dies half-way leaves the other slot, which is older
+and still true, because positions only grow. A slot lies within one sector, so a power cut leaves it old or new. The page is not
+synced while the broker runs: a power cut can take back only the newest positions, never a message.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def boot_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the file says. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0. store_ms:
-    no record below flushed has a later store timestamp."""
+    """The content of the file. flushed: the log is on disk below it. wrote: the log's end at a clean stop, else 0. store_ms: no
+    record below flushed has a later store timestamp."""
 
     flushed: int
     wrote: int
@@ -55,7 +54,7 @@ class Recorded:
 
 
 def load(layout: StoreLayout) -> Recorded | None:
-    """What was recorded last; None when there is nothing that can be believed."""
+    """What was recorded last. None if nothing can be believed."""
     try:
         content = layout.positions.read_bytes()
     except FileNotFoundError:
@@ -65,7 +64,7 @@ def load(layout: StoreLayout) -> Recorded | None:
 
 
 def clear_unused(layout: StoreLayout) -> None:
-    """Takes out what stands between header and slots, where nothing is. A file of another length is left to Positions."""
+    """Clears the bytes between header and slots, where nothing belongs. A file of another length is left to Positions."""
     content = layout.positions.read_bytes() if layout.positions.exists() else b""
     if len(content) != SIZE:
         return
@@ -77,12 +76,10 @@ def clear_unused(layout: StoreLayout) -> None:
 
 
 class Positions:
-    """The open file. One process writes it: the flush service while the broker runs, the supervisor before and
-    after.
-    """
+    """The open file. One process writes it: the flush service while the broker runs, the supervisor before and after."""
 
     def __init__(self, layout: StoreLayout) -> None:
-        """Opens the file, which is made if it is missing or of no use."""
+        """Opens the file. It is made if it is missing or unusable."""
         content = layout.positions.read_bytes() if layout.positions.exists() else b""
         if len(content) != SIZE or _HEADER.unpack_from(content) != (MAGIC, VERSION):
             content = _HEADER.pack(MAGIC, VERSION).ljust(SIZE, b"\0")
@@ -97,11 +94,11 @@ class Positions:
         self._boot = boot_id()
 
     def record(self, flushed: int, store_ms: int) -> None:
-        """Says that the log is on disk below `flushed`, and that a broker runs. Costs no system call."""
+        """Records that the log is on disk below `flushed`, and that a broker runs. Costs no system call."""
         self._write(Recorded(flushed, 0, store_ms, False, self._boot))
 
     def record_stop(self, wrote: int, store_ms: int) -> None:
-        """Says that the log ends at `wrote` and that all of it is on disk, index and queues too. Durable on return."""
+        """Records that the log ends at `wrote` and that all of it is on disk, index and queues too. Durable on return."""
         self._write(Recorded(wrote, wrote, store_ms, True, self._boot))
         self._map.flush()
 
@@ -121,7 +118,7 @@ class Positions:
 
 
 def damaged_slots(content: bytes) -> int | None:
-    """How many slots hold something that cannot be believed; None: the file has none that can."""
+    """How many slots hold something that cannot be believed. None: the file has none that can."""
     if _newest(content) is None:
         return None
     slots = (content[at : at + SLOT_SIZE] for at in SLOTS)

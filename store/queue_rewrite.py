@@ -1,5 +1,5 @@
-"""Writes ConsumeQueue units again, as they are, and syncs them: an earlier sync may have failed, and the kernel then takes
-their pages for written."""
+"""Writes ConsumeQueue units again, as they are, and syncs them: an earlier sync may have failed, and the kernel then treats
+their pages as written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PIECE_UNITS = 50_000
 
 
 def rewrite_units(layout: StoreLayout, settings: StoreSettings, key: QueueKey, bounds: QueueBounds, on_disk_ms: int) -> bool:
-    """Units of messages stored after `on_disk_ms`, up to the published end: nobody changes them any more, and behind them
-    nothing is touched. False when one of them is not there, because the kernel has dropped its page meanwhile, or where the
-    file system does not mark its place as written (native/base/file_extents.h). Raises: OSError."""
+    """Rewrites units of messages stored after `on_disk_ms`, up to the published end. Nobody changes these any more; nothing
+    after them is touched. False if one of them is missing, because the kernel has dropped its page meanwhile, or if the file
+    system does not mark its place as written (native/base/file_extents.h). Raises: OSError."""
 
     def on_disk(unit: Unit) -> bool:
         found = stored_ms(layout, settings.log_file_size, unit.physical_offset)
@@ -39,7 +39,7 @@ def rewrite_units(layout: StoreLayout, settings: StoreSettings, key: QueueKey, b
             try:
                 os.pwrite(descriptor, content, place)
                 os.fdatasync(descriptor)
-            except OSError:  # perhaps an old error, of which a new descriptor is told
+            except OSError:  # perhaps an old error, which the kernel reports to a new descriptor
                 os.pwrite(descriptor, content, place)
                 os.fdatasync(descriptor)
             if lib.file_extents_unwritten(descriptor, place, place + size):

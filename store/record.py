@@ -1,8 +1,8 @@
-"""One CommitLog record as Python sees it: for recovery's reports, look-ups, tools and tests. Hot paths stay in C.
+"""One CommitLog record, from Python: for recovery's reports, look-ups, tools and tests. Hot paths stay in C.
 
-The bytes are drawn in docs/formats/commitlog.md and in native/format/record.h, whose functions do the work here. A buffer
-may hold anything: reading one gives a record or the reason why there is none, never an exception and never a byte
-beyond it.
+The bytes are drawn in docs/formats/commitlog.md and in native/format/record.h, whose functions do the work here. A buffer may
+hold anything: reading one returns a record or the reason why there is none. It never raises, and never reads a byte beyond the
+buffer.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ _FAULT_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A parsed record. `body` and `raw_properties` are views of the buffer that it was read from; times are in ms
-    since 1970.
+    """A parsed record. `body` and `raw_properties` are views of the buffer that it was read from; times are in ms since 1970.
 
     Offsets: queue_offset counts messages of the queue, physical_offset is the record's first byte in the log.
     """
@@ -109,7 +108,7 @@ def parse(buffer: ReadableBuffer, at: int = 0) -> Record | Fault:
 
 
 def check(buffer: ReadableBuffer, at: int = 0, *, physical_offset: int) -> Record | Fault:
-    """parse, then the place, the body's CRC and the record's own CRC where it has one."""
+    """Like parse; also checks the place, the body's CRC and, if there is one, the record's own CRC."""
     whole = memoryview(buffer).cast("B")
     data = ffi.from_buffer("uint8_t[]", whole)
     view = ffi.new("struct record_view *")
@@ -169,7 +168,7 @@ def encode(
     born_host: Host = ("127.0.0.1", 0),
     store_host: Host = ("127.0.0.1", 0),
 ) -> bytes:
-    """A finished record, CRC property included; for tools and tests, one call a record being slow."""
+    """A complete record, CRC property included. For tools and tests, because one call for each record is slow."""
     packed = properties if isinstance(properties, bytes) else pack_properties(properties)
     name = topic.encode()
     keep = [ffi.from_buffer("uint8_t[]", piece) for piece in (name, packed, body)]
@@ -215,7 +214,7 @@ def pack_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def unpack_properties(properties: ReadableBuffer) -> dict[str, str]:
-    """Name to value. Segments without a name, a value or 0x01 are skipped; of a name that stands twice the last wins.
+    """Name to value. Segments without a name, a value or 0x01 are skipped; if a name occurs twice, the last one wins.
 
     Source: RocketMQ 4.9.1 MessageDecoder.
     """
@@ -245,8 +244,8 @@ def _host(stored: memoryview) -> Host:
 
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """Where a message is: the broker's host and port as stored, and the physical offset. str() gives RocketMQ's offset
-    message id: hexadecimal in upper case, 32 digits for IPv4 and 56 for IPv6.
+    """Where a message is: the broker's host and port as stored, and the physical offset. str() gives RocketMQ's offset message
+    id: hexadecimal in upper case, 32 digits for IPv4 and 56 for IPv6.
     """
 
     host: str
@@ -258,7 +257,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Reads what str() wrote, in either case.
+        """Reads what str() wrote, in upper or lower case.
 
         Raises: UsageError: not 32 or 56 hexadecimal digits; carries .id.
         """

@@ -1,8 +1,8 @@
 """The file orbitmq/remake: an order to make queues and index anew, from the oldest record of the log on.
 
-A repair gives it, and the next recovery carries it out, be it the repair's own or that of a broker that is started after the
-repair was killed. While it stands, nothing of queues, index, checkpoint and reput's commit is believed, so everything may be
-removed in any order. It goes when all of them say by themselves that indexing begins at the oldest record.
+A repair gives the order, and the next recovery carries it out: the repair's own, or that of a broker that is started after the
+repair was killed. While the file exists, nothing in queues, index, checkpoint and reput's commit is believed, so everything may
+be removed in any order. It is removed when all of them say by themselves that indexing begins at the oldest record.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from orbitmq.store.positions import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """queues: of these not a unit is believed; each with the offset where it goes on if the log has no record of it. cut: the
-    log was given up from there on, physical offset; None: nothing of it. fill: a repair writes this into the log, and was
-    perhaps killed before it was done."""
+    """queues: no unit of these is believed; each with the offset where it continues if the log has no record of it. cut: the
+    physical offset from which the log was given up; None: nothing of it. fill: what a repair writes into the log; it may have
+    been killed before that was done."""
 
     queues: Mapping[QueueKey, int] = field(default_factory=dict)
     cut: int | None = None
     fill: tuple[Stretch, ...] = ()
 
     def lower(self, recorded: Recorded | None) -> Recorded | None:
-        """What was recorded of the log's end, less what has been given up since."""
+        """What was recorded about the log's end, without what has been given up since."""
         if recorded is None or self.cut is None:
             return recorded
         return replace(recorded, flushed=min(recorded.flushed, self.cut), wrote=min(recorded.wrote, self.cut))
 
 
 def pending(layout: StoreLayout) -> bool:
-    """True when an order has not been carried out yet."""
+    """True if an order has not been carried out yet."""
     return layout.remake.exists()
 
 
 def give(layout: StoreLayout, order: Order) -> None:
-    """Durable on return, and in place of an earlier order."""
+    """Writes the order. Durable on return; replaces an earlier order."""
     what: dict[str, Any] = {"queues": [[*key, begin] for key, begin in sorted(order.queues.items())], "cut": order.cut}
     what["fill"] = [stretch.as_record() for stretch in order.fill]
     atomic_file.replace(layout.remake, (json.dumps(what) + "\n").encode())
@@ -52,7 +52,7 @@ def give(layout: StoreLayout, order: Order) -> None:
 
 
 def load(layout: StoreLayout) -> Order | None:
-    """The order that stands. One that cannot be read counts for everything but single queues and the cut."""
+    """The pending order. If it cannot be read, it counts for everything except single queues and the cut."""
     try:
         content = layout.remake.read_bytes()
     except FileNotFoundError:
@@ -67,14 +67,14 @@ def load(layout: StoreLayout) -> Order | None:
 
 
 def take_units(layout: StoreLayout, file_units: int, order: Order, in_log: Collection[QueueKey]) -> dict[QueueKey, Extent]:
-    """Takes the units out of the order's queues; returns what is left of each. Those that the log has records of, `in_log`, are
-    made anew; of the others stays what says how far their offsets were used."""
+    """Takes the units out of the order's queues. Returns what is left of each. Those of which the log has records, `in_log`,
+    are made anew; of the others, the part stays that says how far their offsets were used."""
     left = {}
     for key in sorted(order.queues.keys() & set(queues(layout.root))):
         queue = ConsumeQueue(layout.root, *key, file_units)
         begin = 0 if key in in_log else order.queues[key]
         if begin:
-            # First, and it says enough: an offset that was used is not used again, whenever this is killed.
+            # First, and sufficient: an offset that was used is not used again, whenever this is killed.
             queue.write_used(begin)
             atomic_file.sync_folder(queue.folder)
             crash_point("remake_queue_begun")
@@ -85,7 +85,7 @@ def take_units(layout: StoreLayout, file_units: int, order: Order, in_log: Colle
 
 
 def done(layout: StoreLayout) -> None:
-    """Takes the order back."""
+    """Withdraws the order."""
     layout.remake.unlink()
     crash_point("remake_done")
     atomic_file.sync_folder(layout.own)

@@ -17,8 +17,8 @@ SLOT_SIZE = 76
 @dataclass(frozen=True, slots=True)
 class ReputCommit:
     """position: everything in the log below it is in the queues and the index. indexed: keys of records below it are in the
-    index; at or above position. Physical offsets. index_file: name of the newest index file; None when there was none.
-    header: what that file's header was then, its six numbers in order."""
+    index; at or above position. Physical offsets. index_file: name of the newest index file; None if there was none. header:
+    what that file's header was then, its six numbers in order."""
 
     position: int
     indexed: int
@@ -27,7 +27,7 @@ class ReputCommit:
 
     @classmethod
     def load(cls, layout: StoreLayout) -> ReputCommit | None:
-        """The newest commit that is whole; None when there is none."""
+        """The newest intact commit; None if there is none."""
         try:
             content = layout.reput.read_bytes()
         except FileNotFoundError:

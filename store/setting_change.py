@@ -1,5 +1,5 @@
-"""Changes of what a store remembers about how it is to be run: by `orbitmq config` while no broker runs, by the coordinator
-while one does. They count from the next start on."""
+"""Changes the settings that a store remembers: for `orbitmq config` while no broker runs, for the coordinator while one does.
+They count from the next start on."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LIMITS = ("retention_hours", "retention_bytes")
 def change_settings(
     layout: StoreLayout, values: Mapping[str, Any], forget: Collection[str], *, allow_deletion: bool = False
 ) -> list[str]:
-    """Checks the values as the next start would, and puts them into the store's file; those to forget go back to their
-    defaults. Returns the names of what has changed. The caller holds the store.
+    """Checks the values as the next start would, and puts them into the store's file. Settings to forget go back to their
+    defaults. Returns the names of those that have changed. The caller holds the store.
 
-    What the file says of these settings may be such that no start takes it: so a line is corrected, or taken out.
+    The file may contain settings that no start would accept; this is how such a line is corrected or removed.
 
-    Raises: SettingError: a setting that cannot be, or that a store does not remember; nothing has changed then. WouldDelete:
-    messages would be kept for a shorter time, or in less room, than until now, and nobody has allowed it. OSError: the file
-    cannot be written. """
+    Raises: SettingError: a setting is not valid, or a store does not remember it; nothing has changed then. WouldDelete:
+        messages would be kept for a shorter time, or in less room, than until now, and nobody has allowed it. OSError: the file
+        cannot be written."""
     file = settings_file.read(layout)
     gone = {name if name in file.values else name.replace("-", "_") for name in forget}
     for name in gone - file.values.keys():
@@ -42,7 +42,7 @@ def change_settings(
     after = {name: value for name, value in after.items() if name not in gone}
     before |= _readable(file, touched)
     limits, so_far = _limits(layout, file, after, touched), kept.load(layout)
-    # Who changes something else is not asked: the next start will ask if it has to.
+    # A change of something else asks no question: the next start will ask if it has to.
     other = any(after.get(name) != before.get(name) for name in LIMITS)
     if other and limits.less_than(so_far) and any(layout.commitlog.glob("*")):
         if not allow_deletion:
@@ -53,7 +53,7 @@ def change_settings(
                 name="retention_hours" if limits.hours != so_far.hours else "retention_bytes",
                 value=limits.hours if limits.hours != so_far.hours else limits.size,
             )
-        # So that the next start, which may be a machine's, does not ask again.
+        # So that the next start, which may be unattended, does not ask again.
         kept.store(layout, limits)
     settings_file.change(layout, {name: after[name] for name in values if name in after}, gone)
     changed = {name for name in values if before.get(name) != after.get(name)}
@@ -61,7 +61,7 @@ def change_settings(
 
 
 def _readable(file: SettingsFile, names: Collection[str]) -> dict[str, Any]:
-    """What the file says of these settings, where that can be read."""
+    """What the file says about these settings, as far as it can be read."""
     found = {}
     for name in set(names) & file.values.keys():
         with suppress(SettingError):
@@ -70,7 +70,8 @@ def _readable(file: SettingsFile, names: Collection[str]) -> dict[str, Any]:
 
 
 def _limits(layout: StoreLayout, file: SettingsFile, options: dict[str, Any], given: Collection[str]) -> kept.Kept:
-    """What a start with these would keep. Raises: SettingError: it cannot be, and where it stands if it is not given."""
+    """What a start with these settings would keep. Raises: SettingError: a setting is not valid; the error names its source if
+    it was not given."""
     try:
         settings = tree_settings(str(layout.root), options)
     except SettingError as error:

@@ -1,4 +1,4 @@
-"""Where a setting's value comes from. Each of these counts more than those below it:
+"""Where a setting's value comes from. Each of these sources overrides those below it:
 
     given         to this start: on the command line, or as a keyword of orbitmq.Broker
     environment   ORBITMQ_<SETTING>
@@ -6,8 +6,8 @@
     store         the files themselves, whose sizes never change
     default       of this program, on this machine
 
-What a start is given, and what its environment says, the store remembers once the broker runs: both go into its file. So a
-setting holds until somebody says something else, whoever starts the broker next, and from whatever environment.
+The store remembers what a start is given, and what its environment says, once the broker runs: both go into its file. So a
+setting holds until somebody changes it, whoever starts the broker next, and in whatever environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orbitmq.store.settings_file import SettingsFile
 from orbitmq.store.tree_settings import KINDS, OF_ONE_START, REMEMBERED, TreeSettings, tree_settings
 
 GIVEN, ENVIRONMENT, FILE, STORE, DEFAULT = "given", "environment", "file", "store", "default"
-# The broker's name has a variable of its own, ORBITMQ_BROKER, and a pid is nothing for an environment.
+# The broker's name has a variable of its own, ORBITMQ_BROKER, and a pid does not belong into an environment.
 VARIABLES = {name: kind for name, kind in KINDS.items() if name not in ("name", "owner")}
 
 OF_ONE_START_WHY = "it belongs to one start, and no store remembers it"
@@ -37,7 +37,7 @@ OF_FILES_WHY = "it is fixed when the store is made"
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """settings: with `sources` filled. told: what this start was told beyond its file, and the store is to remember."""
+    """settings: with `sources` filled. told: what this start was told beyond its file, and what the store is to remember."""
 
     settings: TreeSettings
     told: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class SettingState:
-    """One setting as it stands. value: None where there is none."""
+    """One setting and its value; None if there is none."""
 
     name: str
     value: Any
@@ -53,11 +53,11 @@ class SettingState:
 
 
 def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> Resolved:
-    """The settings that a start with these would have. A given None counts as not given; a given text is read as its setting
-    wants it.
+    """The settings that a start with these would have. A given None counts as not given. A given text is converted to the
+    setting's type.
 
-    Raises: SettingError: one that does not exist, or a value that cannot be, and where it comes from; the store's file is
-    damaged. StoreVersion, StoreUnsupported.
+    Raises: SettingError: a setting does not exist, or its value is not valid, with the source of the value; or the store's file
+        is damaged. StoreVersion, StoreUnsupported.
     """
     layout = StoreLayout.at(store)
     file = settings_file.read(layout)
@@ -65,7 +65,7 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
     told = {name: value_for(name, value) for name, value in given.items() if value is not None}
     around = from_environment(VARIABLES, environ)
     found = layout.sizes()
-    # What the environment says of files is for stores to come; what this one's are like is settled.
+    # What the environment says about file sizes is for new stores; those of this store are fixed.
     around = {name: value for name, value in around.items() if name not in found}
     options = {**stored, **around, **told}
     sources = dict.fromkeys(stored, FILE) | dict.fromkeys(around, ENVIRONMENT) | dict.fromkeys(told, GIVEN)
@@ -85,8 +85,8 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
 
 
 def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the file sets, read as each setting wants it; without these. Raises: SettingError: it says something that a store
-    does not remember."""
+    """What the file sets, converted to each setting's type, without these settings. Raises: SettingError: it contains something
+    that a store does not remember."""
     values = {}
     for name, value in file.values.items():
         if name in without:
@@ -107,13 +107,13 @@ def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, 
 
 
 def in_file(error: SettingError, file: SettingsFile, name: str) -> SettingError:
-    """The same error, with the line of the file, and how to mend that."""
+    """The same error, with the line of the file, and how to correct it."""
     command = f"orbitmq config unset {shlex.quote(name)} --store {shlex.quote(str(file.path.parents[1]))}"
     return located(error, file.place(name), f"correct the line, or remove it: {command}")
 
 
 def states(settings: TreeSettings) -> list[SettingState]:
-    """Every setting that is for people, by name."""
+    """Every setting that is meant for people, by name."""
     values: dict[str, Any] = {each.name: getattr(settings.files, each.name) for each in fields(StoreSettings)}
     values |= {name: getattr(settings, name) for name in KINDS if name not in values and name != "owner"}
     values["group"] = _group_name(settings.group)
@@ -121,7 +121,7 @@ def states(settings: TreeSettings) -> list[SettingState]:
 
 
 def value_for(name: str, value: Any) -> Any:
-    """The value as the setting wants it: of a text, what it stands for. Raises: SettingError: it stands for none."""
+    """The value in the setting's type; a text is converted. Raises: SettingError: it cannot be."""
     kind = KINDS.get(name)
     return value_of(name, kind, value) if isinstance(value, str) and kind not in (None, str) else value
 

@@ -1,5 +1,5 @@
-"""Settings as text: in the environment, behind --set, and in the store's file. What a setting is, its name says: its default in
-store/settings.py or store/tree_settings.py has its type."""
+"""Settings as text: in the environment, after --set, and in the store's file. The type of a setting follows from its name: its
+default in store/settings.py or store/tree_settings.py has that type."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 
 
 def refused(name: str, value: Any, why: str, hint: str | None = None, deed: str = "set") -> SettingError:
-    """The error about a setting that cannot be. deed: "set", or "unset", which needs no value."""
+    """The error for a setting that is not valid. deed: "set", or "unset", which needs no value."""
     what = f"set {name} to {value!r:.80}" if deed == "set" else f"{deed} {name!r:.80}"
     return SettingError(f"cannot {what}: {why}", hint=hint, name=name, value=value)
 
 
 def value_of(name: str, kind: type, text: str) -> Any:
-    """The value that a text stands for: 65536, 64K, 0.5, true, or the text itself. Raises: SettingError: it stands for none."""
+    """The value of a text: 65536, 64K, 0.5, true, or the text itself. Raises: SettingError: it has none."""
     text = text.strip()
     if kind is bool:
         if text.lower() not in _FLAGS:
@@ -47,8 +47,8 @@ def variable_of(name: str) -> str:
 
 
 def from_environment(kinds: Mapping[str, type], environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the environment sets of these settings. An empty variable counts as none. Raises: SettingError: what one says is no
-    value."""
+    """What the environment sets of these settings. An empty variable counts as not set. Raises: SettingError: a variable is not
+    a valid value."""
     found = {}
     for name, kind in kinds.items():
         text = environ.get(variable_of(name), "")
@@ -61,7 +61,7 @@ def from_environment(kinds: Mapping[str, type], environ: Mapping[str, str]) -> d
 
 
 def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables that look as if they were meant to be a setting's, each with the one that it may have meant."""
+    """Variables that look like misspelt settings, each with the setting that may have been meant."""
     known = [variable_of(name) for name in kinds]
     strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
     close = ((name, get_close_matches(name, known, n=1, cutoff=0.85)) for name in sorted(strange))
@@ -69,6 +69,6 @@ def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tupl
 
 
 def located(error: SettingError, where: str, remedy: str | None = None) -> SettingError:
-    """The same error, with the place that the value came from, and what else would help."""
+    """The same error, with the source of the value, and what else would help."""
     hint = "; ".join(filter(None, (error.hint, remedy)))
     return SettingError(f"{error.message} ({where})", hint=hint or None, **error.values)

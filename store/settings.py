@@ -1,4 +1,4 @@
-"""What a store can be told, checked: sizes that its files keep for ever, and how often it is flushed."""
+"""The settings of a store, checked: sizes that its files keep for ever, and how often it is flushed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_FILE_SIZE_MIN = 64 * KIB
 MESSAGE_MAX = 4 * MIB
 PAGE = 4096
 
-# The sizes that are part of the files and can therefore not change in a store that exists.
+# The sizes that are part of the files and therefore cannot change in an existing store.
 FILE_SETTINGS = ("log_file_size", "queue_file_units", "index_slots", "index_entries")
 FLUSH_MODES = ("timed", "batch")
 AFTER_FAILED_SYNC = ("refuse", "go-on")
@@ -27,18 +27,18 @@ _CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC}
 class StoreSettings:
     """A store's settings. Sizes are bytes; the defaults are RocketMQ 4.9's.
 
-    Raises: SettingError: a value that cannot be; has .name and .value.
+    Raises: SettingError: a value is not valid; has .name and .value.
     """
 
     log_file_size: int = GIB  # of one CommitLog file
     queue_file_units: int = 300_000  # 20-byte units of one ConsumeQueue file
     index_slots: int = 5_000_000  # hash slots of one IndexFile
-    index_entries: int = 20_000_000  # likewise entries; entry 0 is never used
+    index_entries: int = 20_000_000  # entries of one IndexFile; entry 0 is never used
     message_max: int = 0  # largest record; 0: 4 MiB, or a quarter of a log file if that is smaller
-    flush_interval_ms: int = 500  # timed: longest time that a message stays in memory only
+    flush_interval_ms: int = 500  # timed: longest time that a message is in memory only
     flush: str = "timed"  # or "batch": every message is on disk before its receipt
-    # What becomes of messages that wait for no disk once a sync of the log has failed: "refuse", or "go-on", which takes them
-    # although the disk may never have them.
+    # What happens to messages that do not wait for the disk after a sync of the log has failed: "refuse", or "go-on", which
+    # accepts them although the disk may never have them.
     after_failed_sync: str = "refuse"
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class StoreSettings:
             raise _refused("index_entries", self.index_entries, f"an index file would be larger than {FILE_SIZE_MAX:,} bytes")
         if self.message_max == 0:
             object.__setattr__(self, "message_max", min(MESSAGE_MAX, self.log_file_size // 4))
-        # A record beyond half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
+        # A record of more than half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
         _within("message_max", self.message_max, KIB, min(MESSAGE_MAX, self.log_file_size // 2))
         _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
         for name, allowed in _CHOICES.items():

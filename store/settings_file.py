@@ -1,8 +1,8 @@
-"""orbitmq/settings.toml: what a store was told about how it is to be run, so that the next start need not be told again.
+"""orbitmq/settings.toml: the settings that a store was given, so that the next start need not be given them again.
 
-One `name = value` a line, and comments; no tables. Whoever holds the store writes it: a broker at its start and in its
-coordinator, or `orbitmq config` while no broker runs. It is replaced whole, so a crash leaves the old file or the new one. A
-file that cannot be read is an error and never the defaults: defaults may delete messages.
+It has one `name = value` a line, and comments; no tables. The process that holds the store writes it: a broker at its start and
+in its coordinator, or `orbitmq config` while no broker runs. It is replaced whole, so a crash leaves the old file or the new
+one. If the file cannot be read, that is an error; the defaults are not used instead, because they may delete messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SettingsFile:
     values: Mapping[str, Any]
 
     def place(self, name: str) -> str:
-        """Where a setting stands, for errors."""
+        """The line of a setting, for errors."""
         for number, line in enumerate(self.text.split("\n"), 1):
             if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]|\s*\[+\s*[\"']?{re.escape(name)}", line):
                 return f"{self.path}, line {number}"
@@ -41,7 +41,7 @@ class SettingsFile:
 
 
 def read(layout: StoreLayout) -> SettingsFile:
-    """Raises: SettingError: the file is no TOML; has .path and .line. StoreUnsupported: it cannot be read."""
+    """Raises: SettingError: the file is not TOML; has .path and .line. StoreUnsupported: it cannot be read."""
     path = layout.settings_toml
     try:
         text = path.read_text(encoding="utf-8")
@@ -67,15 +67,16 @@ def read(layout: StoreLayout) -> SettingsFile:
 
 
 def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[str] = ()) -> bool:
-    """Puts the values into the file, and takes out what is to be forgotten; comments and order stay. True when the file
-    changed. The caller holds the store. Raises: SettingError, StoreUnsupported: as read; OSError: the file cannot be written,
-    and is as it was."""
+    """Puts the values into the file, and removes those to be forgotten; comments and order stay. True if the file changed. The
+    caller holds the store.
+
+    Raises: SettingError, StoreUnsupported: as read; OSError: the file cannot be written, and is as it was."""
     before = read(layout)
     gone = [name for name in forget if name in before.values]
     fresh = {name: value for name, value in values.items() if not _same(before.values.get(name), value)}
     if not fresh and not gone:
         return False
-    # Loaded here, because most starts change nothing.
+    # Imported here, because most starts change nothing.
     import tomlkit
 
     document = tomlkit.parse(before.text)
@@ -89,7 +90,7 @@ def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[st
     try:
         atomic_file.replace(before.path, tomlkit.dumps(document).encode())
     except OSError:
-        # A part of it must not keep what room there is.
+        # A part of it must not take up what room there is.
         before.path.with_name(before.path.name + ".tmp").unlink(missing_ok=True)
         raise
     crash_point("settings_file_changed")
@@ -97,7 +98,7 @@ def change(layout: StoreLayout, values: Mapping[str, Any], forget: Collection[st
 
 
 def _first_bad_line(text: str) -> int:
-    """Where the reason is that a text ends in the middle of something."""
+    """If a text ends in the middle of something, this is where the reason is."""
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
         try:

@@ -1,5 +1,5 @@
-"""Files that are reserved at full length and written from the front: where their bytes are not zero, found without
-reading holes and space that is only reserved."""
+"""Files that are reserved at full length and written from the front: finds bytes that are not zero, without reading holes and
+space that is only reserved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nonzero_chunks(descriptor: int, start: int, end: int) -> Iterator[tuple[int,
 
 
 def _data(descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
-    """The parts of [start, end) that are no holes. Settled before anything is read: reserved space counts as data where it
+    """The parts of [start, end) that are not holes. Determined before anything is read: reserved space counts as data once it
     is in the page cache, and reading brings more of it there, to the end of the file."""
     parts = []
     at = start
@@ -43,7 +43,7 @@ def _data(descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def last_nonzero(descriptor: int, start: int) -> int:
-    """Offset behind the file's last byte at or after `start` that is not zero; `start` when all of them are."""
+    """Offset after the file's last nonzero byte at or after `start`; `start` if all of them are zero."""
     last = start
     for offset, chunk in nonzero_chunks(descriptor, start, os.fstat(descriptor).st_size):
         last = offset + len(chunk.rstrip(b"\0"))
@@ -51,14 +51,14 @@ def last_nonzero(descriptor: int, start: int) -> int:
 
 
 def zero_again(descriptor: int, start: int, end: int) -> None:
-    """Writes zeros over [start, end), over what is zero already too, where the file has anything. Syncs nothing."""
+    """Writes zeros over [start, end) where the file has data, even if that is zero already. Syncs nothing."""
     for begin, hole in _data(descriptor, start, end):
         for at in range(begin, hole, CHUNK):
             os.pwrite(descriptor, _ZEROS[: min(CHUNK, hole - at)], at)
 
 
 def zero(descriptor: int, start: int, end: int) -> bool:
-    """Zeroes [start, end), durably, and keeps the space reserved. True when anything had to be changed."""
+    """Zeroes [start, end), durably, and keeps the space reserved. True if anything had to be changed."""
     changed = False
     for offset, chunk in nonzero_chunks(descriptor, start, end):
         os.pwrite(descriptor, bytes(len(chunk)), offset)
@@ -66,7 +66,7 @@ def zero(descriptor: int, start: int, end: int) -> bool:
     if changed:
         try:
             os.fdatasync(descriptor)
-        except OSError:  # perhaps of an earlier write, of which a new descriptor is told
+        except OSError:  # perhaps of an earlier write, which the kernel reports to a new descriptor
             zero_again(descriptor, start, end)
             os.fdatasync(descriptor)
     return changed

@@ -1,11 +1,11 @@
-"""What a repair writes in the place of damaged bytes: whole records, so that whoever reads the log gets past them.
+"""What a repair writes in the place of damaged bytes: whole records, so that every reader of the log gets past them.
 
-A queue cannot have a hole: RocketMQ, which makes its queues anew from the log, would give the messages behind it other
-offsets. So each lost message gets a stand-in, a record of its topic, queue and queue offset, marked by its prepared
-transaction offset (native/format/record.h). OrbitMQ gives it to nobody. RocketMQ knows no such mark: a consumer of all tags
-gets its body, which says what it is.
+A queue cannot have a hole: RocketMQ, which makes its queues anew from the log, would give later messages other offsets. So each
+lost message gets a stand-in, a record with its topic, queue and queue offset, marked by its prepared transaction offset
+(native/format/record.h). OrbitMQ delivers it to nobody. RocketMQ does not know the mark: a consumer of all tags gets its body,
+which says what it is.
 
-Bytes that no message is known of are filled with rolled-back records, which are in no queue and no index of either broker; at
+Bytes in which no message is known are filled with rolled-back records, which are in no queue and no index of either broker. At
 the end of a file its blank marker is enough.
 """
 
@@ -23,7 +23,7 @@ FIXED = 91  # bytes of a record beside body, topic and properties
 CRC_SIZE = 20
 FILLER_TOPIC = "_"
 FILLER_MAX = 1 << 20  # RocketMQ reads records of up to 4 MiB
-STRETCH = 4096  # a stand-in takes so many bytes that would need a filler else
+STRETCH = 4096  # a stand-in takes up to this many bytes that would otherwise need a filler
 ROLLED_BACK = 0xC
 MARK = 0x4F524249544C4F53  # RECORD_STANDS_IN
 QUEUE_OFFSET_AT = 20
@@ -43,7 +43,7 @@ class LostMessage:
 
     @property
     def least(self) -> int:
-        """Bytes of the smallest record that can stand in for it; no record of the message itself was smaller."""
+        """Size of the smallest record that can stand in for it; no record of the message itself was smaller."""
         return FIXED + len(self.topic.encode("utf-8", "surrogateescape"))
 
 
@@ -51,20 +51,20 @@ LEAST_FILLER = FIXED + len(FILLER_TOPIC)
 
 
 def room_for(messages: Sequence[LostMessage], *, to_file_end: bool) -> int:
-    """Bytes that stand-ins for these need at least."""
+    """Least number of bytes that stand-ins for these need."""
     return sum(message.least for message in messages) + (BLANK.size if to_file_end else 0)
 
 
 def fill(messages: Sequence[LostMessage], size: int, offset: int, store_ms: int, *, to_file_end: bool) -> Iterator[bytes]:
-    """Records for exactly `size` bytes of the log from `offset` on: a stand-in for each message, then what fills the rest.
+    """Records for exactly `size` bytes of the log from `offset` on: a stand-in for each message, then fillers for the rest.
 
     to_file_end: the bytes reach to the end of their file; then its blank marker ends them, and what would follow it is left
-    out. Raises: ValueError: there is not room for all of them, or too little for anything.
+        out. Raises: ValueError: there is not room for all of them, or too little for anything.
     """
     spare = size - room_for(messages, to_file_end=to_file_end)
     if spare < 0 or (not messages and not to_file_end and size < LEAST_FILLER):
         raise ValueError(f"{size:,} bytes at {offset:,} are too few for what must stand there")
-    # What there is to share beyond the least: first a CRC for each, then a body that says what it is.
+    # How to use the space beyond the minimum: first a CRC for each, then a body that says what it is.
     share = spare // len(messages) if messages else 0
     more = min(share, CRC_SIZE + len(_TEXT)) if share >= CRC_SIZE else 0
     end = offset + size
@@ -87,7 +87,7 @@ def fill(messages: Sequence[LostMessage], size: int, offset: int, store_ms: int,
 
 
 def renumber(record: bytes, queue_offset: int) -> bytes:
-    """The same record with another queue offset, and with the CRC that belongs to it if it has one."""
+    """The same record with another queue offset, and with a matching CRC if it has one."""
     changed = record[:QUEUE_OFFSET_AT] + queue_offset.to_bytes(8, "big") + record[QUEUE_OFFSET_AT + 8 :]
     if changed[-CRC_SIZE:].startswith(CRC_PROPERTY.encode() + b"\1"):
         digits = f"{zlib.crc32(changed[:-CRC_SIZE]) & _CRC_MASK:010d}"[::-1]

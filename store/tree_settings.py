@@ -1,4 +1,4 @@
-"""The settings of a broker tree: what `orbitmq up` and orbitmq.Broker may be told, checked, with every default."""
+"""The settings of a broker tree, checked: what `orbitmq up` and orbitmq.Broker may be given, with every default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 LANES_MAX: int = lib.LANES_MAX
 SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
-# The log's file that is written, the one that is ready behind it, and one to read.
+# The log's file that is written, the one that is ready after it, and one to read.
 RETENTION_FILES_MIN = 3
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
@@ -30,7 +30,7 @@ def _default_handlers() -> int:
 
 
 def _default_spin_us() -> int:
-    # A spinning actor helps only where it takes no core from anybody: one for each actor, and some for the clients.
+    # A spinning actor helps only if it takes no core from anybody: one for each actor, and some for the clients.
     return 20 if (os.cpu_count() or 1) >= 16 else 0
 
 
@@ -38,22 +38,22 @@ def _default_spin_us() -> int:
 class TreeSettings:
     """One broker tree. Sizes in bytes.
 
-    layout, files: the store, and what its files are like (store/settings.py).
+    layout, files: the store, and the sizes of its files (store/settings.py).
     handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
-    sessions_per_process: producers and consumers that one client process may have, so that none takes all
-        SESSIONS_MAX; connections_per_process: clients that it may have connected.
+    sessions_per_process: producers and consumers that one client process may have, so that none takes all SESSIONS_MAX;
+        connections_per_process: clients that it may have connected.
     user_share_percent: how much of the sessions, topics, queues and consumer groups one user may take whom `group` lets in;
         connections_per_user: clients that such a user may have connected. shared_groups: whether each of them may join every
-        consumer group; else a group is for the user who began it, and the broker's own.
-    group: id of the unix group whose members may connect and read the store; None: only this user and root. An option
-        names the group.
+        consumer group; otherwise a group is open to the user who began it, and to the broker's own.
+    group: id of the unix group whose members may connect and read the store; None: only this user and root. An option names the
+        group.
     spin_us: how long an idle actor spins before it sleeps.
-    restarts, restart_period_s: an actor that dies more often stops the tree.
-    start_grace_s, stop_grace_s: how long actors may take to start, and each to drain before it is killed.
-    retention_hours: how long messages are kept, where their topic has no time of its own; 0: for ever. retention_bytes: how
-        much the CommitLog's files take at most; 0: any number.
-    owner: pid of the process whose death ends the tree; 0: nobody's.
-    sources: where each value comes from (setting_sources.py); of a setting that is missing: its default.
+    restarts, restart_period_s: if an actor dies more often than this, the tree stops.
+    start_grace_s, stop_grace_s: how long actors may take to start, and how long each may take to finish before it is killed.
+    retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
+        the CommitLog's files take at most; 0: no limit.
+    owner: pid of the process whose death ends the tree; 0: none.
+    sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
     """
 
     layout: StoreLayout
@@ -86,10 +86,10 @@ OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "group": str, "spin_
     each.name: type(each.default) for each in fields(TreeSettings) if isinstance(each.default, int | float)
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
-# What kind of value each setting has.
+# The type of each setting.
 KINDS: dict[str, type] = OWN_KINDS | FILE_KINDS
-# Said anew at each start: under which name this broker runs, for whom, and whether it may write. A store remembers the others,
-# but for its files' sizes, which the files themselves show.
+# Given anew at each start: under which name this broker runs, for whom, and whether it may write. A store remembers the others,
+# except its files' sizes, which the files themselves show.
 OF_ONE_START = ("name", "owner", "read_only")
 REMEMBERED: dict[str, type] = {
     name: kind for name, kind in KINDS.items() if name not in (*OF_ONE_START, *FILE_SETTINGS)
@@ -119,10 +119,10 @@ _ALLOWED_SECONDS: dict[str, tuple[float, float]] = {
 
 
 def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
-    """Settings from plain values, as they come from a command line or a keyword list. Sizes that a store has already
-    are taken from it.
+    """Settings from plain values, as they come from a command line or keywords. Sizes that a store has already are taken from
+    it.
 
-    Raises: SettingError: one that does not exist, or a value that cannot be; has .name and .value. StoreVersion.
+    Raises: SettingError: a setting does not exist, or a value is not valid; has .name and .value. StoreVersion.
     """
     for name, value in options.items():
         if name not in KINDS:
@@ -146,7 +146,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         if value & (value - 1):
             raise refused(name, value, "it must be a power of two")
     _check_retention(settings)
-    # A lane holds two of the largest records: who asks for larger ones gets a larger lane.
+    # A lane holds two of the largest records: larger records need a larger lane.
     if "message_max" in options and "lane_capacity" not in options:
         room = 2 * (files.message_max + LANE_OVERHEAD)
         settings = replace(settings, lane_capacity=max(settings.lane_capacity, 1 << (room - 1).bit_length()))
@@ -160,8 +160,8 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
 
 
 def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
-    """The error about a setting that there is not; its hint names those that may have been meant, else all that are for
-    people. deed: see refused."""
+    """The error for a setting that does not exist. Its hint names similar ones, else all that are meant for people. deed: see
+    refused."""
     known = sorted(KINDS.keys() - {"name", "owner"})
     close = get_close_matches(name, known, cutoff=0.5)
     hint = f"perhaps {' or '.join(close)}" if close else f"settings are {', '.join(known)}"
@@ -169,7 +169,7 @@ def unknown(name: str, value: Any, deed: str = "set") -> SettingError:
 
 
 def _group_id(name: Any) -> int | None:
-    """An empty name is no group: so one that the store remembers is taken back."""
+    """An empty name means no group, so that a remembered group can be removed."""
     if name is None or name == "":
         return None
     try:

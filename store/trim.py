@@ -1,9 +1,9 @@
 """Removes the files of everything that lies before a new beginning of the log.
 
-The log's files go first, oldest first, then those of the queues, then those of the index, and each removal is durable before
-the next that hangs on it: whatever is killed, or whenever the power goes, what stays is a log without a gap, queues without a
-gap, and in both queues and index perhaps something about messages that are no more, which every reader passes. The other way
-round there would be messages that no queue leads to.
+The log's files go first, oldest first, then those of the queues, then those of the index. Each removal is durable before the
+next one that depends on it. Whatever process is killed, and whenever the power fails, what stays is a log without a gap and
+queues without a gap. Queues and index may still name messages that are gone, which every reader skips. In the other order there
+would be messages that no queue leads to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orbitmq.store.settings import StoreSettings
 
 @dataclass(slots=True)
 class Removed:
-    """How many files went. whole: nothing is left to remove."""
+    """How many files were removed. whole: nothing is left to remove."""
 
     log: int = 0
     queue: int = 0
@@ -30,10 +30,10 @@ class Removed:
 
 
 def trim(layout: StoreLayout, settings: StoreSettings, begin: int, stopping: Callable[[], bool]) -> Removed:
-    """Removes every file whose content lies before the physical offset `begin`, the start of a log file; the newest one of each
-    queue and of the index stays. The caller has published `begin`, and asks readers to go on behind it.
+    """Removes every file whose content lies before the physical offset `begin`, the start of a log file. The newest file of
+    each queue and of the index stays. The caller has published `begin`, so readers continue after it.
 
-    stopping: asked between two files; true ends it early, and doing it again goes on. Raises: OSError.
+    stopping: asked between two files; true ends the work early, and the next call continues. Raises: OSError.
     """
     removed = Removed()
     for start in mapped_file.list_starts(layout, settings.log_file_size):
@@ -51,7 +51,7 @@ def trim(layout: StoreLayout, settings: StoreSettings, begin: int, stopping: Cal
             return removed
         for path in ConsumeQueue(layout.root, topic, queue, settings.queue_file_units).expired(begin):
             path.unlink()
-            # Likewise: a queue ends where a gap begins.
+            # As above: a queue ends where a gap begins.
             atomic_file.sync_folder(path.parent)
             removed.queue += 1
             crash_point("trim_queue_removed")
@@ -61,8 +61,7 @@ def trim(layout: StoreLayout, settings: StoreSettings, begin: int, stopping: Cal
 
 
 def _trim_index(layout: StoreLayout, begin: int) -> int:
-    """Only files older than the one that reput's commit names: that one, and what follows it, is reput's to write or to roll
-    back."""
+    """Only files older than the one that reput's commit names: reput writes that one and those after it, or rolls them back."""
     commit = ReputCommit.load(layout)
     newest = commit.index_file if commit is not None else None
     count = 0

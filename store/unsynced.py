@@ -1,14 +1,14 @@
-"""The file orbitmq/unsynced: what a sync was begun of, and has not succeeded.
+"""The file orbitmq/unsynced: syncs that were begun and have not succeeded.
 
     0     magic "orbitsyn"   8   u32 layout version          the rest of the first 512 bytes is zero
     512   u64 physical offset: up to here, what follows the log was zeroed
-    1024  u64 1: ConsumeQueue and index files were synced
+    1024  u64 1: ConsumeQueue and index files were being synced
           each followed by the u32 CRC-32 of its bytes; 4096 bytes in all, big-endian
 
-The kernel reports a page that it could not write once, to whoever syncs next, and takes it for written from then on. A process
-that is killed in a failing sync, or after it, therefore leaves memory that looks like the disk and is not. So a word is raised,
-durably, before such a sync begins, and lowered after it has succeeded; whoever finds it raised writes again what the sync was
-about. The log itself needs no word: everything behind the recorded flushed position is written again.
+The kernel reports a page that it could not write once, to the next process that syncs, and treats it as written from then on.
+So a process that is killed in a failing sync, or after it, leaves memory that looks like the disk and is not. Therefore a word
+is raised, durably, before such a sync begins, and lowered after it has succeeded. A process that finds the word raised writes
+again what the sync was about. The log itself needs no word: everything behind the recorded flushed position is written again.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ EVERYTHING = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What the file says. tail: what follows the log, up to this physical offset, is zero in memory and perhaps not on the
-    disk. queues: ConsumeQueue and index files may differ likewise, where the checkpoint does not vouch for them."""
+    """What the file says. tail: what follows the log, up to this physical offset, is zero in memory and perhaps not on disk.
+    queues: ConsumeQueue and index files may differ in the same way where the checkpoint does not vouch for them."""
 
     tail: int = 0
     queues: bool = False
 
 
 def load(layout: StoreLayout) -> Doubt:
-    """Without the file nothing is in doubt; a word of it that cannot be believed counts as raised."""
+    """Without the file nothing is in doubt. A word of it that cannot be believed counts as raised."""
     try:
         content = layout.unsynced.read_bytes()
     except FileNotFoundError:
@@ -58,27 +58,27 @@ def _word(content: bytes, at: int) -> int:
 
 
 class Unsynced:
-    """Raises and lowers the words. The file is made with the first that is raised. Each word has one process that writes it:
-    the writer that of what follows the log, the flush service that of the queues; recovery both, before they live."""
+    """Raises and lowers the words. The file is made when the first word is raised. One process writes each word: the writer
+    that of what follows the log, the flush service that of the queues; recovery writes both, before the others run."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._descriptor = -1
 
     def raise_tail(self, end: int) -> None:
-        """Before what lies behind the log is zeroed up to `end`. Durable on return. Raises: OSError."""
+        """Call before zeroing what lies behind the log up to `end`. Durable on return. Raises: OSError."""
         self._raise(TAIL_AT, end)
 
     def lower_tail(self) -> None:
         self._lower(TAIL_AT)
 
     def raise_queues(self) -> None:
-        """Before ConsumeQueue or index files are synced. Durable on return. Raises: OSError."""
+        """Call before syncing ConsumeQueue or index files. Durable on return. Raises: OSError."""
         self._raise(QUEUES_AT, 1)
 
     def lower_queues(self, *, durable: bool = False) -> None:
-        """After the syncs succeeded. A word that a power cut raises again costs the next start time, no more. Raises:
-        OSError."""
+        """Call after the syncs succeeded. If a power cut raises a word again, the next start takes longer, and nothing else
+        happens. Raises: OSError."""
         self._lower(QUEUES_AT)
         if durable and self._descriptor >= 0:
             os.fdatasync(self._descriptor)

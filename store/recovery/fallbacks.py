@@ -1,6 +1,6 @@
-"""Small files that a start cannot read and goes on without, or with an older copy: named, so that nobody has to notice it
-by what is missing. Changes nothing. Files without which there is no start, such as store.json, are not among them: the
-start says so."""
+"""Names the small files that a start cannot read, and replaces by an older copy or does without, so that nobody has to find out
+by what is missing. Changes nothing. Files that a start cannot do without, such as store.json, are not among them; the start
+reports those."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orbitmq.store.reput_commit import ReputCommit
 
 
 def fallbacks(layout: StoreLayout) -> tuple[Note, ...]:
-    """Each says which file, what is wrong with it, what takes its place."""
+    """Each note says which file, what is wrong with it, and what is used instead."""
     return (*config.fallbacks(layout), *_of_positions(layout), *(Note(text) for text in _of_others(layout)))
 
 
@@ -48,4 +48,4 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        return b""  # missing, which a new store is; or the start itself says why not
+        return b""  # missing, as in a new store; or the start itself says why not

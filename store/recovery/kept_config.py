@@ -1,4 +1,5 @@
-"""What recovery does about configuration that the log outdates: topics that it knows, and offsets that lead past its end."""
+"""What recovery does about configuration that disagrees with the log: topics that only the log knows, and offsets past its
+end."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def missing_topics(layout: StoreLayout, queues: tuple[QueueState, ...]) -> tuple
 def lower_offsets(
     layout: StoreLayout, ends: Mapping[QueueKey, int], unknown: int | None, *, read_only: bool
 ) -> tuple[Lowered, ...]:
-    """Group offsets that point past the end of their queue: the messages that they counted are gone, and others will take their
+    """Group offsets that point past the end of their queue: the messages that they counted are gone, and others will get their
     numbers. unknown: the end of queues that are not in `ends`; None: leave those alone."""
     offsets = config.load_offsets(layout)
     lowered = []

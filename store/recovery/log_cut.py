@@ -1,7 +1,7 @@
-"""Takes what follows the end of the log out of it: kept under orbitmq/cut/, zeroed in place, and the zeros synced.
+"""Removes what follows the end of the log: keeps a copy under orbitmq/cut/, zeroes the place, and syncs the zeros.
 
-It has to be done before anything is appended. Behind a torn record there may lie whole ones, of the same or of an
-earlier life; once new records fill the gap before them, they would count as part of the log again.
+This must be done before anything is appended. Behind a torn record there may be whole ones, of the same or of an earlier life.
+Once new records fill the gap before them, they would count as part of the log again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from orbitmq.store import atomic_file, sparse
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import Cut
 
-# Of one file's tail at most this much is kept: more cannot be one crash's leftover, and the disk may be nearly full.
+# At most this much of one file's tail is kept. A crash cannot leave more, and the disk may be nearly full.
 KEEP_MAX = 64 << 20
-# Files that RocketMQ, and the flush service, keep ready behind the one that is written.
+# Empty files that RocketMQ, and the flush service, keep ready after the one that is being written.
 SPARE_FILES = 2
 
 
@@ -31,9 +31,9 @@ def cut_after(
     keep_max: int | None = None,
     zeroing: Callable[[int], None] = lambda end: None,
 ) -> tuple[list[int], list[Cut]]:
-    """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut. keep_max:
-    bytes of the tail to keep at most; KEEP_MAX unless given. zeroing: told, before anything is zeroed, up to which physical
-    offset."""
+    """Leaves only zeros behind `end`, durably. Returns the starts of the files that are left, and what was cut. keep_max: bytes
+    of the tail to keep at most; KEEP_MAX unless given. zeroing: called before anything is zeroed, with the physical offset up
+    to which."""
     cuts: list[Cut] = []
     kept = [start for start in starts if start <= end]
     tail = [start for start in kept if start + file_size > end]
@@ -51,7 +51,7 @@ def cut_after(
             spare += 1
         else:
             surplus.append((start, garbage))
-    # Newest first, each durably: a crash on the way must not leave a gap, which would look like a lost file.
+    # Newest first, each durably: a crash in between must not leave a gap, which would look like a lost file.
     for start, garbage in reversed(surplus):
         path = layout.log_file(start)
         if garbage:
@@ -66,7 +66,7 @@ def cut_after(
 
 
 def find_tail(layout: StoreLayout, file_size: int, starts: list[int], end: int) -> int:
-    """Bytes from `end` to the last one that is not zero, in the file that holds `end`; changes nothing."""
+    """Bytes from `end` to the last one that is not zero, in the file that holds `end`. Changes nothing."""
     for start in starts:
         if start <= end < start + file_size:
             return max(0, _last_nonzero(layout.log_file(start), end - start) - (end - start))
@@ -92,7 +92,7 @@ def _cut_tail(
                 copy.truncate(size)
                 os.fsync(copy.fileno())
             crash_point("log_cut_copied")
-            # The copy is durable, under its name, before the original goes.
+            # The copy is durable, under its name, before the original is zeroed.
             atomic_file.sync_folder(layout.cut)
         else:
             why += f"; more than {keep_max >> 20} MiB"
@@ -119,7 +119,7 @@ def _last_nonzero(path: Path, start: int) -> int:
 
 
 def set_aside(layout: StoreLayout) -> list[Cut]:
-    """Keeps queues and index aside for which there is no log."""
+    """Sets queues and index aside for which there is no log."""
     cuts = []
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     for folder in (layout.consumequeue, layout.index):

@@ -1,5 +1,5 @@
-"""Makes a part of the log durable whose last sync may have failed: its bytes are written again first, because the kernel takes
-a page that it could not write for written, and another sync alone would find nothing to do (native/format/log_rewrite.h)."""
+"""Makes a part of the log durable whose last sync may have failed. Its bytes are written again first: the kernel treats a page
+that it could not write as written, so another sync alone would find nothing to do (native/format/log_rewrite.h)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sync_again(layout: StoreLayout, file_size: int, starts: list[int], begin: in
 
 
 def zero_again(layout: StoreLayout, file_size: int, starts: list[int], begin: int, end: int) -> None:
-    """Zeroes [begin, end), whatever is seen there, and syncs it; space that was never written stays so. Raises: OSError."""
+    """Zeroes [begin, end), whatever it seems to hold, and syncs it. Space that was never written stays so. Raises: OSError."""
     for path, first, last in _parts(layout, file_size, starts, begin, end):
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -38,14 +38,14 @@ def zero_again(layout: StoreLayout, file_size: int, starts: list[int], begin: in
 
 
 def _parts(layout: StoreLayout, file_size: int, starts: list[int], begin: int, end: int) -> list[tuple[Path, int, int]]:
-    """The files that hold some of [begin, end), and where in them."""
+    """The files that hold parts of [begin, end), and which bytes of them."""
     held = [start for start in starts if start < end and start + file_size > begin]
     return [(layout.log_file(start), max(begin - start, 0), min(end - start, file_size)) for start in held]
 
 
 def _twice(descriptor: int, write: Callable[[], None]) -> None:
-    """Writes and syncs. The kernel tells a new descriptor of an old error; what is written once more has an answer of its
-    own."""
+    """Writes and syncs. The kernel reports an old error to a new descriptor; if everything is written once more, only the
+    second result counts."""
     try:
         write()
         crash_point("log_rewrite_written")
@@ -56,7 +56,8 @@ def _twice(descriptor: int, write: Callable[[], None]) -> None:
 
 
 def _write_past_cache(path: Path, descriptor: int, first: int, last: int) -> None:
-    """Once a page could not be written, ext4 does not mark its blocks as written any more, unless it goes past the cache."""
+    """If ext4 could not write a page once, it no longer marks the page's blocks as written, unless the write goes past the
+    cache."""
     direct = os.open(path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
     try:
         _check(lib.log_rewrite_direct(descriptor, direct, first, last))

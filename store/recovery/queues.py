@@ -1,4 +1,4 @@
-"""What recovery does with the ConsumeQueues: measures all of them, and takes out what points past the end of the log."""
+"""What recovery does with the ConsumeQueues: it measures all of them, and removes units that point past the end of the log."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def cut(
     holes: bool,
     again: bool = False,
 ) -> dict[QueueKey, Extent]:
-    """Removes, durably, units that reach past `log_end`; returns the new extents of the queues that were changed.
+    """Removes, durably, units that reach past `log_end`. Returns the new extents of the queues that were changed.
 
-    holes: queues may have lost units in their midst; then what lies behind the first one missing goes too. It would count
-    again as soon as the hole is filled, and might point past the end. again: what was removed before may be on the disk still.
+    holes: queues may have lost units in the middle; then everything after the first missing unit is removed too. It would count
+        again as soon as the hole is filled, and might point past the end. again: what was removed before may still be on the
+        disk.
     cutting: called before anything is changed.
     """
     changed = {}
@@ -54,8 +55,8 @@ def as_they_are(
     log_end: int,
     logged: Mapping[QueueKey, int],
 ) -> tuple[tuple[QueueState, ...], tuple[str, ...]]:
-    """The states, and a note for the user, where not a byte may be written: what is in the queues can be read, as far as the
-    log goes. logged: the next offset of each queue, as the scanned log has it."""
+    """The states, and a note for the user, if no byte may be written: what is in the queues can be read, as far as the log
+    goes. logged: the next offset of each queue, as the scanned log has it."""
     bounded, missing = [], 0
     for told in states:
         state = told
@@ -76,11 +77,11 @@ def drop_headless(
     reput: int,
     cutting: Callable[[], None] = lambda: None,
 ) -> dict[QueueKey, Extent]:
-    """Removes, durably, the files of queues that have only units which are made again anyway; returns their new extents.
+    """Removes, durably, the files of queues that have only units which will be made again anyway. Returns their new extents.
 
-    A power cut may take a queue's first file and leave the next. The queue would seem to begin there, and never go back. What
-    lies before `reput` was synced, so a queue that has anything there begins where it seems to. logged: the queues that have
-    records in the part of the log that was scanned, which holds all behind `reput`.
+    A power cut may take a queue's first file and leave the next. The queue would seem to begin there, for good. What lies
+    before `reput` was synced, so a queue that has anything there does begin where it seems to. logged: the queues that have
+    records in the scanned part of the log, which contains everything behind `reput`.
     """
     changed = {}
     for key, extent in measured.items():
@@ -99,7 +100,7 @@ def drop_headless(
 
 
 def _has_more(queue: ConsumeQueue, extent: Extent) -> bool:
-    """True when something that is not zero lies behind the queue's end."""
+    """True if something that is not zero lies behind the queue's end."""
     for first in reversed(queue.files()):
         if first + queue.file_units <= extent.max_offset:
             return False

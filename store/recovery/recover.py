@@ -1,4 +1,4 @@
-"""Opens a store: finds out how its last life ended, where its log ends, and makes everything else agree with that.
+"""Opens a store: finds out how its last life ended and where its log ends, and makes everything else agree with that.
 
 The order matters, because recovery may itself be killed at any point and then starts again:
 
@@ -6,14 +6,13 @@ The order matters, because recovery may itself be killed at any point and then s
     2  `abort` is made                      from here on the store does not look cleanly stopped
     3  the log is written again and synced  what was not flushed: its last sync may have failed
     4  what lies behind its end is cut      kept first, then zeroed and synced
-    5  the checkpoint claims no more than there is
+    5  the checkpoint is lowered to what exists
     6  queues and index lose what points past the end
-    7  from where on times rise is recorded, and the log's end as flushed
+    7  the place from which times rise is recorded, and the log's end as flushed
     8  what groups have committed is taken in (commits.py), and offsets past the end of their queues are lowered
 
-Each step depends only on what is on disk, so doing it again changes nothing. When the log is damaged below the recorded
-flushed position, the other steps are left out and the store opens for reading only. docs/recovery.md has the whole
-story.
+Each step depends only on what is on disk, so doing it again changes nothing. If the log is damaged below the recorded flushed
+position, the other steps are left out and the store opens for reading only. docs/recovery.md has the details.
 """
 
 from __future__ import annotations
@@ -51,20 +50,18 @@ Progress = Callable[[str], None]
 def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *, read_only: bool = False) -> RecoveryReport:
     """Makes the store ready to be opened. The caller holds its lock and has called layout.open.
 
-    progress: gets a line now and then while this takes long. read_only: look, and change nothing but where groups are. Nothing
-        is indexed then either: messages that no queue has yet are not read.
-    Raises:
-        CorruptRecord: a log file is missing; has .offset.
-        StoreSettings: files of another size, or foreign ones.
+    progress: gets a line now and then if this takes long. read_only: look, and change nothing but the positions of groups.
+        Nothing is indexed then either, so messages that no queue has yet cannot be read.
+    Raises: CorruptRecord: a log file is missing; has .offset. StoreSettings: files of another size, or foreign ones.
         StoreFailed, OSError: something cannot be read, or written.
     """
-    # The notes before anything is written: what takes the place of a damaged file stands there soon.
+    # The notes are taken before anything is written, because the replacement of a damaged file will soon have its name.
     return _Recovery(layout, settings, progress, read_only, notes=fallbacks(layout)).run()
 
 
 def next_start(layout: StoreLayout, settings: StoreSettings) -> NextStart:
-    """What queues and index of a store without a broker can be relied on for. Reads signs only, and changes nothing. Of a store
-    whose files are not what they should be: nothing."""
+    """For what the queues and index of a store without a broker can be relied on. Reads signs only, and changes nothing.
+    Nothing can be relied on if files of the store are not what they should be."""
     recovery = _Recovery(layout, settings, lambda line: None, read_only=True)
     try:
         how = recovery._look()
@@ -102,7 +99,7 @@ class _Recovery:
     notes: tuple[Note, ...] = ()
     damage: Damage | None = None
     cuts: list[Cut] = field(default_factory=list)
-    indexed: bool = False  # though it is read-only: nobody has asked for that, it is damaged
+    indexed: bool = False  # it is read-only because it is damaged, and not because somebody asked for that
 
     @property
     def file_size(self) -> int:
@@ -145,12 +142,12 @@ class _Recovery:
         crash_point("recovery_written_again")
         self._cut(scan)
         crash_point("recovery_cut")
-        # An index that reaches past the end would answer with messages that are no more, and later with wrong ones.
+        # An index that reaches past the end would return messages that no longer exist, and later wrong ones.
         beyond = [header for header in whole_index if not header.empty and header.end_offset >= scan.end]
         beyond_reput = self.reput is not None and self.reput.indexed > scan.end
         lost = self._lost_index()
         if beyond or beyond_reput or lost is not None:
-            # Files later than one that is gone are another program's, which may have left records out.
+            # If a file is gone, another program made the later ones, and may have left records out.
             kept = [header for header in whole_index if header not in beyond and (lost is None or header.path.name < lost)]
             whole_index = [] if beyond_reput else kept
             reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
@@ -174,17 +171,17 @@ class _Recovery:
         return self._report(how, scan, min(reput, scan.end), store_ms, removed)
 
     def _read(self, plan: Plan) -> tuple[list[IndexHeader], int, LogScan]:
-        """The index files that can be believed, where indexing begins, and the scanned log."""
-        # Index files that are not believed count as gone already where anchors are computed.
+        """The index files that can be believed, the place where indexing begins, and the scanned log."""
+        # Index files that are not believed count as gone when the anchors are computed.
         doubtful = [] if plan.trust_index else self._doubtful_index()
         whole_index = [header for header in self.index if header not in doubtful]
-        # Keys may have to be indexed again from far back; that needs no scan, the queues' ends do not depend on it.
+        # Keys may have to be indexed again from far back. That needs no scan, because the queues' ends do not depend on it.
         queued = tuple(anchor for anchor in plan.reput if anchor is not Anchor.INDEX)
         scan = self._scan(self._oldest(plan.scan + queued, whole_index))
         return whole_index, self._oldest(plan.reput, whole_index), scan
 
     def _refutes_checkpoint(self, scan: LogScan) -> bool:
-        """True when the checkpoint claims that records were on disk which are later than any that there is: it is damaged, or
+        """True if the checkpoint claims that records were on disk which are later than any that exist: it is damaged, or
         another log's. No record below the recorded flushed position is later than the time recorded with it."""
         newest = max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
         return 0 < newest < self.checkpoint.physic_ms
@@ -203,7 +200,8 @@ class _Recovery:
         self.queues = queue_recovery.measure(layout, self.settings.queue_file_units, self.begin)
         mark = Mark.NONE
         if self.recorded is not None:
-            # A clean mark beside an `abort` of ours: that life ended before the mark turned dirty, or after it turned clean.
+            # A clean mark beside an `abort` of OrbitMQ's: that life ended before the mark turned dirty, or after it turned
+            # clean.
             begun = abort.boot(layout) if self.recorded.clean else self.recorded.boot
             same = begun == positions.boot_id()
             mark = Mark.CLEAN if begun is None else Mark.SAME_BOOT if same else Mark.OTHER_BOOT
@@ -219,8 +217,8 @@ class _Recovery:
         return min(self._anchor(anchor, index) for anchor in anchors)
 
     def _anchor(self, anchor: Anchor, index: list[IndexHeader]) -> int:
-        """The physical offset of an anchor, brought into the log that there is. A commit of reput's that is not known
-        leaves it to the others; anything else that is not known is the beginning."""
+        """The physical offset of an anchor, limited to the log that exists. If reput's commit is not known, the other anchors
+        decide; any other unknown anchor is the beginning."""
         known: dict[Anchor, Callable[[], int]] = {
             Anchor.BEGIN: lambda: self.begin,
             Anchor.THIRD_LAST: lambda: self.starts[-3:][0],
@@ -242,7 +240,7 @@ class _Recovery:
         return self.begin
 
     def _behind_index(self, index: list[IndexHeader]) -> int:
-        """Behind the last record that the newest of these files indexes."""
+        """The end of the last record that the newest of these files indexes."""
         if not index or not self.begin <= index[-1].end_offset < self.allocated:
             return self.begin
         last = self._record_at(index[-1].end_offset)
@@ -259,8 +257,8 @@ class _Recovery:
         """Index files that may be torn. The newest always may, whatever its header says, unless it is full: slots that were
         written after the last sync can name entries that the header does not count.
 
-        With one that may be torn go all later ones: keys are indexed again from behind those that stay. Of several that end in
-        the same millisecond the checkpoint means the first."""
+        If one file may be torn, all later ones are removed too, and keys are indexed again from the end of those that stay. If
+        several files end in the same millisecond, the checkpoint means the first."""
         last_ms = -1
         for number, header in enumerate(self.index):
             newest = header is self.index[-1] and header.next_entry < self.settings.index_entries
@@ -271,12 +269,12 @@ class _Recovery:
         return []
 
     def _lower_checkpoint(self, whole_index: list[IndexHeader]) -> None:
-        """Takes back claims about queues and index files that are not there, durably. They are made anew, and until they are
+        """Withdraws, durably, claims about queues and index files that are not there. They are made anew, and until they are
         synced a power cut must not find them vouched for."""
         index_ms = max((header.end_ms for header in whole_index), default=0)
         lowered = replace(
             self.checkpoint,
-            # Queues may have been synced ahead of the log that is lost; only the lower of the two counts anyway.
+            # Queues may have been synced ahead of a log that is lost. Only the lower of the two times counts anyway.
             logics_ms=min(self.checkpoint.logics_ms, self.checkpoint.physic_ms),
             index_ms=min(self.checkpoint.index_ms, index_ms),
         )
@@ -286,12 +284,12 @@ class _Recovery:
             lowered.store(self.layout)
 
     def _lost_index(self) -> str | None:
-        """Name of the index file that reput wrote last, when it is not there. Retention never takes the newest one."""
+        """Name of the index file that reput wrote last, if it is missing. Retention never removes the newest one."""
         name = self.reput.index_file if self.reput is not None else None
         return name if name is not None and all(header.path.name != name for header in self.index) else None
 
     def _scan(self, start: int) -> LogScan:
-        """Scans from `start`; again from the beginning of its file if nothing good is there, as an anchor may be
+        """Scans from `start`. If nothing good is there, scans again from the beginning of its file, because an anchor may be
         wrong.
         """
         shown = time.monotonic()
@@ -339,8 +337,7 @@ class _Recovery:
             header.path.unlink()
         if removed:
             atomic_file.sync_folder(self.layout.index)
-        # reput rolls the index back to its commit; where the index is not the one it knew, there is nothing to roll
-        # back.
+        # reput rolls the index back to its commit. If the index is not the one that it knew, there is nothing to roll back.
         if not keep_commit and self.layout.reput.exists():
             self.layout.reput.unlink()
             atomic_file.sync_folder(self.layout.own)
@@ -366,7 +363,7 @@ class _Recovery:
         again = how is Ending.UNSYNCED
         bounds = self.begin, min(reput, scan.end) if again else scan.end
         self.queues |= queue_recovery.cut(self.layout, units, self.queues, *bounds, cutting, holes=holes, again=again)
-        # What else is in doubt reput writes again, and its commit says how far it has come.
+        # reput writes again whatever else is in doubt, and its commit says how far it has come.
         if raised:
             unsynced.lower_queues()
 
@@ -374,8 +371,8 @@ class _Recovery:
         return max(scan.last_ms, self.recorded.store_ms if self.recorded else 0)
 
     def _settle_rising(self, scan: LogScan) -> None:
-        """Before the end is recorded: what another program has appended must not come to lie below a flushed position of ours
-        while the file still speaks of the log without it."""
+        """Done before the end is recorded. Otherwise what another program has appended would lie below a flushed position of
+        OrbitMQ's while the file still describes the log without it."""
         self.rising_from = rising.settle(rising.load(self.layout), self.recorded, scan)
         if not self.read_only:
             rising.store(self.layout, self.rising_from)
@@ -383,8 +380,9 @@ class _Recovery:
 
     def _write_again(self, how: Ending, scan: LogScan) -> LogScan:
         """Makes the log durable up to its end. What the last life had not flushed is written again: its sync may have failed,
-        and memory does not tell. Then it is read once more, because until it was written the kernel was free to drop it."""
-        # Where nothing of ours is recorded, what RocketMQ says it has synced is believed; where it stopped cleanly, all.
+        which memory does not show. Then it is read once more, because the kernel was free to drop it before it was written."""
+        # If nothing of OrbitMQ's is recorded, what RocketMQ says it has synced is believed; if RocketMQ stopped cleanly, all of
+        # it.
         unknown = scan.start if how is Ending.OTHER_DIED else scan.end
         floor = max(self.recorded.flushed if self.recorded else unknown, self.begin)
         if self.read_only or floor >= scan.end:
@@ -394,7 +392,7 @@ class _Recovery:
         return scan if again.end == scan.end else self._scan(scan.start)
 
     def _record(self, end: int, store_ms: int) -> None:
-        """Says that the log is durable up to its end."""
+        """Records that the log is durable up to its end."""
         if self.read_only:
             return
         record = Positions(self.layout)
@@ -443,7 +441,7 @@ class _Recovery:
         return tuple(states)
 
     def _open_empty(self) -> RecoveryReport:
-        """No log file. Queues and index without a log are kept aside: their offsets mean nothing to the log that begins
+        """There is no log file. Queues and index without a log are set aside: their offsets mean nothing to the log that begins
         now.
 
         Raises: CorruptRecord: there was a log.
@@ -470,7 +468,7 @@ class _Recovery:
         return self._report(Ending.EMPTY, nothing, 0, self._last_store_ms(nothing), [])
 
     def _open_damaged(self, how: Ending, scan: LogScan, reput: int) -> RecoveryReport:
-        """The log ends before what was on disk: nothing is touched, so that it can be repaired."""
+        """The log ends before what was on disk. Nothing is touched, so that it can be repaired."""
         start = scan.end - scan.end % self.file_size
         self.damage = Damage(scan.end, scan.fault.text, str(self.layout.log_file(start)))
         self.indexed, self.read_only = not self.read_only, True

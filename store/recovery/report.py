@@ -1,4 +1,4 @@
-"""What recovery hands to the supervisor, and tells the user and verify. Everything is frozen and can be pickled."""
+"""What recovery passes to the supervisor, and tells the user and verify. Everything is frozen and can be pickled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from orbitmq.store.recovery.table import Ending
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue. Units [min_offset, max_offset) are in its ConsumeQueue; the next message gets next_offset, which is
-    larger while reput has not caught up. physical_end: end of the newest indexed record, 0 when there is none."""
+    """One queue. Units [min_offset, max_offset) are in its ConsumeQueue. The next message gets next_offset, which is larger
+    while reput has not caught up. physical_end: end of the newest indexed record, 0 if there is none."""
 
     topic: str
     queue: int
@@ -24,8 +24,8 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Bytes taken out of the log. size: from offset to the last byte that was not zero. path: where they are now; None
-    when they were not kept (beyond the bound) and `why` says so."""
+    """Bytes taken out of the log. size: from offset to the last byte that was not zero. path: where they are now; None if they
+    were not kept (beyond the limit) and `why` says so."""
 
     offset: int
     size: int
@@ -59,10 +59,10 @@ class RecoveryReport:
 
     begin, end: of the log; everything in between is on disk (flushed == end) unless read_only.
     reput: where indexing starts; queues may be read below it. Always <= end.
-    rising_from: no record at or behind this physical offset is followed by one of an earlier store timestamp.
-    last_store_ms: no record has a later store timestamp; the writer goes on from there.
+    rising_from: no record at or behind this physical offset is followed by one with an earlier store timestamp.
+    last_store_ms: no record has a later store timestamp; the writer continues from there.
     allocated: end of the last CommitLog file that exists.
-    notes: what else a user should know.
+    notes: other things a user should know.
     missing_topics: (topic, queues) that the log or the queues know and topics.json does not.
     """
 
@@ -87,7 +87,7 @@ class RecoveryReport:
     took_ms: int
 
     def lines(self) -> list[str]:
-        """What a user should know, a sentence each; the first is always there."""
+        """What a user should know, a sentence each. The first one is always there."""
         said = [
             f"{self.ending.value}; read {self.records:,} records from {self.scanned_from:,} to {self.end:,} "
             f"in {self.took_ms:,} ms"
@@ -113,7 +113,8 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class NextStart:
-    """Where the next start will begin to index again, a physical offset, and the index files that it will keep (None: all)."""
+    """The physical offset at which the next start will begin to index again, and the index files that it will keep (None:
+    all)."""
 
     reput: int
     index: tuple[Path, ...] | None

@@ -1,6 +1,6 @@
 """What recovery finds, and what it does about it: two tables, without any code that reads or writes files.
 
-docs/recovery.md explains the rows. A test walks every combination of signs.
+docs/recovery.md explains the rows. A test tries every combination of signs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class Mark(enum.Enum):
-    """What orbitmq/positions says about the last life of a broker of ours."""
+    """What orbitmq/positions says about the last life of a broker of OrbitMQ's."""
 
     NONE = "nothing is recorded"
     CLEAN = "it stopped cleanly"
@@ -19,7 +19,7 @@ class Mark(enum.Enum):
 
 
 class Ending(enum.Enum):
-    """How the last life ended, as far as the signs tell. When they contradict each other, the worse one is taken."""
+    """How the last life ended, as far as the signs tell. If they contradict each other, the worse one is taken."""
 
     EMPTY = "there is no log yet"
     STOPPED = "the broker stopped cleanly"
@@ -33,9 +33,9 @@ class Ending(enum.Enum):
 # (file `abort` exists, mark in positions, reput's commit file is good)
 Signs = tuple[bool, Mark, bool]
 
-# An `abort` of ours beside a clean mark is no sign here: such a mark counts as dirty (recovery/recover.py).
-# `abort` is made before the mark turns dirty and removed after it turns clean, so a dirty mark without `abort` is not
-# our doing: somebody else recovered the store, or removed the file.
+# An `abort` of OrbitMQ's beside a clean mark is no sign here: such a mark counts as dirty (recovery/recover.py). `abort` is
+# made before the mark turns dirty and removed after it turns clean. So if the mark is dirty without `abort`, another program
+# recovered the store, or somebody removed the file.
 ENDINGS: dict[Signs, Ending] = {
     (False, Mark.NONE, False): Ending.OTHER_STOPPED,
     (False, Mark.NONE, True): Ending.OTHER_STOPPED,
@@ -57,7 +57,7 @@ ENDINGS: dict[Signs, Ending] = {
 
 
 class Anchor(enum.Enum):
-    """A place in the log where records are known to begin."""
+    """A place in the log where a record is known to begin."""
 
     BEGIN = "the oldest file"
     THIRD_LAST = "the third file from the end"
@@ -71,11 +71,10 @@ class Anchor(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do. The log is read from the oldest of `scan` and `reput`; it is indexed again from the oldest of
-    `reput`.
+    """What to do. The log is read from the oldest of `scan` and `reput`; it is indexed again from the oldest of `reput`.
 
-    trust_index: index files are as their header says. Otherwise those that the checkpoint does not vouch for are
-    removed, and made again from Anchor.INDEX on.
+    trust_index: index files are as their header says. Otherwise those that the checkpoint does not vouch for are removed, and
+        made again from Anchor.INDEX on.
     """
 
     scan: tuple[Anchor, ...]
@@ -84,14 +83,14 @@ class Plan:
 
 
 PLANS: dict[Ending, Plan] = {
-    # Nothing can be behind the recorded end but what another program wrote since, which is whole. The queues have what reput
-    # had committed, unless somebody removed them to have them made anew, as with RocketMQ.
+    # Only another program can have written behind the recorded end, and what it wrote is whole. The queues have what reput had
+    # committed, unless somebody removed them to have them made anew, as one does with RocketMQ.
     Ending.STOPPED: Plan((Anchor.WROTE,), (Anchor.REPUT, Anchor.QUEUES), True),
-    # Everything written is in the page cache; only the record at the end may be half a record.
+    # Everything written is in the page cache. Only the record at the end may be incomplete.
     Ending.KILLED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.QUEUES), True),
     # Queues are on disk up to the checkpoint; what was written later may have holes.
     Ending.POWER_CUT: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
-    # Memory holds what the disk may not have, and nobody can tell which of it: as if it were lost.
+    # Memory holds what the disk may lack, and it is not known which part. It is treated as if it were lost.
     Ending.UNSYNCED: Plan((Anchor.FLUSHED,), (Anchor.REPUT, Anchor.CHECKPOINT, Anchor.QUEUES, Anchor.INDEX), False),
     # RocketMQ's own rules, for what RocketMQ has written.
     Ending.OTHER_STOPPED: Plan((Anchor.THIRD_LAST,), (Anchor.QUEUES,), True),

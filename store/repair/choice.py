@@ -1,4 +1,4 @@
-"""What somebody chooses where the log itself is damaged, and what that gives up."""
+"""The choice about a damaged log, and what it gives up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Choice(enum.StrEnum):
-    """What becomes of damage in the log itself."""
+    """What to do about damage in the log itself."""
 
     NONE = "none"
     SKIP = "skip"
@@ -16,8 +16,8 @@ class Choice(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a choice gives up. messages: lost with the damaged bytes, whatever is chosen. records: good ones that go beside
-    them; None: their number is not known. size: bytes."""
+    """What a choice gives up. messages: lost with the damaged bytes, whatever is chosen. records: good ones that are lost
+    beside them; None: their number is not known. size: bytes."""
 
     messages: int
     records: int | None

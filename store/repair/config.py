@@ -1,4 +1,4 @@
-"""Damaged files of config/: put back from their .bak, or made anew from what log and queues still know."""
+"""Damaged files of config/: restored from their .bak, or made anew from what log and queues still know."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConfigDeed:
 
 
 def plan_config(layout: StoreLayout, verdict: Verdict) -> list[ConfigDeed]:
-    """What to do, file by file; changes nothing. verdict: of the log as it is."""
+    """What to do, file by file. Changes nothing. verdict: of the log as it is."""
     if not layout.config.is_dir():
         return []
     deeds = [_restored(layout, path, verdict) for path in sorted(layout.config.glob("*.json")) if not config.readable(path)]
@@ -54,7 +54,7 @@ def _restored(layout: StoreLayout, path: Path, verdict: Verdict) -> ConfigDeed:
             _put_back(layout, path, backup)
         else:
             _set_aside(layout, path, backup)
-        # What it does not know of the log any more, or too much of.
+        # What it no longer knows of the log, or knows too much of.
         for deed in _FOLLOWING[path.name](layout, verdict) if path.name in _FOLLOWING else ():
             deed.do()
 
@@ -81,10 +81,10 @@ def _set_aside(layout: StoreLayout, path: Path, backup: Path) -> None:
 
 
 def _known_topics(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
-    """Topics that the log or the queues have, and the file does not, or with too few queues."""
+    """Topics that the log or the queues have, and that the file lacks or has with too few queues."""
     try:
         topics, version = config.load_topics(layout)
-    except StoreFailed:  # it is just to be made anew
+    except StoreFailed:  # it is about to be made anew
         topics, version = {}, config.DataVersion()
     queues: dict[str, int] = {}
     for topic, queue in verdict.queues:
@@ -119,7 +119,7 @@ def _lowered(layout: StoreLayout, verdict: Verdict) -> Iterator[ConfigDeed]:
 
 
 def offsets_of(layout: StoreLayout) -> config.Offsets:
-    """How far groups are; nothing if it cannot be read."""
+    """The offsets of all groups; nothing if they cannot be read."""
     try:
         return config.load_offsets(layout)
     except StoreFailed:

@@ -17,7 +17,7 @@ _OF_INDEX = frozenset(kind for kind in Kind if kind.startswith("index-"))
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """Of one repair, as it is planned.
+    """One repair, as it is planned.
 
     cut_at: where the log would end, or begins to be damaged. filling: an earlier repair has begun to fill.
     markers: places where only a blank marker is damaged. renumbered: right queue offsets by place.

@@ -1,6 +1,6 @@
 """Makes the CommitLog's files good again: their sizes, and what is written in the place of damaged bytes (log_damage.py).
 
-What is overwritten or cut off is kept under orbitmq/cut/ first.
+What is overwritten or cut off is first copied to orbitmq/cut/.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from orbitmq.store.verify.findings import Gap
 
 @dataclass(frozen=True, slots=True)
 class LogRepair:
-    """Of a log whose damage is measured."""
+    """The log whose damage was measured."""
 
     damage: LogDamage
 
     def make_files_whole(self, *, missing: bool) -> None:
-        """Gives every file of the log its size; what is too much, and what is no file of the log's, is kept. missing: makes
-        files that are missing between others as well, all zero."""
+        """Gives every file of the log its size; keeps a copy of what is too much, and of files that do not belong to the log.
+        missing: also makes files that are missing between others, all zero."""
         size = self.damage.settings.log_file_size
         starts = []
         for path in sorted(self.damage.layout.commitlog.iterdir()):
@@ -56,7 +56,8 @@ class LogRepair:
         atomic_file.sync_folder(self.damage.layout.commitlog)
 
     def _move_strays(self, starts: list[int]) -> list[int]:
-        """Files behind the end of the log that do not follow it go aside; to make all files up to them could fill the disk."""
+        """Files behind the end of the log that do not follow it are set aside, because making all files up to them could fill
+        the disk."""
         end = max([self.damage.verdict.end, self.damage.floor, *(filling.end for filling in self.damage.fillings)])
         kept: list[int] = []
         for start in starts:
@@ -74,7 +75,7 @@ class LogRepair:
         return Stretch(gap.offset, filling.end, max(gap.end, filling.end), filling.to_file_end, self._store_ms(gap), messages)
 
     def fill(self, stretch: Stretch) -> None:
-        """Writes it; what was there is kept. Doing it again changes nothing."""
+        """Writes it, and keeps what was there. Doing it again changes nothing."""
         start = stretch.offset - stretch.offset % self.damage.settings.log_file_size
         at = stretch.offset - start
         with self.damage.layout.log_file(start).open("r+b", buffering=0) as file:
@@ -91,14 +92,14 @@ class LogRepair:
         crash_point("repair_log_filled")
 
     def rewrite(self, offset: int, record: bytes) -> None:
-        """Writes a whole record in the place of another of its size."""
+        """Overwrites a record with another whole record of the same size."""
         start = offset - offset % self.damage.settings.log_file_size
         with self.damage.layout.log_file(start).open("r+b", buffering=0) as file:
             os.pwrite(file.fileno(), record, offset - start)
             os.fdatasync(file.fileno())
 
     def read(self, offset: int) -> bytes:
-        """The whole record at a place, which is known to be good."""
+        """The whole record at a place that is known to be good."""
         start = offset - offset % self.damage.settings.log_file_size
         with self.damage.layout.log_file(start).open("rb") as file:
             file.seek(offset - start)
@@ -116,7 +117,7 @@ class LogRepair:
                 copied.seek(place - at)
                 copied.write(chunk)
         except OSError as error:
-            if error.errno != errno.EIO:  # what the disk does not give cannot be kept
+            if error.errno != errno.EIO:  # what cannot be read from the disk cannot be kept
                 raise
         if copied is None:
             return
@@ -125,7 +126,7 @@ class LogRepair:
         atomic_file.sync_folder(self.damage.layout.cut)
 
     def _store_ms(self, gap: Gap) -> int:
-        """Timestamps must not decrease: that of the record before, else of the first good one behind."""
+        """Timestamps must not decrease: the time of the record before, else of the first good record after it."""
         if gap.before_ms:
             return gap.before_ms
         for filling in self.damage.fillings:
@@ -150,7 +151,7 @@ class LogRepair:
 
 
 def is_log_file(name: str, size: int) -> bool:
-    """Whether a name is that of a file of the log."""
+    """True if a name is that of a file of the log."""
     return name.isascii() and name.isdigit() and len(name) == mapped_file.NAME_DIGITS and int(name) % size == 0
 
 

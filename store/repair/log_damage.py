@@ -20,14 +20,14 @@ from orbitmq.store.verify.findings import Gap, Lost, Verdict
 MARKER_SIZE = 8
 UNITS_AT_ONCE = 4096
 NOWHERE = 1 << 64
-LOST_MAX = 1 << 20  # messages missing at one place; more than that is a wrong number
+LOST_MAX = 1 << 20  # messages missing at one place; a larger number is a wrong number
 
 
 @dataclass(slots=True)
 class Filling:
-    """One gap and what is to stand in it. end: behind the gap's own where the log was recorded to go on; the rest of the last
-    gap is what recovery cuts. marker: only the blank marker at the end of a file is damaged. needed: bytes that stand-ins for
-    the messages take at least."""
+    """One gap and what is to be written into it. end: beyond the gap's own end if the log was recorded to continue; the rest of
+    the last gap is what recovery cuts. marker: only the blank marker at the end of a file is damaged. needed: least number of
+    bytes that stand-ins for the messages take."""
 
     gap: Gap
     end: int
@@ -55,12 +55,12 @@ class Filling:
 
 @dataclass(slots=True)
 class LogDamage:
-    """The gaps of one log, by their order, with the messages that were lost in them."""
+    """The gaps of one log in their order, with the messages that were lost in them."""
 
     layout: StoreLayout
     settings: StoreSettings
     verdict: Verdict
-    floor: int  # the log was recorded to reach so far
+    floor: int  # the log was recorded to reach this far
     lost: list[Lost]
     fillings: list[Filling] = field(default_factory=list)
     homeless: int = 0  # lost messages for which there is no room
@@ -69,7 +69,7 @@ class LogDamage:
     def measure(
         cls, layout: StoreLayout, settings: StoreSettings, verdict: Verdict, floor: int, beyond: Sequence[Lost]
     ) -> LogDamage:
-        """Reads what the queues know of the damaged bytes; changes nothing. beyond: messages of which only units are left,
+        """Reads what the queues know about the damaged bytes. Changes nothing. beyond: messages of which only units are left,
         behind the end of the log."""
         made = cls(layout, settings, verdict, floor, [*verdict.lost, *beyond])
         for number, gap in enumerate(verdict.gaps, 1):
@@ -82,12 +82,12 @@ class LogDamage:
 
     @property
     def messages(self) -> int:
-        """How many are lost in these bytes already."""
+        """How many messages are known to be lost in these bytes already."""
         return sum(lost.count for lost in self.lost)
 
     @property
     def serious(self) -> list[Filling]:
-        """Those with which something may be lost."""
+        """The gaps in which something may be lost."""
         return [filling for filling in self.fillings if not filling.marker]
 
     def _file_end(self, offset: int) -> int:
@@ -103,7 +103,8 @@ class LogDamage:
         return Filling(gap, end, end == file_end)
 
     def _to_floor(self, gap: Gap) -> Filling:
-        """The last gap ends where the log was recorded to end, or behind the least that can be written: nothing follows it."""
+        """The last gap ends where the log was recorded to end, or after the smallest record that can be written: nothing
+        follows it."""
         file_end = self._file_end(gap.offset)
         end = min(max(self.floor, gap.offset), file_end)
         if gap.offset < end < gap.offset + LEAST_FILLER:
@@ -130,7 +131,7 @@ class LogDamage:
         for each in sorted(self.lost, key=lambda lost: (lost.topic, lost.queue, lost.first)):
             by_queue.setdefault((each.topic, each.queue), []).append(each)
         open_ends = [self._place_known(key, lost, claims) for key, lost in by_queue.items()]
-        # What is known to have lain in a gap goes first, so that there is room for it.
+        # Messages that are known to have been in a gap go first, so that there is room for them.
         for unknown in open_ends:
             least = 0
             for message, low, high in unknown:
@@ -149,10 +150,10 @@ class LogDamage:
     def _place_known(
         self, key: QueueKey, lost: Sequence[Lost], claims: dict[tuple[str, int, int], int]
     ) -> list[tuple[LostMessage, int, int]]:
-        """Places the messages of one queue whose gap is known. Returns the others, each with the first and the last gap that
-        it may have lain in."""
+        """Places the messages of one queue whose gap is known. Returns the others, each with the first and the last gap in
+        which it may have been."""
         rest: list[tuple[LostMessage, int, int]] = []
-        least, waiting = 0, 0  # of one queue's messages none goes before an earlier one; so many of `rest` know no last gap
+        least, waiting = 0, 0  # no message of a queue may precede an earlier one; so many of `rest` know no last gap
 
         def close(last: int) -> None:
             nonlocal waiting
@@ -189,7 +190,7 @@ class LogDamage:
         return at if at >= 0 and unit.physical_offset < self.fillings[at].end else None
 
     def _span(self, lost: Lost) -> tuple[int, int]:
-        """The first and the last gap in which these messages may have lain: between the queue's neighbours that are known."""
+        """The first and the last gap in which these messages may have been: between the queue's neighbours that are known."""
         queue = ConsumeQueue(self.layout.root, lost.topic, lost.queue, self.settings.queue_file_units)
         begin, end = lost.begin, lost.end
         if begin is None:
@@ -235,7 +236,7 @@ class LogDamage:
         return claims
 
     def _lost_at_the_end(self, claims: dict[tuple[str, int, int], int]) -> Iterator[Lost]:
-        """Messages that a queue ended with: no later one shows that they are missing, and its units may be gone as well."""
+        """The last messages of a queue: no later message shows that they are missing, and their units may be gone as well."""
         reach = {key: seen.next for key, seen in self.verdict.queues.items()}
         for lost in self.lost:
             reach[lost.topic, lost.queue] = max(reach.get((lost.topic, lost.queue), 0), lost.first + lost.count)
@@ -245,7 +246,7 @@ class LogDamage:
                 yield Lost(topic, queue, offset, 1, None, None)
 
     def _drop_tail(self) -> None:
-        """Messages behind what was on disk for certain are not given up here: recovery cuts them, as after any death."""
+        """Messages behind what was certainly on disk are not given up here: recovery cuts them, as after any death."""
         if not self.fillings:
             return
         end = self.fillings[-1].end
@@ -261,9 +262,9 @@ class LogDamage:
         self.lost = kept
 
     def _close_holes(self) -> None:
-        """Messages of which nothing is left, but that lie between lost ones and the next good one, are lost too: without them
-        the queue would have a hole, in which consumers stick. Units behind the queue's end are wrong themselves if the damaged
-        bytes could not have held all before them."""
+        """Messages of which nothing is left, but which lie between lost ones and the next good one, are lost too: without them
+        the queue would have a hole, in which consumers get stuck. Units behind the queue's end are wrong themselves if the
+        damaged bytes could not have held all messages before them."""
         spans: dict[QueueKey, list[tuple[int, int]]] = {}
         for lost in self.lost:
             spans.setdefault((lost.topic, lost.queue), []).append((lost.first, lost.first + lost.count))
@@ -290,7 +291,7 @@ class LogDamage:
         self.lost = kept + missing
 
     def _units(self, lost: Lost) -> Iterator[tuple[int, Unit | None]]:
-        """The queue offsets of lost messages, each with its unit; None where it cannot be read."""
+        """The queue offsets of lost messages, each with its unit; None if the unit cannot be read."""
         queue = ConsumeQueue(self.layout.root, lost.topic, lost.queue, self.settings.queue_file_units)
         at, end = lost.first, lost.first + lost.count
         while at < end:
@@ -310,8 +311,8 @@ class LogDamage:
             return None
 
     def _is_marker(self, filling: Filling) -> bool:
-        """Nothing but the eight bytes at which a file's records end was damaged: half of them is right, or there is no room
-        for a record."""
+        """True if nothing but the eight bytes at the end of a file's records was damaged: half of them is right, or there is no
+        room for a record."""
         if filling.messages or not filling.to_file_end or filling.gap.last or filling.gap.shaped:
             return False
         start = filling.gap.offset - filling.gap.offset % self.settings.log_file_size
@@ -321,7 +322,7 @@ class LogDamage:
                 found = os.pread(file.fileno(), MARKER_SIZE, filling.gap.offset - start)
                 right = BLANK.pack(filling.size, BLANK_MAGIC)
                 like = found[:4] == right[:4] or found[4:] == right[4:] or filling.size < LEAST_FILLER
-                # A file that holds nothing at all, or cannot be read, was no marker.
+                # A file that holds nothing at all, or cannot be read, has no marker.
                 return like and at > MARKER_SIZE and sparse.last_nonzero(file.fileno(), at) == at
         except OSError:
             return False

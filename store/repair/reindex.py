@@ -1,7 +1,8 @@
-"""Makes ConsumeQueues and IndexFiles out of the log with nobody else there: reput, stepped in this process.
+"""Makes ConsumeQueues and IndexFiles out of the log without a broker: reput is stepped in this process.
 
-It needs what it has in a tree: a control block, a topic table and wake words. Here they are memory of this process alone, and
-nobody sleeps on them. What it writes, and in which order, is the same, so a kill leaves what a killed broker leaves.
+reput needs what it has in a tree: a control block, a topic table and wake words. Here they are memory of this process alone,
+and nobody sleeps on them. It writes the same things in the same order as in a broker, so a kill leaves what a killed broker
+leaves.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 
 STEP_BYTES = 16 << 20
-SPARE_TOPICS = 1024  # for topics that only records without a place in a queue name
+SPARE_TOPICS = 1024  # for topics that are named only by records without a place in a queue
 GENERATION = 1
 
 
 def reindex(
     layout: StoreLayout, settings: StoreSettings, report: RecoveryReport, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Indexes all that `report` says is not indexed, makes it durable, and leaves the store cleanly stopped. The caller holds
-    the store's lock. progress: gets bytes read, and of how many.
+    """Indexes everything that `report` says is not indexed, makes it durable, and leaves the store cleanly stopped. The caller
+    holds the store's lock. progress: gets the number of bytes read, and the total.
 
     Raises: StoreFailed, StoreFull: queues or index cannot be written.
     """
@@ -68,7 +69,7 @@ class _Reput:
         core = ffi.new("struct settings *")
         core.log_file_size, core.queue_file_units = settings.log_file_size, settings.queue_file_units
         core.index_slots, core.index_entries = settings.index_slots, settings.index_entries
-        # Nobody sends here, but a control block wants a lane that takes two of the largest records.
+        # Nobody sends here, but a control block needs a lane that holds two of the largest records.
         core.lanes, core.lane_capacity, core.message_max = 1, 4 << (settings.message_max - 1).bit_length(), settings.message_max
         core.supervisor_pid = os.getpid()
         core.store = os.fsencode(layout.root)
@@ -85,7 +86,7 @@ class _Reput:
         lib.control_recovered(self._control, report.begin, report.end, report.reput, report.end, report.allocated, 0)
 
     def run(self, progress: Callable[[int, int], None]) -> int:
-        """Returns the store timestamp of the newest record that it has read, 0: there was none."""
+        """Returns the store timestamp of the newest record that it has read; 0: there was none."""
         tree = lib.attachment_open(self._control, self._topics, self._wake, ffi.NULL, 0, lib.ACTOR_REPUT)
         handle = lib.reput_open(tree)
         if handle == ffi.NULL:
@@ -101,7 +102,7 @@ class _Reput:
 
     def _step(self, handle: Any, progress: Callable[[int, int], None]) -> None:
         begin, end = self._report.reput, self._report.end
-        # Once at least: reput commits that there is nothing to do, too.
+        # At least once: reput also commits that there is nothing to do.
         while True:
             before = lib.reput_position(handle)
             lib.reput_step(handle, STEP_BYTES)
@@ -113,7 +114,7 @@ class _Reput:
                 self._help(handle, at)
 
     def _help(self, handle: Any, at: int) -> None:
-        """A record whose queue the table does not know, or a disk that does not take more."""
+        """The error for a record whose queue the table does not know, or for a full disk."""
         name, queue = ffi.new("uint8_t[]", lib.TOPIC_NAME_MAX), ffi.new("uint32_t *")
         size = lib.reput_missing(handle, name, queue)
         if size:
@@ -142,7 +143,7 @@ def settings_room(layout: StoreLayout) -> int:
 
 
 def _sync_files(layout: StoreLayout) -> None:
-    """Queues and index, and the names in their folders."""
+    """Syncs queues and index, and the names in their folders."""
     for root in (layout.consumequeue, layout.index):
         for folder, _, files in os.walk(root):
             for name in files:

@@ -1,17 +1,17 @@
-"""Repairs a store: says of every fault that verify finds what is to be done about it, and does it when told to.
+"""Repairs a store: says about every fault that verify finds what is to be done, and does it on request.
 
-The CommitLog is the only truth, so everything else is made anew out of it. What is damaged in the log itself cannot come back;
-somebody has to choose what becomes of it:
+The CommitLog is the only truth, so everything else is made anew from it. What is damaged in the log itself cannot be restored,
+and the user has to choose:
 
-    skip   every damaged stretch is filled with records that stand in for what was lost; all that is good stays
-    cut    the log ends before the first damage; what follows is kept beside the store
+    skip   every damaged part is filled with records that stand in for what was lost; everything good stays
+    cut    the log ends before the first damage; what follows is set aside
 
-The order lets a repair be killed anywhere and started again:
+Because of this order, a repair can be killed anywhere and started again:
 
-    1  the order to remake is given           from here on nothing but the log is believed (store/remake.py)
-    2  damaged bytes of the log are filled    as the order says, with all that the queues knew of them
+    1  the order to remake is given           from here on only the log is believed (store/remake.py)
+    2  damaged bytes of the log are filled    as the order says, with all that the queues knew about them
                                               (store/fill_plan.py)
-    3  files that are none go aside, config files are put back
+    3  files that do not belong are set aside, config files are restored
     4  recovery, then reput, in this process  as at the start of a broker
     5  the store is marked as cleanly stopped
 
@@ -48,16 +48,16 @@ from orbitmq.store.verify.verify import verify
 
 Progress = Callable[[str, int, int], None]  # what is done, bytes done, of how many
 
-# What comes out of a whole log again.
+# Faults that disappear when everything is made again from an intact log.
 _REBUILDABLE = frozenset(Kind) - OF_LOG - {Kind.LOG_FILE, Kind.MESSAGE_LOST, Kind.QUEUE_GAP, Kind.QUEUE_OFFSET}
 NOWHERE = (1 << 64) - 1
-# What needs nothing but itself to be put right.
+# Faults whose repair depends on nothing else.
 _SMALL = frozenset({Kind.CONFIG, Kind.COMMITS, Kind.CHECKPOINT, Kind.RISING})
 
 
 @dataclass(slots=True)
 class Repair:
-    """One repair of a store whose lock the caller holds. survey comes first; what it finds is in the fields."""
+    """One repair of a store whose lock the caller holds. Call survey first; its results are in the fields."""
 
     layout: StoreLayout
     settings: StoreSettings
@@ -69,10 +69,10 @@ class Repair:
     _config: list[ConfigDeed] = field(default_factory=list)
     _renumbered: list[tuple[int, int]] = field(default_factory=list)  # (physical offset, right queue offset)
     _explained: list[Finding] = field(default_factory=list)  # gaps of queues that a renumbered record fills
-    _first: int | None = None  # place of the first damage that somebody has to decide about
+    _first: int | None = None  # place of the first damage that the user has to decide about
     _markers: set[int] = field(default_factory=set)  # places where only a blank marker is damaged
     _unfinished: bool = False
-    _filling: bool = False  # an earlier repair has begun to fill, and that is finished first
+    _filling: bool = False  # an earlier repair has begun to fill, which is finished first
     _died: bool = False
 
     # ---- what there is to do
@@ -104,21 +104,21 @@ class Repair:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
+        """True if there is anything to do."""
         return self.unfinished or any(finding.damage for finding in self.findings)
 
     @property
     def unfinished(self) -> bool:
-        """An earlier repair was interrupted, or a broker died: what its next start would do is done now."""
+        """True if an earlier repair was interrupted, or a broker died: what its next start would do is done now."""
         return self._unfinished or self._died
 
     @property
     def undecided(self) -> bool:
-        """The log is damaged, and nobody has said what is to become of that."""
+        """True if the log is damaged, and the user has not chosen what to do about that."""
         return self.choice is Choice.NONE and self._cut_at() is not None
 
     def loss(self, choice: Choice) -> Loss | None:
-        """What a choice would give up; None where it is not needed, or cannot help."""
+        """What a choice would give up; None if no choice is needed, or this one cannot help."""
         at, damage = self._cut_at(), self._measured()
         if at is None or choice is Choice.NONE:
             return None
@@ -133,7 +133,7 @@ class Repair:
 
     @property
     def obstacle(self) -> str | None:
-        """Why the damage cannot be skipped; None: it can."""
+        """Why the damage cannot be skipped. None: it can."""
         damage = self._measured()
         if gaps := self._gaps_without_bytes():
             return f"the log has no damaged bytes in which something could stand in for what is missing at {gaps[0].offset:,}"
@@ -163,13 +163,13 @@ class Repair:
     # ---- doing it
 
     def carry_out(self) -> Verdict:
-        """Does what survey has planned, and verifies the store. Changes nothing while the log's damage is undecided about:
-        what else is wrong may come of it. Raises: CorruptRecord: what was chosen cannot be done, or did not help; StoreFull;
-        OSError."""
+        """Does what survey has planned, and verifies the store. Changes nothing while nothing is chosen about damage in the
+        log, because other faults may come from it. Raises: CorruptRecord: the choice cannot be carried out, or did not help;
+        StoreFull; OSError."""
         self._finish_filling()
         verdict = self._carry_out()
         if not self.undecided and not verdict.whole and verdict.faults.keys() <= _REBUILDABLE:
-            # What could not be seen behind other damage.
+            # Faults that other damage had hidden.
             self.survey()
             verdict = self._carry_out()
         return verdict
@@ -231,7 +231,7 @@ class Repair:
             self.progress("log", done, whole)
 
     def _finish_filling(self) -> None:
-        """What a killed repair has begun to write is written to its end, and looked at then."""
+        """What a killed repair has begun to write is completed, and then looked at."""
         order = remake.load(self.layout)
         if order is None or not order.fill:
             return
@@ -241,8 +241,8 @@ class Repair:
         self.survey()
 
     def _order(self, cut: int | None) -> remake.Order:
-        """Every queue with a finding is made anew, and so is what an earlier order has named; after a death, or where the log
-        is mended, all of them."""
+        """Every queue with a finding is made anew, and every queue that an earlier order has named; after a death, or if the
+        log was repaired, all of them."""
         before = remake.load(self.layout) or remake.Order()
         named = {(finding.topic, finding.queue) for finding in self.findings}
         named |= set(self._of_files())
@@ -253,22 +253,22 @@ class Repair:
         return remake.Order(begins, cut if cut is not None else before.cut)
 
     def _of_files(self) -> Iterator[tuple[str, int]]:
-        """The queues of which whole files are wrong."""
+        """The queues in which whole files are wrong."""
         for finding in self.findings:
             folder = Path(finding.path).parent
             if finding.kind is Kind.QUEUE_FILE and folder.name.isdecimal():
                 yield folder.parent.name, int(folder.name)
 
     def _begin_of(self, key: tuple[str, int], cut: int | None) -> int:
-        """Where a queue goes on of which the log will have no record: no offset that was used is used again."""
+        """Where a queue continues if the log will have no record of it: no offset that was used is used again."""
         seen = self._seen().queues.get(key)
         end = self._seen().end if cut is None else cut
         used = ConsumeQueue(self.layout.root, *key, self.settings.queue_file_units).used(end)
         return used if seen is None or seen.first is not None else max(used, seen.next)
 
     def _judge_emptied(self) -> None:
-        """Damaged queues that retention has emptied: group offsets know too how far they were used, and so does an order that
-        was not carried out, when their files are gone."""
+        """Damaged queues that retention has emptied. If their files are gone, group offsets and an order that was not carried
+        out also know how far they were used."""
         named = {(finding.topic, finding.queue) for finding in self.findings if finding.kind is not Kind.CONFIG}
         named |= set(self._of_files())
         known = self._seen().queues
@@ -282,7 +282,7 @@ class Repair:
                     known[topic, queue] = QueueSeen(None, max(seen.next, offset))
 
     def _judge_ends(self) -> None:
-        """Queues end behind what is to stand in for their last messages, so group offsets there stay as they are."""
+        """Queues end after the stand-ins for their last messages, so group offsets there stay as they are."""
         if self.choice is not Choice.SKIP or self.obstacle is not None:
             return
         known = self._seen().queues
@@ -291,7 +291,7 @@ class Repair:
             known[lost.topic, lost.queue] = replace(seen, next=max(seen.next, lost.first + lost.count))
 
     def _set_aside(self) -> None:
-        """What is not a file of queues or index, or has another size than these, would stop recovery."""
+        """A file that does not belong to queues or index, or has another size, would stop recovery."""
         moved = False
         for finding in self.findings:
             path = Path(finding.path)
@@ -304,7 +304,7 @@ class Repair:
             atomic_file.sync_folder(self.layout.cut)
 
     def _mend_config(self) -> None:
-        # What groups have committed last counts beside the consumerOffset.json that there is, not beside a mended one.
+        # The last commits of groups count with the consumerOffset.json that exists, and not with a repaired one.
         with suppress(StoreFailed):
             if commits.settle(self.layout).taken:
                 self._config = plan_config(self.layout, self._seen())
@@ -342,7 +342,7 @@ class Repair:
         return [each for each in self.findings if each.kind is Kind.QUEUE_GAP and each not in self._explained]
 
     def _cut_at(self) -> int | None:
-        """Where the first damage lies that somebody has to decide about."""
+        """Where the first damage is that the user has to decide about."""
         return self._first
 
     def _first_serious(self) -> int | None:
@@ -353,7 +353,7 @@ class Repair:
         return min(places, default=None)
 
     def _beyond(self) -> list[Lost]:
-        """Messages whose units go on where the log has ended."""
+        """Messages whose units continue after the end of the log."""
         beyond = []
         for finding in self.findings:
             topic, queue, first, count = finding.topic, finding.queue, finding.first, finding.count
@@ -364,8 +364,8 @@ class Repair:
         return beyond
 
     def _judge_misplaced(self) -> None:
-        """Records whose queue offset is wrong. Where the queue's units agree with their order, or just the one that is due is
-        missing, the number is put right; else the record is in nobody's place, and is damage like any other."""
+        """Records whose queue offset is wrong. If the queue's units agree with their order, or just the next one is missing,
+        the number is corrected. Otherwise the record has no place in its queue, and counts as damage."""
         damage = self._measured()
         self._renumbered, self._explained = [], []
         for finding in self.findings:
@@ -380,7 +380,7 @@ class Repair:
         damage.fillings.sort(key=lambda filling: filling.gap.offset)
 
     def _right_numbers(self, wrong: Finding) -> list[tuple[int, int]]:
-        """(physical offset, queue offset) of the records that a finding is about, where that is known."""
+        """(physical offset, queue offset) of the records that a finding is about, if that is known."""
         assert wrong.topic is not None and wrong.queue is not None and wrong.first is not None and wrong.offset is not None
         queue = ConsumeQueue(self.layout.root, wrong.topic, wrong.queue, self.settings.queue_file_units)
         try:

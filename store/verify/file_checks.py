@@ -1,4 +1,4 @@
-"""The store's small files, held against what the log has shown: checkpoint, positions, reput's commit, and config/."""
+"""Checks the store's small files against what the log has shown: checkpoint, positions, reput's commit, and config/."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class LogSeen:
-    """What the log has shown. end: behind its last good record. last_ms: store timestamp of that record, 0: there is none.
+    """What the log has shown. end: after its last good record. last_ms: store timestamp of that record, 0: there is none.
     rising_from: the last record that was stored earlier than the one before it, or the beginning."""
 
     end: int
@@ -35,7 +35,7 @@ class LogSeen:
 
 
 def check_slots(layout: StoreLayout) -> Iterator[Finding]:
-    """Files of two slots, of which a kill may leave one half written, but a clean stop may not."""
+    """Files of two slots. A kill may leave one slot half written; a clean stop may not."""
     yield from _two_slots(layout.positions, Kind.POSITIONS, positions.MAGIC_AND_VERSION, positions.SLOTS, positions.SLOT_SIZE)
     yield from _two_slots(layout.reput, Kind.REPUT, reput_commit.MAGIC, reput_commit.SLOTS, reput_commit.SLOT_SIZE)
 
@@ -43,7 +43,7 @@ def check_slots(layout: StoreLayout) -> Iterator[Finding]:
 def check_stop(
     layout: StoreLayout, log: LogSeen, recorded: Recorded | None, commit: ReputCommit | None, newest: Path | None
 ) -> Iterator[Finding]:
-    """What a clean stop says of log and index. newest: the newest index file."""
+    """What a clean stop says about log and index. newest: the newest index file."""
     if recorded is not None and recorded.wrote != recorded.flushed:
         text = f"says that the log ended at {recorded.wrote:,} and was on disk up to {recorded.flushed:,}"
         yield Finding(Kind.POSITIONS, str(layout.positions), text)
@@ -62,14 +62,14 @@ def check_stop(
 
 
 def check_always(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterator[Finding]:
-    """Files that are replaced whole: whether their owner runs or has died, they are whole."""
+    """Files that are replaced whole: they are whole, whether their owner runs or has died."""
     yield from _checkpoint(layout, log)
     yield from _rising(layout, log)
     yield from _config(layout, log, running=running)
 
 
 def check_commits(layout: StoreLayout, *, clean: bool) -> Iterator[Finding]:
-    """What a broker leaves of its groups when it dies, and nothing when it stops."""
+    """What a broker leaves of its groups when it dies; it leaves nothing when it stops."""
     if not layout.commits.is_dir():
         return
     memory = GroupMemory(layout)
@@ -161,7 +161,7 @@ def _config(layout: StoreLayout, log: LogSeen, *, running: bool) -> Iterator[Fin
             yield Finding(Kind.CONFIG, str(path), f"cannot be read: {error}")
     yield from _loaded(layout, config.GROUPS, config.load_groups, lambda groups: iter(()))
     yield from _loaded(layout, config.TOPICS, config.load_topics, lambda topics: _topics(layout, topics[0], log))
-    if not running:  # a running broker's groups may be further than what was read of its log
+    if not running:  # a running broker's groups may be ahead of what was read of its log
         yield from _loaded(layout, config.OFFSETS, config.load_offsets, lambda offsets: _offsets(layout, offsets, log))
 
 

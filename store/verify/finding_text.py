@@ -1,4 +1,4 @@
-"""From what the native side finds (native/check/findings.h) to what is told: numbers into places and sentences."""
+"""Turns what the native side finds (native/check/findings.h) into findings for the user: numbers into places and sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARTS = ("", "place", "size", "tags code")
 
 
 class FindingTexts:
-    """Names for the numbers of one run.
+    """The names behind the numbers of one run.
 
     queue_name: (topic, queue id) of a queue's number. index_files: by their number.
     """

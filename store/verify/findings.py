@@ -1,4 +1,4 @@
-"""What `verify` tells: one finding a fault, with its place in numbers and in a sentence."""
+"""The results of `verify`: one finding a fault, with its place in numbers and in a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Kind(enum.StrEnum):
-    """What is wrong. Names are for programs and stay as they are; docs/recovery.md says what each means."""
+    """What is wrong. Programs rely on these names, so they do not change; docs/recovery.md says what each means."""
 
     LOG_RECORD = "log-record"
     LOG_UNREADABLE = "log-unreadable"
@@ -42,10 +42,10 @@ class Kind(enum.StrEnum):
 class Finding:
     """One fault, or one thing worth knowing.
 
-    path: the file or folder. offset, size: bytes, of the CommitLog where the kind is about it or about a queue, else of the
-    file. topic, queue: where it belongs to one. first, count: queue offsets of a queue, entries or slots of an index file.
-    damage: False for what the next start of a broker puts right by itself, as after any kill; such a finding does not make a
-    store faulty.
+    path: the file or folder. offset, size: bytes, of the CommitLog if the kind is about it or about a queue, else of the file.
+        topic, queue: if it belongs to one. first, count: queue offsets of a queue, entries or slots of an index file. damage:
+        False if the next start of a broker corrects it by itself, as after any kill; such a finding does not make a store
+        faulty.
     """
 
     kind: Kind
@@ -60,14 +60,14 @@ class Finding:
     damage: bool = True
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON: without the fields that do not apply."""
+        """For JSON, without the fields that do not apply."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """A queue as the log has it: its good records have the queue offsets [first, next), but for those found to be lost.
-    first None: the log has no record of it; it goes on at `next` all the same."""
+    """A queue as the log has it: its good records have the queue offsets [first, next), except those found to be lost. first
+    None: the log has no record of it; it continues at `next` all the same."""
 
     first: int | None
     next: int
@@ -75,7 +75,7 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes [offset, end) of the log that are no record; they lie in one file. shaped: they look like one whole record.
+    """Bytes [offset, end) of the log that are no record; they are in one file. shaped: they look like one whole record.
     records_before: good records of the log before them, the newest of them stored at before_ms (0: there is none). last:
     nothing good follows."""
 
@@ -89,8 +89,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Messages [first, first + count) of a queue, which have no record any more. begin, end: where the log had them, None
-    where only the queue's units know."""
+    """Messages [first, first + count) of a queue that no longer have a record. begin, end: where the log had them; None if only
+    the queue's units know of them."""
 
     topic: str
     queue: int
@@ -102,9 +102,9 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a whole run found. begin, end: of the log that was read, physical offsets; end lies behind the last good record.
-    faults: findings by kind, those that are not damage left out. read_bytes: of log, queues and index together.
-    gaps, lost: what of the log is damaged, and which messages with it; a tail that the next start cuts is not among them."""
+    """What a whole run found. begin, end: of the log that was read, physical offsets; end is after the last good record.
+    faults: findings by kind, without those that are not damage. read_bytes: of log, queues and index together. gaps, lost: what
+    is damaged in the log, and which messages with it, without a tail that the next start cuts."""
 
     begin: int
     end: int

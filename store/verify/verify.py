@@ -1,11 +1,11 @@
-"""Reads a whole store and names everything that is not as it should be. Changes nothing, takes no lock, disturbs no broker.
+"""Reads a whole store and reports everything that is not as it should be. Changes nothing, takes no lock, disturbs no broker.
 
-The CommitLog is the only truth: it is read once, from its first file to its end (native/check/verify.h), and what else the
-store holds is measured against it. How much of the rest may be expected depends on who held the store last:
+The CommitLog is the only truth. It is read once, from its first file to its end (native/check/verify.h), and everything else in
+the store is compared with it. How much of the rest must be there depends on who held the store last:
 
     stopped      everything: queues and index hold exactly what the log has
     running      everything below what is both flushed and indexed; what lies behind is in motion
-    died         everything below where the next start would begin to index; a torn tail is only worth knowing
+    died         everything below where the next start would begin to index; a torn tail is a note, and no fault
 """
 
 from __future__ import annotations
@@ -48,13 +48,10 @@ def verify(
 ) -> Verdict:
     """Reads the store at `layout`, whose files have the sizes of `settings`.
 
-    tell: gets each finding as soon as it is known. progress: gets bytes read, and of how many, now and then. locked: the caller
-    holds the store's lock.
-    Raises:
-        StoreUnsupported: there is no store.
-        StoreLocked: another program's broker holds it.
-        StoreFailed: a broker was started on it meanwhile.
-        OSError: a folder cannot be read.
+    tell: gets each finding as soon as it is known. progress: gets the number of bytes read, and the total, now and then.
+        locked: the caller holds the store's lock.
+    Raises: StoreUnsupported: there is no store. StoreLocked: another program's broker holds it. StoreFailed: a broker was
+        started on it meanwhile. OSError: a folder cannot be read.
     """
     return _Verification(layout, settings, tell, progress or (lambda done, whole: None), locked).run()
 
@@ -78,7 +75,7 @@ class _Verification:
     end: int = 0  # where reading ends
     indexed: int = NOWHERE  # queues and index hold everything below
     index: list[Path] = field(default_factory=list)  # files that can be relied on
-    header: tuple[int, ...] = ()  # which counts for the newest of them, where its own does not
+    header: tuple[int, ...] = ()  # which counts for the newest of them, because its own does not
     whole_bytes: int = 0
     held_back: list[Finding] = field(default_factory=list)  # while a broker runs, retention may explain them
     gaps: list[tuple[Gap, Finding]] = field(default_factory=list)  # what lies behind them is not known yet
@@ -108,7 +105,7 @@ class _Verification:
     # ---- what is to be read
 
     def _look(self) -> None:
-        """Who held the store last, and what it says of the log's end."""
+        """Who held the store last, and what it says about the log's end."""
         layout = self.layout
         if not layout.commitlog.is_dir():
             raise StoreUnsupported(
@@ -132,7 +129,7 @@ class _Verification:
         return not self.locked and is_held(self.layout)
 
     def _plan(self) -> None:
-        """How far the log is read, and what may be expected of queues and index."""
+        """How far the log is read, and what must be in queues and index."""
         self.index = self._list_index()
         if self.running:
             if self.recorded is None or self.recorded.clean or self.commit is None:
@@ -160,14 +157,14 @@ class _Verification:
         self.whole_bytes = self.end - self.begin + entries * INDEX_ENTRY_SIZE + slots * INDEX_SLOT_SIZE
 
     def _trust_commit(self, commit: ReputCommit) -> None:
-        """The index is what reput has committed of it."""
+        """The index counts as far as reput has committed it."""
         newest = commit.index_file
         self.index = [path for path in self.index if newest is not None and path.name <= newest]
         if self.index and self.index[-1].name == newest:
             self.header = commit.header
 
     def _list_log(self) -> None:
-        """Finds the log's files, and names what is none."""
+        """Finds the log's files, and names those that do not belong."""
         size = self.settings.log_file_size
         found = set()
         with os.scandir(self.layout.commitlog) as entries:
@@ -186,7 +183,7 @@ class _Verification:
                 self._found(Kind.LOG_FILE, str(self.layout.log_file(start)), "is missing", offset=start, size=size)
 
     def _list_index(self) -> list[Path]:
-        """The index files of the right size; names what is none."""
+        """The index files of the right size; names the others."""
         layout, size = self.layout, self.settings.index_file_size
         files = []
         for path in sorted(layout.index.iterdir()) if layout.index.is_dir() else ():
@@ -196,7 +193,7 @@ class _Verification:
             length = path.stat().st_size
             if length == size:
                 files.append(path)
-            elif length or not self.running:  # the newest is made this moment
+            elif length or not self.running:  # the newest is being made at this moment
                 self._found(Kind.INDEX_FILE, str(path), f"has {length:,} bytes instead of {size:,}", damage=self.clean)
         return files
 
@@ -232,7 +229,7 @@ class _Verification:
         def take_findings() -> None:
             found = self._take_findings(verify, texts)
             lib.verify_look(verify, state)
-            # What is damaged is told before what is lost with it.
+            # Damage is reported before what is lost with it.
             self._release_gaps(state.good_end)
             for finding in found:
                 self._tell(finding)
@@ -267,7 +264,7 @@ class _Verification:
         )
 
     def _take_findings(self, verify: ffi.CData, texts: FindingTexts) -> list[Finding]:
-        """Takes all that has been found; keeps the gaps, and returns the rest."""
+        """Takes everything found so far; keeps the gaps, and returns the rest."""
         page = ffi.new("struct finding[]", FINDINGS_AT_ONCE)
         rest = []
         while count := lib.verify_findings(verify, page, FINDINGS_AT_ONCE):
@@ -285,7 +282,7 @@ class _Verification:
         return rest
 
     def _release_gaps(self, good_end: int) -> None:
-        """Tells of the gaps behind which something good has been found; the others may lie behind the end of the log."""
+        """Reports the gaps that something good follows; the others may lie behind the end of the log."""
         for gap, finding in self.gaps:
             if gap.offset < good_end:
                 self.damaged.append(replace(gap, last=False))
@@ -293,12 +290,12 @@ class _Verification:
         self.gaps = [(gap, finding) for gap, finding in self.gaps if gap.offset >= good_end]
 
     def _floor(self) -> int:
-        """The log was on disk so far for certain."""
+        """The log was certainly on disk up to here."""
         recorded = self.recorded
         return self.end if self.running else 0 if recorded is None else max(recorded.flushed, recorded.wrote)
 
     def _judge_end(self, good_end: int) -> None:
-        """What lies behind the last good record, and whether the log should have gone on."""
+        """Reports what lies behind the last good record, and whether the log should have gone on."""
         floor = self._floor()
         for gap, finding in self.gaps:
             # A kill may leave a torn record there.
@@ -314,7 +311,7 @@ class _Verification:
             self._found(Kind.LOG_SHORT, path, text, offset=reached, size=floor - reached)
 
     def _check_queue_files(self, verify: ffi.CData, take_findings: Callable[[], None]) -> None:
-        """Names of folders and files, their sizes, and the units that no record stands behind."""
+        """Checks names of folders and files, their sizes, and units without a record."""
         if not self.layout.consumequeue.is_dir():
             return
         for topic in sorted(self.layout.consumequeue.iterdir()):
@@ -329,7 +326,7 @@ class _Verification:
                 take_findings()
 
     def _list_queue(self, folder: Path) -> list[int]:
-        """First queue offsets of a queue's files; names what is none, and what is missing between them."""
+        """First queue offsets of a queue's files; names files that do not belong, and what is missing between them."""
         size = UNIT_SIZE * self.settings.queue_file_units
         firsts = []
         for path in sorted(folder.iterdir()):
@@ -347,7 +344,7 @@ class _Verification:
         return firsts
 
     def _emptied(self, key: tuple[str, int], log_end: int) -> QueueSeen:
-        """A queue that the log has no record of: it goes on where its units say, as at the start of a broker."""
+        """A queue of which the log has no record: it continues where its units say, as at the start of a broker."""
         queue = ConsumeQueue(self.layout.root, *key, self.settings.queue_file_units)
         try:
             return QueueSeen(None, queue.extent(self.begin, log_end).max_offset)
@@ -394,7 +391,7 @@ class _Verification:
 
 
 def _went(path: Path) -> bool:
-    """True for a file that is gone, with all that came before it: that is how retention takes them."""
+    """True for a file that is gone together with all that came before it: that is how retention removes them."""
     if os.path.lexists(path):
         return False
     left = (other.name for other in path.parent.iterdir()) if path.parent.is_dir() else ()
