@@ -1,7 +1,8 @@
-"""A store of which a test composes the log."""
+"""Stores: one whose log a test composes, and one that a broker wrote, of which a test spoils what it likes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from orbitmq.store.layout import StoreLayout
 from tests.store.log_builder import LogBuilder
 from tests.store.recovery_rig import SETTINGS
+from tests.store.stored_by_broker import Stored, store_by_broker
 
 
 @pytest.fixture
@@ -16,3 +18,16 @@ def log(tmp_path: Path) -> LogBuilder:
     layout = StoreLayout.at(tmp_path / "store")
     layout.open(SETTINGS)
     return LogBuilder(layout)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """Whoever spoils it restores it."""
+    return store_by_broker(tmp_path_factory.mktemp("written") / "store", "written")
+
+
+@pytest.fixture
+def stored(written: Stored) -> Iterator[Stored]:
+    """The store as the broker left it."""
+    yield written
+    written.restore()

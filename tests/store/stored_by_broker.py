@@ -24,14 +24,18 @@ class Stored:
     layout: StoreLayout
     files: dict[Path, bytes] = field(repr=False)
     bodies: dict[tuple[str, int], list[bytes]] = field(repr=False)
+    folders: set[Path] = field(repr=False)
 
     def restore(self) -> None:
         """Makes the store again what the broker left."""
         for path in sorted(self.layout.root.rglob("*"), reverse=True):
             if path.is_file() and path not in self.files:
                 path.unlink()
+            elif path.is_dir() and path not in self.folders:
+                path.rmdir()
+        for path in self.folders:
+            path.mkdir(parents=True, exist_ok=True)
         for path, content in self.files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_bytes() != content:
                 path.write_bytes(content)
 
@@ -82,4 +86,4 @@ def store_by_broker(root: Path, name: str, messages: int = 600, early: int = 0) 
     if early:
         assert trim(layout, SETTINGS, SETTINGS.log_file_size, lambda: False).log == 1
     files = {path: path.read_bytes() for path in layout.root.rglob("*") if path.is_file()}
-    return Stored(layout, files, bodies)
+    return Stored(layout, files, bodies, {path for path in layout.root.rglob("*") if path.is_dir()})

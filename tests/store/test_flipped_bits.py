@@ -21,20 +21,15 @@ from orbitmq.store import record
 from orbitmq.store.log_scan import scan_log
 from orbitmq.store.record import BLANK_MAGIC, Fault
 from orbitmq.store.verify.findings import Kind
-from tests.store.stored_by_broker import SETTINGS, Stored, store_by_broker
+from tests.store.stored_by_broker import SETTINGS, Stored
 
 BLANK = BLANK_MAGIC.to_bytes(4, "big")
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
-    folder = tmp_path_factory.mktemp("flips")
-    (folder / "run").mkdir(mode=0o700)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
-        made = store_by_broker(folder / "store", "flips")
-    yield made
-    made.restore()
+def stored(written: Stored) -> Iterator[Stored]:
+    yield written
+    written.restore()
 
 
 def is_free(stored: Stored, path: Path, at: int, bit: int) -> bool:

@@ -26,13 +26,6 @@ from tests.store.recovery_rig import set_reput
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=16, index_slots=10, index_entries=20)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> LogBuilder:
-    layout = StoreLayout.at(tmp_path / "store")
-    layout.open(SETTINGS)
-    return LogBuilder(layout)
-
-
 def complete(log: LogBuilder) -> None:
     """Queues and topics for the log."""
     index_queues(log)

@@ -12,7 +12,6 @@ import shutil
 import signal
 import struct
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,21 +29,6 @@ from orbitmq.store.verify.verify import verify
 from tests.store.stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_broker
 
 INDEX_SLOTS_AT, INDEX_ENTRIES_AT = 40, 40 + 4 * SETTINGS.index_slots
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
-    folder = tmp_path_factory.mktemp("verified")
-    (folder / "run").mkdir(mode=0o700)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
-        yield store_by_broker(folder / "store", "verified")
-
-
-@pytest.fixture
-def stored(written: Stored) -> Iterator[Stored]:
-    yield written
-    written.restore()
 
 
 def found_one(stored: Stored, kind: Kind) -> Finding:
