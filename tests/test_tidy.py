@@ -285,7 +285,6 @@ def test_header_has_its_guard(path: Path) -> None:
 
 # Symbols whose first word is neither their file's noun nor that of a struct in sight.
 OTHER_NOUNS = {
-    "lock.c": {"spin", "block"},  # the two kinds of lock
     "properties.c": {"java"},  # java_hash, which is Java's String.hashCode
 }
 

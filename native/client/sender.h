@@ -1,6 +1,6 @@
 /* The client's half of a send: frames into the session's submission ring, verdicts out of its completion slots.
  *
- * A sender is private to its process; threads share it under the session's lock, which the caller takes (block_acquire on
+ * A sender is private to its process; threads share it under the session's lock, which the caller takes (lock_acquire on
  * session->lock) around open..close of a frame. Nothing here allocates or knows Python.
  */
 #ifndef ORBITMQ_SENDER_H

@@ -1,25 +1,12 @@
-/* Both locks from threads: a plain number that only the lock protects; and a holder that ends inside, stolen from exactly once. */
+/* The lock from threads: a plain number that only the lock protects; and a holder that ends inside, stolen from exactly once. */
 #include "drive.h"
 #include "shared/lock.h"
 
 #define ROUNDS 20000u
 #define THREADS 3u
 
-struct kind {
-    enum lock_result (*acquire)(struct lock *lock);
-    void (*release)(struct lock *lock);
-};
-
-static enum lock_result block_for_ever(struct lock *lock)
-{
-    enum lock_result result = block_acquire(lock, 0);
-    CHECK(result == LOCK_TAKEN || result == LOCK_STOLEN);
-    return result;
-}
-
 struct work {
     struct lock lock;
-    struct kind kind;
     uint64_t number; /* plain on purpose: a race on it is a lock that does not exclude */
     uint32_t stolen;
 };
@@ -28,9 +15,9 @@ static void *count_up(void *with)
 {
     struct work *work = with;
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        CHECK(work->kind.acquire(&work->lock) == LOCK_TAKEN);
+        CHECK(lock_acquire(&work->lock, 0) == LOCK_TAKEN);
         work->number++;
-        work->kind.release(&work->lock);
+        lock_release(&work->lock);
     }
     return NULL;
 }
@@ -38,25 +25,26 @@ static void *count_up(void *with)
 static void *die_inside(void *with)
 {
     struct work *work = with;
-    CHECK(work->kind.acquire(&work->lock) == LOCK_TAKEN);
+    CHECK(lock_acquire(&work->lock, 0) == LOCK_TAKEN);
     return NULL;
 }
 
 static void *inherit(void *with)
 {
     struct work *work = with;
-    if (work->kind.acquire(&work->lock) == LOCK_STOLEN)
+    const enum lock_result result = lock_acquire(&work->lock, 0);
+    CHECK(result == LOCK_TAKEN || result == LOCK_STOLEN);
+    if (result == LOCK_STOLEN)
         work->stolen++;
     work->number++;
-    work->kind.release(&work->lock);
+    lock_release(&work->lock);
     return NULL;
 }
 
-static void drive(struct kind kind)
+int main(void)
 {
     struct work *work = drive_memory(sizeof *work);
     pthread_t threads[THREADS];
-    work->kind = kind;
     for (uint32_t i = 0; i < THREADS; i++)
         threads[i] = drive_start(count_up, work);
     for (uint32_t i = 0; i < THREADS; i++)
@@ -70,11 +58,5 @@ static void drive(struct kind kind)
         drive_join(threads[i]);
     CHECK(work->stolen == 1 && lock_word(&work->lock) == 0);
     free(work);
-}
-
-int main(void)
-{
-    drive((struct kind){spin_acquire, spin_release});
-    drive((struct kind){block_for_ever, block_release});
     return 0;
 }

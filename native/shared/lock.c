@@ -1,6 +1,5 @@
-/* The spin lock and the blocking lock over one word that names its holder. See lock.h for the bits.
+/* Life of the lock's word, whose bits lock.h draws, and what a death in each state leaves:
  *
- * Life of the word, and what a death in each state leaves:
  *   free      -> held       exchange 0 for one's own word; dies: the next waiter finds the dead word and takes it over
  *   held      -> contended  a waiter sets SLEEPERS before it sleeps; the waiter dies: the release wakes nobody, harmless
  *   held      -> free       one exchange; dies before the wake that follows: sleepers look again after SLEEP_NS
@@ -17,21 +16,16 @@
 #include "base/cpu.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SLEEPERS (UINT64_C(1) << 31)
 #define THREAD_MASK (SLEEPERS - 1)
-#define SPIN_LOOKS 200u             /* looks between two yields: some microseconds, longer than the sections it is for */
-#define YIELDS_TO_CHECK 64u         /* yields between two looks whether the holder lives: that look costs microseconds */
+#define SPIN_LOOKS 200u             /* looks before the first sleep: some microseconds, longer than most sections */
 #define SLEEP_NS UINT64_C(50000000) /* between two looks at the holder's life; half of the 100 ms that any wait may be late */
 
 /* State and start time (clock ticks since boot) of a thread; 0, or the errno of the attempt to read them. */
@@ -102,8 +96,7 @@ static bool steal(struct lock *lock, uint64_t word, uint64_t mine)
 static inline bool take(struct lock *lock, uint64_t mine)
 {
     uint64_t free_word = 0;
-    /* acquire: what the last holder wrote under the lock. Pairs with the release in spin_release and block_release
-     * [edge L1]. */
+    /* acquire: what the last holder wrote under the lock. Pairs with the release in lock_release [edge L1]. */
     return atomic_compare_exchange_strong_explicit(&lock->word, &free_word, mine, memory_order_acquire,
                                                    memory_order_relaxed);
 }
@@ -111,41 +104,13 @@ static inline bool take(struct lock *lock, uint64_t mine)
 /* relaxed: a look that decides only whether to try; take and steal order what follows. */
 static inline uint64_t look(const struct lock *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed); }
 
-/* Neither lock is recursive: a thread that waits for itself is a bug, found at once instead of hanging. */
+/* The lock is not recursive: a thread that waits for itself is a bug, found at once instead of hanging. */
 static inline void refuse_own(uint64_t word, uint64_t mine) { assert((word & ~SLEEPERS) != mine); }
-
-bool spin_try(struct lock *lock) { return look(lock) == 0 && take(lock, lock_self()); }
-
-enum lock_result spin_acquire(struct lock *lock)
-{
-    uint64_t mine = lock_self();
-    if (take(lock, mine))
-        return LOCK_TAKEN;
-    refuse_own(look(lock), mine);
-    for (uint32_t yields = 1;; yields++) {
-        for (uint32_t looks = 0; looks < SPIN_LOOKS; looks++) {
-            if (look(lock) == 0 && take(lock, mine))
-                return LOCK_TAKEN;
-            cpu_pause();
-        }
-        /* The holder may have lost its processor, or we may have the only one. */
-        sched_yield();
-        if (yields % YIELDS_TO_CHECK == 0 && steal(lock, look(lock), mine))
-            return LOCK_STOLEN;
-    }
-}
-
-void spin_release(struct lock *lock)
-{
-    assert(look(lock) == lock_self());
-    /* release: what was done under the lock. Pairs with the acquire in take [edge L1]. */
-    atomic_store_explicit(&lock->word, 0, memory_order_release);
-}
 
 /* The futex word is the low half of the lock word; the machine is little-endian. */
 static uint32_t *futex_word(struct lock *lock) { return (uint32_t *)(void *)&lock->word; }
 
-enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns)
+enum lock_result lock_acquire(struct lock *lock, uint64_t limit_ns)
 {
     uint64_t mine = lock_self();
     if (take(lock, mine))
@@ -187,7 +152,7 @@ enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns)
     }
 }
 
-void block_release(struct lock *lock)
+void lock_release(struct lock *lock)
 {
     assert((look(lock) & ~SLEEPERS) == lock_self());
     /* release: what was done under the lock. Pairs with the acquire in take [edge L1]. One exchange, so that a sleeper is

@@ -1,14 +1,15 @@
-/* Two locks over one word that names its holder, so that the death of a holder is not the death of the lock.
+/* A lock over one word that names its holder, so that the death of a holder is not the death of the lock.
  *
  *   bit 0..31   holder's thread id, bit 31 of it set while somebody sleeps for the lock (the futex word)
  *   bit 32..63  low half of the holder thread's start time in clock ticks, which tells a reused id from the holder
  *   0           free
  *
- * spin_*: for sections of a few instructions. Spins, and yields the processor when there is only one.
- * block_*: for anything longer. Spins briefly, then sleeps on the word.
+ * A waiter spins briefly, then sleeps on the word. LOCK_STOLEN says that the holder had died: the caller then owns the lock, and must
+ * complete or void what the dead holder left half done before it releases. Holder and waiters live in one pid namespace; sessions from
+ * another are refused.
  *
- * Both return LOCK_STOLEN when the holder had died: the caller then owns the lock and must complete or void what the dead
- * holder left half done before it releases. Holder and waiters live in one pid namespace; sessions from another are refused.
+ * There is no lock that only spins, and no pthread mutex: `scripts/bench 'lock_*'` measures both beside this one, and
+ * docs/performance.md gives the numbers.
  */
 #ifndef ORBITMQ_LOCK_H
 #define ORBITMQ_LOCK_H
@@ -27,13 +28,9 @@ uint64_t lock_self(void);
 /* True when the thread that a word names no longer lives. */
 bool lock_holder_dead(uint64_t word);
 
-enum lock_result spin_acquire(struct lock *lock);
-bool spin_try(struct lock *lock);
-void spin_release(struct lock *lock);
-
 /* limit_ns 0 waits without limit, but still returns LOCK_SIGNAL when a signal interrupts a sleep. */
-enum lock_result block_acquire(struct lock *lock, uint64_t limit_ns);
-void block_release(struct lock *lock);
+enum lock_result lock_acquire(struct lock *lock, uint64_t limit_ns);
+void lock_release(struct lock *lock);
 
 /* The word as it stands, for tests and for showing. */
 uint64_t lock_word(const struct lock *lock);

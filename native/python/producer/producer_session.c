@@ -28,7 +28,7 @@ uint64_t born_now(void)
 void producer_lock(struct link *link)
 {
     for (;;) {
-        switch (block_acquire(&link->sender.session->lock, 0)) {
+        switch (lock_acquire(&link->sender.session->lock, 0)) {
         case LOCK_STOLEN:
             sender_void(&link->sender);
             return;
@@ -40,7 +40,7 @@ void producer_lock(struct link *link)
     }
 }
 
-void producer_unlock(struct link *link) { block_release(&link->sender.session->lock); }
+void producer_unlock(struct link *link) { lock_release(&link->sender.session->lock); }
 
 /* ---- the session ---- */
 

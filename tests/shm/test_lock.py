@@ -1,7 +1,7 @@
 """Goal: one holder at a time; the death of a holder is told to exactly one of those who come after; time and signals
 count.
 
-Method: one suite over both locks with real processes that increment a plain number under the lock, and holders killed
+Method: real processes that increment a plain number under the lock, and holders killed
 with SIGKILL inside.
 """
 
@@ -14,13 +14,13 @@ import signal
 import struct
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from orbitmq.errors import TimedOut
 from orbitmq.native._core import lib
-from orbitmq.shm.lock import BlockingLock, LockOutcome, SpinLock
+from orbitmq.shm.lock import Lock, LockOutcome
+from scripts.benchmark import locks
 from tests.shm.children import children, die_quietly
 from tests.waiting import until
 
@@ -32,9 +32,9 @@ def memory() -> mmap.mmap:
     return mmap.mmap(-1, mmap.PAGESIZE)
 
 
-@pytest.fixture(params=[SpinLock, BlockingLock])
-def lock(request: pytest.FixtureRequest, memory: mmap.mmap) -> Any:
-    return request.param(memory)
+@pytest.fixture
+def lock(memory: mmap.mmap) -> Lock:
+    return Lock(memory)
 
 
 def load(memory: mmap.mmap, at: int) -> int:
@@ -45,7 +45,7 @@ def store(memory: mmap.mmap, at: int, value: int) -> None:
     struct.pack_into("<Q", memory, at, value)
 
 
-def dead_word(memory: mmap.mmap, lock: Any) -> int:
+def dead_word(memory: mmap.mmap, lock: Lock) -> int:
     """Leaves the lock in the hands of a process that was killed inside; returns its word."""
 
     def hold() -> None:
@@ -61,7 +61,7 @@ def dead_word(memory: mmap.mmap, lock: Any) -> int:
     return word
 
 
-def test_one_holder_at_a_time(lock: Any, memory: mmap.mmap) -> None:
+def test_one_holder_at_a_time(lock: Lock, memory: mmap.mmap) -> None:
     rounds, processes = 5000, 4
 
     def work() -> None:
@@ -78,7 +78,7 @@ def test_one_holder_at_a_time(lock: Any, memory: mmap.mmap) -> None:
     assert not lock.held
 
 
-def test_threads_of_one_process_exclude_each_other(lock: Any, memory: mmap.mmap) -> None:
+def test_threads_of_one_process_exclude_each_other(lock: Lock, memory: mmap.mmap) -> None:
     def work() -> None:
         for _ in range(2000):
             with lock:
@@ -92,9 +92,9 @@ def test_threads_of_one_process_exclude_each_other(lock: Any, memory: mmap.mmap)
     assert load(memory, NUMBER) == 6000
 
 
-def test_death_is_told_to_one(lock: Any, memory: mmap.mmap) -> None:
+def test_death_is_told_to_one(lock: Lock, memory: mmap.mmap) -> None:
     """Three wait while the holder dies inside: one steals, two take it afterwards."""
-    counting = BlockingLock(memory, 128)
+    counting = Lock(memory, 128)
 
     def hold() -> None:
         lock.acquire()
@@ -120,7 +120,7 @@ def test_death_is_told_to_one(lock: Any, memory: mmap.mmap) -> None:
     assert (load(memory, NUMBER), load(memory, STOLEN)) == (3, 1)
 
 
-def test_thief_that_dies_too(lock: Any, memory: mmap.mmap) -> None:
+def test_thief_that_dies_too(lock: Lock, memory: mmap.mmap) -> None:
     """A thief killed before it repaired leaves the same duty to the next."""
     first = dead_word(memory, lock)
 
@@ -140,7 +140,7 @@ def test_thief_that_dies_too(lock: Any, memory: mmap.mmap) -> None:
         assert outcome is LockOutcome.TAKEN
 
 
-def test_a_dead_thread_of_a_living_process_is_dead(lock: Any) -> None:
+def test_a_dead_thread_of_a_living_process_is_dead(lock: Lock) -> None:
     thread = threading.Thread(target=lock.acquire)
     thread.start()
     thread.join()
@@ -148,7 +148,7 @@ def test_a_dead_thread_of_a_living_process_is_dead(lock: Any) -> None:
     lock.release()
 
 
-def test_a_reused_id_is_not_the_holder(lock: Any, memory: mmap.mmap) -> None:
+def test_a_reused_id_is_not_the_holder(lock: Lock, memory: mmap.mmap) -> None:
     """A word with the id of a living thread and another start time names a dead one."""
     mine = int(lib.lock_self())
     assert mine & 0x7FFFFFFF == threading.get_native_id()
@@ -163,7 +163,7 @@ def test_a_reused_id_is_not_the_holder(lock: Any, memory: mmap.mmap) -> None:
     lock.release()
 
 
-def test_a_forked_child_is_somebody_else(lock: Any) -> None:
+def test_a_forked_child_is_somebody_else(lock: Lock) -> None:
     parent = int(lib.lock_self())
 
     def child() -> None:
@@ -175,7 +175,7 @@ def test_a_forked_child_is_somebody_else(lock: Any) -> None:
         family.finish()
 
 
-def test_a_holder_without_descriptors(lock: Any, memory: mmap.mmap) -> None:
+def test_a_holder_without_descriptors(lock: Lock, memory: mmap.mmap) -> None:
     """One that cannot read its start time takes the lock all the same, and counts as alive for as long as it lives."""
 
     def hold() -> None:
@@ -195,7 +195,7 @@ def test_a_holder_without_descriptors(lock: Any, memory: mmap.mmap) -> None:
     lock.release()
 
 
-def test_taking_it_twice_aborts(lock: Any) -> None:
+def test_taking_it_twice_aborts(lock: Lock) -> None:
     def twice() -> None:
         die_quietly()
         lock.acquire()
@@ -205,7 +205,7 @@ def test_taking_it_twice_aborts(lock: Any) -> None:
         assert family.wait(family.start(twice)) == -signal.SIGABRT
 
 
-def test_releasing_anothers_aborts(lock: Any) -> None:
+def test_releasing_anothers_aborts(lock: Lock) -> None:
     def release() -> None:
         die_quietly()
         lock.release()
@@ -214,17 +214,7 @@ def test_releasing_anothers_aborts(lock: Any) -> None:
         assert family.wait(family.start(release)) == -signal.SIGABRT
 
 
-def test_try_does_not_wait(memory: mmap.mmap) -> None:
-    lock = SpinLock(memory)
-    assert lock.try_acquire()
-    assert not lock.try_acquire()
-    lock.release()
-    assert not lock.held
-
-
-def test_blocking_lock_times_out_while_the_holder_lives(memory: mmap.mmap) -> None:
-    lock = BlockingLock(memory)
-
+def test_the_wait_times_out_while_the_holder_lives(lock: Lock, memory: mmap.mmap) -> None:
     def wait() -> None:
         for timeout in (0.0, 0.01, 0.12):
             with pytest.raises(TimedOut, match=f"within {timeout} s"):
@@ -239,9 +229,8 @@ def test_blocking_lock_times_out_while_the_holder_lives(memory: mmap.mmap) -> No
         assert family.wait(pid) == 0
 
 
-def test_a_signal_reaches_python_while_blocked(memory: mmap.mmap) -> None:
+def test_a_signal_reaches_python_while_it_waits(lock: Lock, memory: mmap.mmap) -> None:
     """A handler that raises ends the wait, so Ctrl-C works; one that returns does not."""
-    lock = BlockingLock(memory)
 
     class Stop(Exception):
         pass
@@ -266,3 +255,11 @@ def test_a_signal_reaches_python_while_blocked(memory: mmap.mmap) -> None:
         until(lambda: load(memory, NUMBER) == 1)
         os.kill(pid, signal.SIGUSR2)
         assert family.wait(pid) == 0
+
+
+@pytest.mark.parametrize("kind", locks.KINDS)
+def test_the_locks_that_are_measured_beside_it_are_locks(kind: str) -> None:
+    """Goal: scripts/bench compares locks that exclude and survive their holders. Method: its program, which counts under the
+    lock and aborts on a wrong sum, or where no waiter is told of the death."""
+    assert locks.measured("round", kind, 2, 0, 5000)["processor_ns"] > 0
+    assert locks.measured("killed", kind, 2)["stolen_us"] > 0
