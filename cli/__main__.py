@@ -1,4 +1,5 @@
-"""Entry of the `orbitmq` command, whose own libraries only the extra `cli` brings: without them it says so, in one line."""
+"""Entry of the `orbitmq` command. Only the extra `cli` installs the libraries of the command; without them, one line says
+so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to whoever sits at the terminal; where nobody does, an option is the answer."""
+"""Questions to the user at the terminal. If there is no terminal, an option gives the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Done = TypeVar("Done")
 
 
 def allowed(allow: bool, deed: Callable[[bool], Done]) -> Done:
-    """Does it; asks first where it would delete messages and nobody has allowed that. deed: takes whether it may delete them.
+    """Does it. If it would delete messages and nobody has allowed that, asks first. deed: gets whether it may delete them.
 
     Raises: WouldDelete: there is nobody to ask. Exit: the answer was no."""
     try:

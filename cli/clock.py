@@ -1,4 +1,5 @@
-"""`orbitmq clock`: whether the broker believes the machine's clock, by which messages expire, and to say that it is right."""
+"""`orbitmq clock`: shows whether the broker believes the machine's clock, by which messages expire, and confirms that the clock
+is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orbitmq config`: what a store is run with, where each value comes from, and how the next start will differ."""
+"""`orbitmq config`: the settings of a store, where each value comes from, and what the next start will change."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ SOURCES = {
 def show(store: Store = None, name: Name = None, as_json: Json = False) -> None:
     """Show every setting and where its value comes from.
 
-    Of a running broker: what it runs with. Of a store without one: what a start from here, with nothing else said, would run
-    with. """
+    If a broker runs on the store: the settings that it runs with. Otherwise: those that a start from here, without options,
+    would use."""
     layout, running = _look(store, name)
     found = running if running is not None else states(resolve(str(layout.root), {}, os.environ).settings)
     if as_json:
@@ -69,7 +69,7 @@ def diff(store: Store = None, name: Name = None, as_json: Json = False) -> None:
     stored = file_values(settings_file.read(layout))
     defaults = {each.name: each.value for each in states(tree_settings(str(layout.root), {}))}
     now = None if running is None else {each.name: each.value for each in running}
-    # A broker's name is no wish that anything else could differ from.
+    # A broker's name is not a setting from which anything could differ.
     names = [each for each in sorted(defaults) if each != "name"]
     seen = (stored, now or {})
     rows = [each for each in names if any(values.get(each, defaults[each]) != defaults[each] for values in seen)]
@@ -136,8 +136,8 @@ def _change(store: Path | None, name: str | None, values: dict[str, Any], forget
 
 @contextmanager
 def _changer(store: Path | None, name: str | None) -> Iterator[tuple[Change, str | None]]:
-    """Who may change the settings now: the running broker, or, where none runs, whoever holds the store. Yields the change,
-    and the broker's name or None."""
+    """Gives access to the settings: through the running broker, or, if none runs, as the holder of the store. Yields the
+    change, and the broker's name or None."""
     lock = None
     if store is not None:
         layout = _existing(store)
@@ -158,7 +158,7 @@ def _changer(store: Path | None, name: str | None) -> Iterator[tuple[Change, str
 
 
 def _look(store: Path | None, name: str | None) -> tuple[StoreLayout, list[SettingState] | None]:
-    """The store, and what its broker runs with; None: none runs on it."""
+    """The store, and what its broker runs with. None: no broker runs on it."""
     if store is None:
         with orbitmq.connect(name) as broker:
             return _seen(broker)
@@ -174,7 +174,7 @@ def _seen(broker: Client) -> tuple[StoreLayout, list[SettingState]]:
 
 
 def _existing(store: Path) -> StoreLayout:
-    """Raises: SettingError: no store is there, and none is to be made by a slip of the keyboard."""
+    """Raises: SettingError: there is no store. None is made, because the path may be a typing error."""
     layout = StoreLayout.at(store)
     if not layout.commitlog.is_dir():
         raise SettingError(

@@ -1,4 +1,4 @@
-"""The command's two streams, answers on standard output and all about them on standard error; and how numbers look."""
+"""The command's two streams (answers go to standard output, everything else to standard error) and the format of numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.markup import escape
 
 from orbitmq.errors import OrbitError
 
-# Where nobody looks at it, tables are as wide as they need to be.
+# If the output is not a terminal, tables are as wide as they need to be.
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-# Knobs of the library, and what they are called on the command line.
+# Arguments of the library, and what they are called on the command line.
 KNOBS = {
     "queue=": "--queue",
     "raise timeout=": "raise --timeout",
@@ -33,7 +33,7 @@ KNOBS = {
 
 
 def show_error(error: OrbitError) -> None:
-    """One line in red with what could not be done, and below it what would help."""
+    """One line in red that says what could not be done, and below it the hint."""
     err.print(f"[bold red]error:[/] {escape(error.message)}")
     if error.hint:
         hint = error.hint
@@ -64,7 +64,7 @@ def rate(per_second: float) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """The age of something: "3 ms", "1.2 s", "5 min"."""
+    """An age: "3 ms", "1.2 s", "5 min"."""
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms"
     if milliseconds < 120_000:
@@ -78,12 +78,12 @@ def clock_time(milliseconds: int) -> str:
 
 
 def retention(hours: int) -> str:
-    """How long messages are kept, as the setting says it: "for ever", "36 hours", "72 hours (3 days)"."""
+    """How long messages are kept, from the value of the setting: "for ever", "36 hours", "72 hours (3 days)"."""
     if hours == 0:
         return "for ever"
     return counted(hours, "hour") + (f" ({hours // 24:,} days)" if hours >= 48 and hours % 24 == 0 else "")
 
 
 def own_durability(durability: str) -> str:
-    """What a topic's receipts wait for, where it is not what they all do: "flushed", else ""."""
+    """What a topic's receipts wait for, if it is not the default: "flushed", else ""."""
     return "" if durability == "appended" else durability

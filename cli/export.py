@@ -1,4 +1,4 @@
-"""`orbitmq export`: topics into Parquet, a run at a time, and what the runs have put where."""
+"""`orbitmq export`: exports topics to Parquet, a run at a time, and shows what the runs have exported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from orbitmq.cli.export_listing import show_export, show_report
 from orbitmq.cli.options import Json
 
 INTERRUPTED = 130
-LOOK_S = 0.2  # as spark/export/job.py looks: the first rows have taken so long
-TELL_S = 10.0  # where no bar can be drawn
+LOOK_S = 0.2  # as long as spark/export/job.py waits between two looks: the first rows have taken that long
+TELL_S = 10.0  # if no bar can be drawn
 
 
 def export(
@@ -38,8 +38,8 @@ def export(
 ) -> None:
     """Add what topics got since the last time to Parquet files. Needs Java, and the extra spark.
 
-    The files lie in OUT/topic=<topic>/day=<day it was stored, UTC>. Run it again, and only new messages are added, each once,
-    whatever was killed meanwhile. A broker may run on the store.
+    The files are in OUT/topic=<topic>/day=<day it was stored, UTC>. Run it again, and it adds only new messages, each once,
+    whatever was killed in the meantime. A broker may run on the store.
 
     \b
         orbitmq export ./data ./parquet
@@ -78,7 +78,7 @@ def export(
 
 
 def _log_without_py4j() -> None:
-    """Warnings as ever; but py4j logs a stack trace, with the root logger, when Ctrl-C ends a call of its."""
+    """Keeps warnings. But when Ctrl-C ends a call, py4j logs a stack trace through the root logger, which is left out."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: "py4j" not in record.pathname)
     logging.getLogger().addHandler(handler)
@@ -89,7 +89,7 @@ def _names(text: str | None) -> list[str] | None:
 
 
 class _Speed(ProgressColumn):
-    """Messages so far, and how many messages and megabytes a second since Spark began with them."""
+    """Messages so far, and messages and megabytes a second since Spark began with them."""
 
     def render(self, task: Task) -> Text:
         done = int(task.completed)
@@ -103,7 +103,8 @@ def _pace(rows: int, size: int, since: float) -> str:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int, int, int], None]]:
-    """A bar on a terminal; elsewhere a line now and then. Yields what is to be called with messages done, in all, and bytes."""
+    """A bar on a terminal, otherwise a line from time to time. Yields a function to call with messages done, messages in all,
+    and bytes."""
     if not err.is_terminal:
         yield _Lines().tell
         return
@@ -112,7 +113,7 @@ def _progress() -> Iterator[Callable[[int, int, int], None]]:
     task = bar.add_task("", total=None, size=0, since=time.monotonic())
 
     def tell(done: int, total: int, size: int) -> None:
-        bar.start()  # not before there is something to show: Spark says things of its own while it starts
+        bar.start()  # not before there is something to show, because Spark prints lines of its own while it starts
         if not bar.tasks[0].fields["size"]:
             bar.update(task, since=time.monotonic() - LOOK_S)
         bar.update(task, completed=done, total=total, size=size)

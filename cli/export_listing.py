@@ -85,7 +85,7 @@ def show_report(report: ExportReport, as_json: bool) -> None:
 
 
 def _ranges(offsets: Sequence[Range]) -> str:
-    """Queue, first and last offset; with the count where it is not every one between."""
+    """Queue, first and last offset; with the count if some between are missing."""
     parts = []
     for part in offsets[:RANGES_MOST]:
         some = "" if part.rows == part.end - part.begin else f" ({part.rows:,} of them)"

@@ -34,7 +34,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Rates between two looks. What went back, as a group's offsets may, counts as standing still."""
+    """Rates between two looks. A number that went back, as a group's offsets may, counts as unchanged."""
 
     before: Look
     now: Look
@@ -44,7 +44,7 @@ class Between:
         return max(0.0, later - earlier) / passed if passed > 0 else 0.0
 
     def of_actor(self, name: str, counter: str) -> float:
-        """Per second. A restarted actor's page goes on counting where its predecessor stopped."""
+        """Per second. A restarted actor's page continues to count where its predecessor stopped."""
         return self.per_second(self.before.count(name, counter), self.now.count(name, counter))
 
     def of_topic(self, topic: str) -> float:

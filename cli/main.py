@@ -1,4 +1,4 @@
-"""The `orbitmq` command: puts the groups of commands together, and turns what OrbitMQ raises into one readable line."""
+"""The `orbitmq` command: combines the groups of commands, and turns errors of OrbitMQ's into one readable line."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def _root(
 
 
 def main() -> None:
-    """Entry point. exit_codes.py has what it ends with."""
+    """Entry point. exit_codes.py has its exit codes."""
     try:
         app()
     except OrbitError as error:
         console.show_error(error)
         sys.exit(code_of(error))
     except BrokenPipeError:
-        # Whoever read our output has had enough (`orbitmq tail ... | head`); the interpreter must not complain at its end.
+        # The reader of the output has closed it (`orbitmq tail ... | head`); the interpreter must not complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
     except OSError as error:
-        # A file of the user's, such as a log that cannot be written or a disk that is full of our output.
+        # A file of the user's, such as a log that cannot be written or a disk that is full of the output.
         console.show_error(OrbitError(str(error)))
         sys.exit(FAILED)
 

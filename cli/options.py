@@ -27,7 +27,7 @@ Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
 
 def usual(text: str, default: str) -> str:
-    """Help of an option whose default is made elsewhere; typer would write it in brackets within its brackets."""
+    """Help text of an option whose default is determined elsewhere; typer would write it in brackets within its brackets."""
     return f"{text} [dim]\\[default: {default}][/]"
 
 

@@ -1,4 +1,4 @@
-"""How a tree looks: the tables of `orbitmq status`, and the one line of `orbitmq up`."""
+"""How a broker is shown: the tables of `orbitmq status`, and the one line of `orbitmq up`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from orbitmq.cli.looks import Between
 from orbitmq.client.status import ActorStatus, MemberStatus, Status
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
-LATE_BEAT_MS = 5000  # a heartbeat this old is worth a look; it kills nobody
+LATE_BEAT_MS = 5000  # a heartbeat this old is shown in yellow; nothing is killed for it
 
-# Counters worth a word when they are not 0, and the word.
+# Counters that are shown if they are not 0, each with its label.
 EVENTS = {
     "rejected": "rejected",
     "full": "waits for room",
@@ -30,7 +30,7 @@ EVENTS = {
 
 
 def summary_line(between: Between) -> str:
-    """A tree in one line of markup."""
+    """A broker in one line of markup."""
     now = between.now.status
     behind = now.positions.wrote - now.positions.flushed
     lag = sum(group.lag_messages for group in now.groups)
@@ -46,7 +46,7 @@ def summary_line(between: Between) -> str:
 
 
 def whole_picture(between: Between, queues: bool = False) -> RenderableType:
-    """Everything about a tree. queues: one line for each of them."""
+    """Everything about a broker. queues: also one line for each queue."""
     now = between.now.status
     parts: list[RenderableType] = [_head(now), "", _processes(between), "", _positions(between), ""]
     parts += [_topics(between, queues) if now.topics else Text("no topics yet", style="dim"), ""]
@@ -85,7 +85,7 @@ def _clock(now: Status) -> str:
 
 
 def _table(*columns: tuple[str, str]) -> Table:
-    """columns: heading and "l" or "r"; the last one gives way where the terminal is narrow."""
+    """columns: heading and "l" or "r"; the last one is shortened if the terminal is narrow."""
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
     for heading, side in columns:
         table.add_column(heading, justify="right" if side == "r" else "left", no_wrap=True)

@@ -1,4 +1,4 @@
-"""How a message looks: on one line, as JSON, or whole."""
+"""How a message is shown: on one line, as JSON, or with all fields."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def body_text(message: Message) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """Text that cannot move the cursor: control characters written as escapes, and no more of it than a line bears."""
+    """Text that cannot move the cursor: control characters are escaped, and the text is cut to what fits a line."""
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:BODY_MAX])
     return shown if len(text) <= BODY_MAX >= len(shown) else f"{shown[:BODY_MAX]}... ({len(text):,} characters)"
 
 
 def print_line(message: Message) -> None:
-    """place, time, tag, keys, body; separated by tabs where nobody looks at it."""
+    """place, time, tag, keys, body; separated by tabs if the output is not a terminal."""
     text = body_text(message)
     body = one_line(text) if text is not None else f"{bytes(message)[: BODY_MAX // 2].hex(' ')} ({len(message.body):,} bytes)"
     place = f"{message.topic}/{message.queue}@{message.offset}"
@@ -50,7 +50,7 @@ def print_line(message: Message) -> None:
 
 
 def as_record(message: Message) -> dict[str, Any]:
-    """A message as JSON has it: the body as text, or base64 under another name where it is not UTF-8."""
+    """A message as JSON: the body as text, or base64 under another name if it is not UTF-8."""
     text = body_text(message)
     body = {"body": text} if text is not None else {"body_base64": base64.b64encode(message.body).decode()}
     return {

@@ -1,4 +1,4 @@
-"""`orbitmq tail`, `find` and `show`: messages out, by hand."""
+"""`orbitmq tail`, `find` and `show`: read messages by hand."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def tail(
 ) -> None:
     """Show messages as they come, until Ctrl-C.
 
-    Without a group nothing is stored: everybody who looks sees everything.
+    Without a group nothing is stored: every tail sees all messages.
 
-    With one, its members share the messages, and the next tail goes on where this one ended.
+    With a group, its members share the messages, and the next tail continues where this one ended.
     """
     if start not in ("earliest", "latest") and not start.isdecimal():
         raise typer.BadParameter(f"{start!r} must be earliest, latest or an offset", param_hint="--from")
@@ -74,7 +74,7 @@ def tail(
                     break
         except KeyboardInterrupt:
             if err.is_terminal:
-                err.print()  # behind the ^C that it shows
+                err.print()  # after the ^C that the terminal shows
         finally:
             consumer.close()
     if not as_json and err.is_terminal:
@@ -82,7 +82,8 @@ def tail(
 
 
 def _next(consumer: Consumer, most: int, skip_damaged: bool, group: str | None) -> list[Message]:
-    """The next messages; behind damaged ones, which are said, where they may be skipped. Raises: CorruptRecord: where not."""
+    """The next messages. If damaged ones may be skipped, it reports them and continues after them. Raises: CorruptRecord: they
+    may not be skipped."""
     while True:
         try:
             return consumer.poll_batch(most, timeout=LOOK_S)
@@ -96,7 +97,8 @@ def _next(consumer: Consumer, most: int, skip_damaged: bool, group: str | None) 
 
 
 def _nobody_reads() -> bool:
-    """True when whoever read a pipe has closed it, as `head` does: no need to find out with the next message."""
+    """True if the reader of a pipe has closed it, as `head` does, so that the command need not wait for the next message to
+    find out."""
     look = select.poll()
     try:
         look.register(sys.stdout, 0)
@@ -108,7 +110,7 @@ def _nobody_reads() -> bool:
 def _commit(consumer: Consumer, offsets: dict[tuple[str, int], int] | None = None) -> None:
     try:
         consumer.commit(offsets)
-    except Fenced as error:  # a queue went to another member, or the broker was started again
+    except Fenced as error:  # a queue went to another member, or the broker was restarted
         err.print(f"[dim]some of these come again: {escape(error.message)}[/]")
 
 
@@ -117,7 +119,7 @@ def _start(text: str) -> Literal["earliest", "latest"]:
 
 
 def _seek_all(consumer: Any, broker: Client, topic: str, offset: int) -> None:
-    """Moves every queue to the offset, or to its end where it holds fewer."""
+    """Moves every queue to the offset, or to its end if that is lower."""
     bounds = {each.name: each.queues for each in broker.status().topics}
     for queue in bounds.get(topic, ()):
         consumer.seek(topic, queue.queue, max(queue.min_offset, min(offset, queue.max_offset)))

@@ -56,7 +56,7 @@ def repair(
 
 
 def _repair(store: Path, choice: Choice, yes: bool, as_json: bool) -> bool:
-    """Whether the store is whole in the end."""
+    """True if the store is whole in the end."""
     layout = StoreLayout.at(store)
     settings = layout.settings()
     if not layout.commitlog.is_dir():  # taking the lock would make a store of it
@@ -90,7 +90,7 @@ def _repair(store: Path, choice: Choice, yes: bool, as_json: bool) -> bool:
 
 
 def _with_bar(job: Repair, work: Callable[[], object]) -> None:
-    """Does one part of the job, with a bar for each thing that takes long."""
+    """Does one part of the work, with a bar for each step that takes long."""
     with reading_progress("[bold]{task.description}[/]") as bar:
         shown: dict[str, int] = {}
 
@@ -123,7 +123,7 @@ def _show(finding: Finding, deed: str, as_json: bool) -> None:
 
 
 def _show_choice(job: Repair, as_json: bool) -> None:
-    """What --skip and --cut lose, where one of them is needed."""
+    """What --skip and --cut would lose, if one of them is needed."""
     losses = {choice: job.loss(choice) for choice in (Choice.SKIP, Choice.CUT)}
     if as_json:
         plain = {str(choice): _plain(loss) for choice, loss in losses.items() if loss is not None}
@@ -157,7 +157,7 @@ def _plain(loss: Loss) -> dict[str, int | None]:
 
 
 def _show_verdict(verdict: Verdict, as_json: bool, whole: str, *, done: bool = False) -> None:
-    """whole: what to say of a store without a fault."""
+    """whole: what to say about a store without a fault."""
     if as_json:
         fields = {"whole": verdict.whole, "repaired": done, "records": verdict.records, "end": verdict.end}
         print(json.dumps({"type": "verdict", **fields, "faults": verdict.faults}), flush=True)

@@ -1,4 +1,4 @@
-"""`orbitmq send`: messages in, by hand."""
+"""`orbitmq send`: sends messages by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def send(
         raise typer.Exit(1)
     durability = None if flushed is None else "flushed" if flushed else "appended"
     placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
-    # A session is as large as its largest message wants it.
+    # The size of a session follows from its largest message.
     message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
     client = orbitmq.connect(name, store=store, wait=wait)
     with client as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
@@ -80,7 +80,7 @@ def send(
             _tell_stored(stored, len(bodies), error)
             if isinstance(error, KeyboardInterrupt):
                 with suppress(TimedOut):
-                    producer.close(0)  # whoever pressed Ctrl-C does not want to wait for what is on its way
+                    producer.close(0)  # a user who presses Ctrl-C does not want to wait for what is on its way
                 raise typer.Exit(INTERRUPTED) from None
             raise
         took = time.perf_counter() - begun
@@ -94,9 +94,9 @@ def send(
 
 
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:
-    """Says how many have a receipt, from the first on, and how many of the batch at hand may be stored as well."""
+    """Says how many have a receipt, counted from the first, and how many of the current batch may be stored as well."""
     in_batch = min(BATCH, wanted - stored)
-    # A batch of which each message has its verdict has them on the error.
+    # If each message of a batch has its verdict, the error carries them.
     receipts = getattr(error, "receipts", None)
     where = f"the first {stored:,} of {wanted:,} messages are stored"
     if receipts is not None and not isinstance(error, PerhapsStored):

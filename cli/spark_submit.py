@@ -1,5 +1,5 @@
-"""The file to give to spark-submit: `spark-submit --master ... CHECKOUT/cli/spark_submit.py STORE OUT ...`, otherwise as
-`orbitmq export`. In a checkout the package need not be installed, as long as executors see the checkout under the same path."""
+"""The file for spark-submit: `spark-submit --master ... CHECKOUT/cli/spark_submit.py STORE OUT ...`, otherwise as `orbitmq
+export`. With a checkout, the package need not be installed, as long as executors see the checkout under the same path."""
 
 from __future__ import annotations
 

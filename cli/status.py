@@ -20,7 +20,7 @@ from orbitmq.cli.panels import whole_picture
 from orbitmq.client.health import STOPPED
 from orbitmq.errors import BrokerNotRunning, BrokerStopped
 
-RATE_S = 0.4  # one picture's rates are those of so long
+RATE_S = 0.4  # the time over which the rates of one picture are measured
 
 
 def status(
@@ -33,9 +33,9 @@ def status(
 ) -> None:
     """Show processes, positions, topics and lag.
 
-    Reading it costs the broker nothing: the numbers stand in shared memory.
+    This costs the broker nothing: the numbers are in shared memory.
     """
-    wait = threading.Event().wait  # nobody sets it: a pause that Ctrl-C ends
+    wait = threading.Event().wait  # nobody sets it: it is a pause that Ctrl-C ends
     try:
         connected = orbitmq.connect(name, store=store)
     except BrokerNotRunning:
@@ -62,7 +62,7 @@ def status(
 
 
 def _end_as(look: Look) -> None:
-    """Raises: Exit: the code that says how the broker is, where all is not well."""
+    """Raises: Exit: with the code for the broker's health, if not all is well."""
     code = HEALTH_CODES.get(look.status.health.state, DONE)
     if code != DONE:
         raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""`orbitmq topic`: make topics and list them."""
+"""`orbitmq topic`: creates topics and lists them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def create(
     name: Name = None,
     store: Store = None,
 ) -> None:
-    """Make a topic, or give it more queues, another retention or another durability.
+    """Create a topic, or give it more queues, another retention or another durability.
 
-    Messages of one queue keep their order. A topic is never made by sending to it.
+    Messages of one queue keep their order. Sending to a topic never creates it.
     """
     with orbitmq.connect(name, store=store) as broker:
         if queues is None:

@@ -1,4 +1,4 @@
-"""`orbitmq up` and `orbitmq down`: a broker in the foreground or in the background, and its end."""
+"""`orbitmq up` and `orbitmq down`: run a broker in the foreground or in the background, and stop it."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def up(
 ) -> None:
     """Run a broker on a store.
 
-    The store remembers the settings for the next time: [bold]orbitmq config show[/].
+    The store remembers the settings for the next start: [bold]orbitmq config show[/].
 
-    It stays in the foreground until Ctrl-C or [bold]orbitmq down[/]; the store is kept for the next time.
+    The broker stays in the foreground until Ctrl-C or [bold]orbitmq down[/]. The store is kept.
 
-    After a crash of anything, the machine included, the next start recovers by itself.
+    After any crash, even of the machine, the next start recovers by itself.
     """
     options: dict[str, Any] = _more_settings(settings or [])
     given = {
@@ -96,7 +96,7 @@ def down(
 ) -> None:
     """Stop a broker.
 
-    What was received is flushed, then its processes end; the command returns when they have.
+    It flushes what it has received, and then its processes end. The command returns when they have ended.
     """
     with orbitmq.connect(name, store=store, timeout=timeout) as broker:
         layout = StoreLayout.at(broker.connection.attachment.store)
@@ -110,7 +110,7 @@ def down(
 
 
 def _more_settings(assignments: list[str]) -> dict[str, Any]:
-    """name=value pairs; what a value stands for, its setting knows."""
+    """name=value pairs. The setting determines how a value is read."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -151,7 +151,7 @@ def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) ->
         enough: list[SystemExit] = []
 
         def tell(started: Started) -> None:
-            """All of it, or the tree ends with this process: nobody would know that it runs."""
+            """Prints all of it, or the tree ends with this process, because nobody would know that it runs."""
             with orbitmq.connect(started.name) as broker:
                 status, settings = broker.status(), broker.settings()
             try:
@@ -159,7 +159,8 @@ def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) ->
                 flag = "" if started.name == "default" else f" --name {started.name}"
                 out.print(f"  events      {escape(str(log))}")
                 out.print(f"  stop        orbitmq down{escape(flag)}")
-            except SystemExit as closed:  # rich's word for a reader that has had enough (`| head -1`), and so was told
+            # rich raises this if the reader has closed the output (`| head -1`), who was then told
+            except SystemExit as closed:
                 enough.append(closed)
 
         start_tree(
@@ -172,7 +173,7 @@ def _run_detached(store: Path, options: dict[str, Any], allow_deletion: bool) ->
 def _run_in_foreground(store: Path, options: dict[str, Any], allow_deletion: bool) -> None:
     # The tree ends with this process, however that ends.
     options["owner"] = os.getpid()
-    # Its lines come through here, so that they never tear the status line apart.
+    # The tree's lines pass through this process, so that they never break the status line.
     reader, writer = os.pipe()
     events = threading.Thread(target=_show_events, args=(reader,), daemon=True)
     events.start()
@@ -214,7 +215,7 @@ def _show_events(reader: int) -> None:
 
 
 def _watch(started: Started) -> int:
-    """Shows what goes on until the tree ends or somebody presses Ctrl-C; returns the supervisor's exit code."""
+    """Shows the status until the tree ends or the user presses Ctrl-C. Returns the supervisor's exit code."""
     process = started.process
     try:
         with orbitmq.connect(started.name) as broker:

@@ -41,7 +41,7 @@ def verify(
     store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store.")] = Path("data"),
     as_json: Json = False,
 ) -> None:
-    """Read a whole store and name every fault.
+    """Read a whole store and report every fault.
 
     Changes nothing. A broker may run on the store meanwhile: then what it has flushed and indexed is read.
 

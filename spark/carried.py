@@ -1,12 +1,13 @@
-"""What Kafka has and RocketMQ's properties, which are text by name, do not: keys that are no text, headers that are empty, null
-or no text, and several of one name. The sink writes them in an encoding of its own, and the source undoes it.
+"""What Kafka has and RocketMQ's properties, which are text with unique names, cannot hold: keys that are not text, headers that
+are empty, null or not text, and several headers with one name. The sink writes them in an encoding of its own, and the source
+decodes it.
 
     KEYS            "SPARK_KEY:" and the key in base64
-    SPARK_HEADERS   all headers of the row in order, a comma before each: name and value in base64, a colon between; a name
-                    alone where the value is null
+    SPARK_HEADERS   all headers of the row in order, a comma before each: name and value in base64, a colon between; only the
+                    name if the value is null
 
-Only rows that need it are encoded. Headers of such rows that can stand as properties do so besides, for readers that are not
-Spark. This is the one place where Python objects stand for rows, and only for those of batches that have one in need.
+Only rows that need it are encoded. Headers of such rows that can be properties are also stored as properties, for readers other
+than Spark. This is the one place where Python objects stand for rows, and only in batches with a row that needs it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _key_text(key: bytes | None) -> str | None:
 
 
 def needs_care(headers: Any) -> bool:
-    """Whether a column of headers has any that cannot stand as a property, or two of one name in a row."""
+    """True if a column of headers has any that cannot be a property, or two with one name in a row."""
     pairs = headers.flatten()
     names, values = (_as_text(pc.struct_field(pairs, place)) for place in (0, 1))
     if names is None or values is None or names.null_count or values.null_count:
@@ -73,8 +74,8 @@ def needs_care(headers: Any) -> bool:
 
 
 def properties_of(headers: Any, counted: Sequence[bytes]) -> Any:
-    """The properties string of each row's headers, as large_string; null where the row has none. counted: names that mean
-    something here as well, TAGS or KEYS where no column says it.
+    """The properties string of each row's headers, as large_string; null if the row has none. counted: names that have a
+    meaning here too, TAGS or KEYS if no column has it.
 
     Raises: ColumnError: a header without a name.
     """
@@ -84,7 +85,7 @@ def properties_of(headers: Any, counted: Sequence[bytes]) -> Any:
 def _string(row: list[Pair], counted: Sequence[bytes]) -> str:
     names = [name for name, _ in row]
     plain = [(name, value) for name, value in row if _can_stand(name, value, counted)]
-    # In a map the last of one name counts.
+    # In a map the last one of a name counts.
     parts = [name + b"\1" + value + b"\2" for name, value in dict(plain).items() if value is not None]
     exact = len(plain) == len(row) == len(set(names)) and not any(map(_is_reserved, names))
     if not exact:
@@ -101,7 +102,7 @@ def _can_stand(name: bytes, value: bytes | None, counted: Sequence[bytes]) -> bo
 
 
 def _is_reserved(name: bytes) -> bool:
-    """Whether the source would not show it among the headers, or the broker would refuse it."""
+    """True if the source would not show it among the headers, or the broker would refuse it."""
     text = name.decode("utf-8", "surrogateescape")
     return text in (ROW_NAME, HEADERS_NAME) or bool(reserved_property(text))
 
@@ -128,7 +129,7 @@ def _rows(headers: Any) -> list[list[Pair] | None]:
 
 
 def _as_text(column: Any) -> Any:
-    """As large_string; None where some of it is no UTF-8."""
+    """As large_string; None if some of it is not UTF-8."""
     try:
         return pc.cast(pc.cast(column, pa.large_binary()), pa.large_string())
     except pa.ArrowInvalid:
@@ -147,7 +148,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def keys_read(keys: Any, kind: Any) -> Any:
-    """The column key: KEYS as bytes, and what was encoded as it was."""
+    """The column key: KEYS as bytes, with encoded keys decoded."""
     stored = pc.cast(keys, pa.binary())
     if not pc.any(pc.starts_with(stored, KEY_PREFIX)).as_py():
         return stored if stored.type.equals(kind) else stored.cast(kind)
@@ -162,7 +163,7 @@ def _key(stored: bytes | None) -> bytes | None:
 
 
 def headers_read(headers: Any, kind: Any) -> Any:
-    """The column headers without what the sink writes beside them, and what was encoded as it was."""
+    """The column headers without what the sink adds, with encoded headers decoded."""
     flat = headers.flatten()
     names = pc.cast(pc.struct_field(flat, 0), pa.binary())
     if not pc.any(pc.starts_with(names, _OURS)).as_py():
@@ -198,7 +199,7 @@ def _shown(row: list[Pair]) -> list[Pair]:
 
 
 def _pairs(stored: bytes) -> list[Pair] | None:
-    """None for what is none of ours."""
+    """None for text that the sink did not encode."""
     nothing, *each_pair = stored.split(b",")
     if nothing or not each_pair:
         return None
@@ -221,7 +222,7 @@ def _decoded(text: bytes) -> bytes | None:
 
 
 def _lists(offsets: Any, names: Any, values: Any, kind: Any) -> Any:
-    """Lists of pairs, null where they are empty. Names may be no UTF-8, which a cast to text would refuse."""
+    """Lists of pairs, null if they are empty. Names may not be UTF-8, so a cast to text would fail."""
     struct = kind.value_type
     text = pa.Array.from_buffers(struct.field(0).type, len(names), names.buffers()) if names.offset == 0 else None
     if text is None:

@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
     from orbitmq.native._types import Reader
 
-BATCH_ROWS = 8_192  # a batch of small bodies still lies in the cache when Spark's process sends it on
+BATCH_ROWS = 8_192  # a batch of small bodies is still in the cache when Spark's process sends it on
 BATCH_BYTES = 16 << 20  # of bodies in one batch; only a single body may be larger
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """sql: Spark's type. source: the column of client.arrow that it is made of, or None. nullable: as it says."""
+    """sql: Spark's type. source: the column of client.arrow from which it is made, or None. nullable: whether it may be
+    null."""
 
     sql: str
     source: str | None
@@ -78,7 +79,7 @@ def ddl(names: Sequence[str]) -> str:
 
 
 def check(given: StructType, names: Sequence[str]) -> None:
-    """Spark hands on a schema of the user's, and ours where there is none. Raises: ColumnError: it is another one."""
+    """Spark passes on the user's schema, or this one if the user gave none. Raises: ColumnError: it is another one."""
     found = [(field.name, field.dataType.simpleString(), field.nullable) for field in given.fields]
     if found != [(name, COLUMNS[name].sql, COLUMNS[name].nullable) for name in names]:
         raise ColumnError(
@@ -89,7 +90,7 @@ def check(given: StructType, names: Sequence[str]) -> None:
 
 
 def schema(names: Sequence[str]) -> pa.Schema:
-    """The same as Spark expects it from Arrow, to the letter: it refuses batches of another one."""
+    """The same exactly as Spark expects it from Arrow: it refuses batches of another schema."""
     import pyarrow as pa
 
     types = {
@@ -108,17 +109,17 @@ def schema(names: Sequence[str]) -> pa.Schema:
 
 
 def batches(reader: Reader, names: Sequence[str], rows: int = BATCH_ROWS, size: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
-    """All that the reader has, in batches of at most `rows` rows and, unless one body alone is larger, `size` bytes of
-    bodies, so that a task needs the same memory whatever its range.
+    """Everything the reader has, in batches of at most `rows` rows and `size` bytes of bodies, unless a single body is larger.
+    So a task needs the same memory whatever its range is.
 
-    Raises: CorruptRecord; StoreError: a file that cannot be mapped.
+    Raises: CorruptRecord; StoreError: a file cannot be mapped.
     """
     import pyarrow as pa
 
     from orbitmq.client.arrow import record_batch
 
     wanted = schema(names)
-    # Something has to tell how many rows there are, and this costs nothing.
+    # One column has to say how many rows there are, and this one costs nothing.
     sources = sorted({source for name in names if (source := COLUMNS[name].source)}) or ["queue"]
     while True:
         batch = record_batch(reader, rows, sources, body_limit=size)
@@ -142,8 +143,8 @@ def _made(name: str, batch: Any, kind: Any) -> Any:
 
 
 def _split(array: Any, kind: Any) -> Any:
-    """Keys one by one. A producer of another make may have put several spaces between two, or bytes that are no UTF-8, which
-    only functions for ASCII let pass."""
+    """Keys one by one. Another producer may have put several spaces between two, or bytes that are not UTF-8; only functions
+    for ASCII accept those."""
     import pyarrow.compute as pc
 
     clean = pc.ascii_trim(array, " ")

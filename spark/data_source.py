@@ -1,10 +1,9 @@
-"""The data source `orbitmq` for Spark: topics as tables, read by the tasks themselves out of the store's mapped files.
+"""The data source `orbitmq` for Spark: topics as tables, which the tasks read themselves from the store's mapped files.
 
-    register(spark)
-    spark.read.format("orbitmq").option("path", "./data").option("subscribe", "orders").load()
+    register(spark) spark.read.format("orbitmq").option("path", "./data").option("subscribe", "orders").load()
 
-Spark makes a source twice: where a query is planned, and, pickled, in every task. Planning alone speaks to the broker; a task
-needs the store's folder only. docs/spark.md lists the options.
+Spark makes a source twice: where a query is planned, and, pickled, in every task. Only planning talks to the broker; a task
+needs nothing but the store's folder. docs/spark.md lists the options.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from weakref import WeakSet
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-except ImportError as error:  # an extra: everything else works without
+except ImportError as error:  # an extra: everything else works without it
     raise ImportError(f"{error}; the data source needs PySpark 4: pip install 'orbitmq[spark]'", name=error.name) from error
 
 from orbitmq.spark import columns
@@ -32,8 +31,8 @@ _knowing: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format known to a session, unless Spark has found it by itself. Doing it again changes nothing; Spark itself
-    would warn."""
+    """Registers the format with a session, unless Spark has found it by itself. Doing it again changes nothing, while Spark
+    itself would warn."""
     from pyspark.errors import AnalysisException
 
     if spark in _knowing:
@@ -41,14 +40,14 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(OrbitSource)
     except AnalysisException as error:
-        # 4.0 refuses what it has found as pyspark_orbitmq, which is this.
+        # 4.0 refuses to register again what it has found as pyspark_orbitmq, which is this source.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
     _knowing.add(spark)
 
 
 class OrbitSource(DataSource):
-    """Says what there is; readers and writers are in modules of their own. Options are checked where it is known what they are
+    """Describes the source; readers and writers are in modules of their own. Options are checked once it is known what they are
     for. Raises: SettingError, ColumnError."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The errors about an option, and how they name what there is instead."""
+"""The errors about options, and how they list what exists instead."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def refused(option: str, value: object, why: str, hint: str | None = None) -> Se
 
 
 def unknown_hint(option: str, known: Sequence[str]) -> str:
-    """What to do about an option that there is not."""
+    """The hint about an option that does not exist."""
     if option.lower().startswith("kafka."):
         return "it is for a client of Kafka, and there is none: leave it out; broker or path says where the topics are"
     return f"the options are {', '.join(known)}"
 
 
 def topics_there(names: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first few of them, and how many more there are."""
     known = sorted(names)
     more = f" and {len(known) - NAMED_MOST:,} more" if len(known) > NAMED_MOST else ""
     return f"{', '.join(known[:NAMED_MOST]) or 'no topic'}{more}"

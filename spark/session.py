@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone, with nothing to configure: quiet, without a port that others see, and able to read
+"""A Spark session on this machine alone that needs no configuration: quiet, without a port that others see, and able to read
 OrbitMQ."""
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _JAVA_HINT = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-h
 def local_session(
     name: str = "orbitmq", *, cores: int | None = None, memory: str = "1g", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session that runs in this process's own JVM, with the format "orbitmq" registered. The caller stops it.
+    """A session in this process's own JVM, with the format "orbitmq" registered. The caller stops it.
 
-    A session that this process has already is returned instead, whatever it was configured with.
+    If this process has a session already, that one is returned, however it was configured.
 
     Args:
         cores: tasks at once; None: one for each core this process may use. memory: of the JVM.
-        settings: of Spark, beside those made here or instead of them.
-    Raises: SettingError: no Java, or one too old. ImportError: PySpark is not installed.
+        settings: of Spark, in addition to those made here or instead of them.
+    Raises: SettingError: there is no Java, or it is too old. ImportError: PySpark is not installed.
     """
     require_java()
     try:
@@ -43,13 +43,13 @@ def local_session(
     from orbitmq.spark.data_source import register
 
     cores = cores or len(os.sched_getaffinity(0))
-    # Spark's Python processes are started from the JVM, which inherits the environment as it is now; they must find the
-    # same package as we have, also when it was never installed but lies in a checkout.
+    # The JVM starts Spark's Python processes, and inherits the environment as it is now. They must find the same package as
+    # this process, even if it was never installed but is in a checkout.
     root = str(Path(orbitmq.__file__).resolve().parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
-    # spark.pyspark.python is heard by spark-submit only.
+    # Only spark-submit uses spark.pyspark.python.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging = Path(__file__).resolve().with_name("log4j2.properties")
     quiet = {
@@ -62,9 +62,9 @@ def local_session(
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        # Conditions on topic, partition, offset, timestamp and tags leave out what need not be read; 4.0 knows no such setting.
+        # Conditions on topic, partition, offset, timestamp and tags reduce what is read; 4.0 has no such setting.
         "spark.sql.python.filterPushdown.enabled": "true",
-        # A topic that is named 2024 stays text when it comes back as the name of a folder.
+        # A topic with the name 2024 stays text when it is read back from the name of a folder.
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)

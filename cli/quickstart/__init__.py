@@ -1,1 +1,1 @@
-"""The main job on real data, from the first message to an answer out of Spark: `scripts/quickstart`."""
+"""The whole pipeline on real data, from the first message to an answer from Spark: `scripts/quickstart`."""

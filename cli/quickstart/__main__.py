@@ -1,4 +1,5 @@
-"""The main program of `scripts/quickstart`: a broker, two producers, a group of two consumers, Spark; every count checked."""
+"""The main program of `scripts/quickstart`: a broker, two producers, a group of two consumers, Spark; every count is
+checked."""
 
 from __future__ import annotations
 
@@ -80,14 +81,14 @@ class Workers:
             raise BrokerError(f"cannot go on: {values[0]} failed: {values[1]}")
 
     def finish(self) -> None:
-        """Lets consumers end, and takes everybody's result."""
+        """Lets consumers end, and collects all results."""
         self.stop.set()
         self.until(lambda: len(self.results) == len(self._processes))
         for process in self._processes.values():
             process.join()
 
     def end(self) -> None:
-        """Ends whoever is still there, however the run ended."""
+        """Ends all workers that still run, however the run ended."""
         for process in self._processes.values():
             if process.is_alive():
                 process.terminate()
@@ -134,12 +135,12 @@ def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage])
 
 
 def run(folder: Path) -> bool:
-    """Everything; True when every count was right."""
+    """Runs everything. True if every count was right."""
     begun = time.perf_counter()
     prepare(folder, "quickstart")
     stages: list[Stage] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # A descriptor of its own, because Spark's part turns standard error away.
+    # A descriptor of its own, because Spark's part redirects standard error.
     screen = Console(file=os.fdopen(os.dup(2), "w"))
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
         reading = progress.add_task("read the source", total=FLIGHTS)
@@ -176,7 +177,7 @@ def run(folder: Path) -> bool:
 
 
 def say(text: str) -> None:
-    """A line about what comes next, where no progress bar tells it."""
+    """A line about what comes next, when no progress bar says it."""
     if not err.is_terminal:
         err.print(f"quickstart: {text}")
 

@@ -52,12 +52,13 @@ def airlines() -> dict[str, str]:
 
 
 def plane(flight: Flight) -> str | None:
-    """The tail number: which aircraft it was; None where nobody noted it."""
+    """The tail number, which identifies the aircraft. None if it was not recorded."""
     return str(flight["tailnum"]) if flight["tailnum"] is not None else None
 
 
 def share(flight: Flight, producers: int) -> int:
-    """Which of the producers sends a flight: all of one aircraft's come from the same one, so they keep their order."""
+    """Which of the producers sends a flight. All flights of one aircraft come from the same producer, so they keep their
+    order."""
     return zlib.crc32((plane(flight) or "").encode()) % producers
 
 

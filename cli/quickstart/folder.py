@@ -1,4 +1,4 @@
-"""The folder that a program on real data fills, and may empty when it runs again."""
+"""The folder that a program fills with real data, and may empty when it runs again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from orbitmq.errors import SettingError
 
 
 def mark(program: str) -> str:
-    """Name of the file that says that a folder is that program's."""
+    """Name of the file which says that a folder belongs to that program."""
     return f".orbitmq-{program}"
 
 
 def prepare(folder: Path, program: str) -> None:
-    """An empty folder of the program in scripts/. Raises: SettingError: there is something in it that is not of it."""
+    """An empty folder of the program in scripts/. Raises: SettingError: it contains something that is not the program's."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / mark(program)).is_file():
             raise SettingError(

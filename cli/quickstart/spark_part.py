@@ -1,4 +1,4 @@
-"""Spark's part: the topic out of the store into Parquet, and the same question once more, to Spark."""
+"""Spark's part: exports the topic from the store to Parquet, and puts the same question to Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ask_spark(
 ) -> SparkAnswer:
     """Exports the topic of the running broker, then reads the Parquet files.
 
-    ordered: how many messages carry a number in their queue that no other has: all of them, if none was stored twice.
+    ordered: how many messages have an offset that no other message of their queue has: all of them, if none was stored twice.
     asking: called between the two.
     """
     from pyspark.sql import functions as f
@@ -58,7 +58,7 @@ def ask_spark(
 
 @contextmanager
 def chatter_in(log: Path) -> Iterator[None]:
-    """Sends what this process and the JVMs it starts write to standard error into a file meanwhile, away from progress bars."""
+    """Redirects standard error of this process and of the JVMs that it starts into a file, away from progress bars."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -72,7 +72,7 @@ def chatter_in(log: Path) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stops the session and waits until its JVM has ended, which PySpark leaves to the end of this process and does not see."""
+    """Stops the session and waits until its JVM has ended. PySpark itself leaves that to the end of this process."""
     from pyspark import SparkContext
 
     spark.stop()
@@ -81,5 +81,5 @@ def _stop(spark: SparkSession) -> None:
         gateway.shutdown()
         process = gateway.proc
         if process.stdin is not None:
-            process.stdin.close()  # the JVM lives as long as somebody holds this end
+            process.stdin.close()  # the JVM lives as long as this end of the pipe is open
         process.wait()

@@ -1,4 +1,4 @@
-"""What a run of the quickstart did: its stages with counts and rates, and the answer it was all for."""
+"""What a run of the quickstart did: its stages with counts and rates, and the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 5  # airlines
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """seconds: None where the time says nothing. right: the count is that of the source."""
+    """seconds: None if the time says nothing. right: the count is that of the source."""
 
     what: str
     count: int
@@ -25,7 +25,7 @@ class Stage:
 
 
 def check(found: object, expected: object) -> bool:
-    """Whether a stage has what it should have."""
+    """True if a stage has what it should have."""
     return found == expected
 
 
@@ -66,5 +66,5 @@ def _answer(counts: dict[str, list[int]]) -> Table:
 
 
 def _used(folder: Path) -> int:
-    """Bytes on the disk; files of a store are longer than what they hold."""
+    """Bytes on disk; files of a store are longer than what they hold."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

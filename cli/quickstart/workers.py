@@ -1,4 +1,4 @@
-"""The producers and the consumers, each a process of its own, which tell the main program how far they are.
+"""The producers and the consumers, each a process of its own. They report their progress to the main program.
 
 What they put into the queue of reports: ("ready", worker), ("sent", count), ("seen", count), and at their end ("done", worker,
 result) or ("failed", worker, the error's text).
@@ -44,7 +44,7 @@ def produce(name: str, worker: int, producers: int, go: Event, reports: Reports)
             for body, airline, tail in mine:
                 keys = [tail] if tail else []
                 waiting.append(producer.send_async(TOPIC, body, tags=airline, keys=keys, queue_key=tail or airline))
-                # Sending goes on while receipts come in; each is looked at, so nothing is lost unnoticed.
+                # Sending continues while receipts come in. Each receipt is looked at, so no loss goes unnoticed.
                 if len(waiting) == IN_FLIGHT:
                     for _ in range(REPORT // 2):
                         waiting.popleft().result()
@@ -60,10 +60,10 @@ def produce(name: str, worker: int, producers: int, go: Event, reports: Reports)
 
 
 def consume(name: str, worker: int, queues: int, stop: Event, reports: Reports) -> None:
-    """Adds up delays as the flights arrive; commits what it has added. Ends when it is told to.
+    """Adds up delays as the flights arrive, and commits what it has added. Ends when it is told to.
 
-    queues: its share of the topic's. It is ready once it has that: a queue that changes hands while messages arrive may have
-    some of them seen twice, by the old owner and by the new one.
+    queues: its share of the topic's. It is ready once it has that: if a queue changes hands while messages arrive, the old and
+        the new owner may both see some of them.
     """
 
     def work() -> dict[str, list[int]]:

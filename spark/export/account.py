@@ -1,4 +1,4 @@
-"""Whether the files of a run hold every message that it was to export, once."""
+"""Checks that the files of a run hold every message that it was to export, once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP = 65_536
 
 
 def unread(snapshot: Snapshot, wanted: Iterable[Slice], files: Sequence[ExportFile], *, allow_gaps: bool) -> tuple[Gap, ...]:
-    """What is missing because retention removed it while the tasks ran. What a repair has given up counts as nothing.
+    """What is missing because retention removed it while the tasks ran. Messages that a repair has given up do not count.
 
     Raises: ExportDamaged: a message is missing that should not be, or is there twice.
     """
@@ -55,8 +55,8 @@ def _wrong(part: Slice, rows: int) -> ExportDamaged:
 
 
 def _given_up(snapshot: Snapshot, part: Slice) -> int:
-    """How many records of the range stand in for damaged ones (store/stand_in.py). Reads a word of each: only stores
-    that were repaired come here."""
+    """How many records of the range stand in for damaged ones (store/stand_in.py). Reads a word of each, which only happens
+    with stores that were repaired."""
     layout = StoreLayout.at(snapshot.root)
     queue = ConsumeQueue(layout.root, part.topic, part.queue, snapshot.queue_file_units)
     count, opened, descriptor = 0, -1, -1

@@ -1,18 +1,18 @@
-"""The folder of an export, and how a run gets into it whole or not at all, whenever it is killed.
+"""The folder of an export. A run gets into it as a whole or not at all, whenever it is killed.
 
     <out>/topic=<t>/day=<d>/part-*.parquet     what readers see
-          _orbitmq/lock                        held by the run that works here; dies with its process
+          _orbitmq/lock                        held by the current run; released when its process dies
                    runs/000001.json            the manifest (export/manifest.py)
-                   staging/<run>/              Parquet files on their way, of one run
+                   staging/<run>/              Parquet files of one run that are being written
 
-Spark and Arrow pass by names that begin with an underscore. A run takes these steps:
+Spark and Arrow ignore names that begin with an underscore. A run takes these steps:
 
 | step | killed after it |
 | --- | --- |
 | tasks write and sync files in staging | no manifest names them: the next run removes them, and exports the same messages |
-| the run's manifest is put in place, durably, as pending | the run has happened: the next one goes on below |
-| files of topics that it replaces are removed | again; what is gone is gone |
-| its files are renamed into their places | again; one that is not in staging any more is in its place |
+| the run's manifest is put in place, durably, as pending | the run has happened: the next one continues below |
+| files of topics that it replaces are removed | done again; what is gone is gone |
+| its files are renamed into their places | done again; a file that is no longer in staging is in its place |
 | the manifest says complete; the run's staging is removed | nothing, or the staging is left to remove |
 """
 
@@ -37,7 +37,7 @@ OWN = "_orbitmq"
 
 
 class ExportFolder:
-    """One export's folder. `State`, runs and files may be read without the lock; whoever changes something holds it."""
+    """One export's folder. `State`, runs and files may be read without the lock; every change needs it."""
 
     def __init__(self, out: str | Path) -> None:
         """Raises: SettingError: not a path of this machine's file system."""
@@ -56,7 +56,7 @@ class ExportFolder:
         self._lock: int | None = None
 
     def check_apart(self, store: Path) -> None:
-        """Raises: SettingError: the folder is the store, or lies in it."""
+        """Raises: SettingError: the folder is the store, or is in it."""
         if store == self.root or store in self.root.parents:
             raise SettingError(
                 f"cannot export to {self.root}: it lies in the store {store}",
@@ -103,8 +103,9 @@ class ExportFolder:
         return [export_manifest.decoded(path, path.read_bytes()) for path in paths]
 
     def settle(self) -> tuple[State, int]:
-        """Finishes the run that was killed in the middle, if there is one, and removes what others left behind; what there
-        is then, and how many messages were put in their places now. Raises: ExportDamaged, ExportDiffers, ExportFailed."""
+        """Completes the run that was killed in the middle, if there is one, and removes what others left behind. Returns the
+        state after that, and how many messages were put in their places now. Raises: ExportDamaged, ExportDiffers,
+        ExportFailed."""
         runs = self.runs()
         settled = 0
         try:
@@ -133,13 +134,14 @@ class ExportFolder:
         return path
 
     def abandon(self, name: str) -> None:
-        """Removes a run's staging unless its manifest is there: then the next run finishes it."""
+        """Removes a run's staging unless its manifest exists: then the next run completes it."""
         with contextlib.suppress(OSError, ExportDamaged):
             if all(run.staging != name for run in self.runs()):
                 _remove(self._staging / name)
 
     def commit(self, run: Run, before: State) -> None:
-        """Makes a staged run happen. The files' contents are durable already. before: what there was. Raises: ExportFailed."""
+        """Makes a staged run happen. The files' contents are durable already. before: the earlier state. Raises:
+        ExportFailed."""
         try:
             atomic_file.sync_folder(self._staging / run.staging)
             atomic_file.sync_folder(self._staging)
@@ -157,7 +159,7 @@ class ExportFolder:
         return self._runs / f"{run.number:06d}.json"
 
     def _finish(self, run: Run, before: State) -> None:
-        """From a pending run to a complete one; may begin in the middle."""
+        """Turns a pending run into a complete one; may begin in the middle."""
         for file in before.files:
             if file.topic in run.replaces:
                 self._take_out(file)
@@ -187,7 +189,7 @@ class ExportFolder:
         crash_point("export_folder_cleaned")
 
     def _take_out(self, file: ExportFile) -> None:
-        """Removes a file that readers see, and the folders that it leaves empty."""
+        """Removes a file that readers see, and the folders that become empty."""
         target = self.root / file.path
         target.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -197,7 +199,7 @@ class ExportFolder:
                 parent.rmdir()
 
     def _drop_void(self, runs: list[Run]) -> None:
-        """Removes the manifests of runs of which nothing is left because the newest one replaces it all."""
+        """Removes the manifests of runs of which nothing is left because the newest run replaces everything."""
         newest = runs[-1]
         for run in runs[:-1]:
             if newest.replaces and {*run.ends, *(file.topic for file in run.files)} <= set(newest.replaces):
@@ -215,7 +217,7 @@ class ExportFolder:
 
 
 def failed(what: str, error: OSError) -> ExportFailed:
-    """The error about a file that could not be written."""
+    """The error for a file that could not be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ExportFailed(
         f"{what}: {error.strerror or error}",
@@ -231,7 +233,7 @@ def _visible_parquet(root: Path) -> Iterable[Path]:
 
 
 def _remove(path: Path) -> None:
-    """A stray folder or file. A task of a killed run may still be writing there: then the rest goes next time."""
+    """A stray folder or file. A task of a killed run may still be writing there; then the next run removes the rest."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

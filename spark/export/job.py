@@ -1,7 +1,7 @@
-"""Has Spark run the tasks of an export, and tells how far they are.
+"""Makes Spark run the tasks of an export, and reports their progress.
 
-The tasks need nothing of the driver's but the paths of store and staging, so they run wherever Spark has them run. How far each
-is stands in the file `progress` in staging: Spark tells of whole tasks only.
+The tasks need only the paths of store and staging from the driver, so they can run wherever Spark puts them. The progress of
+each is in the file `progress` in staging, because Spark reports whole tasks only.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 Tasks = Sequence[tuple[Slice, ...]]
 # Called with messages done, messages in all, and bytes done, from another thread.
 Progress = Callable[[int, int, int], None]
-LOOK_S = 0.2  # between two looks at how far the tasks are
+LOOK_S = 0.2  # between two looks at the progress of the tasks
 _OURS = re.compile(r"orbitmq\.errors\.(\w+): (.*)")
 
 
 def submitted() -> bool:
-    """Whether spark-submit has started this process: its master and settings are the caller's then."""
+    """True if spark-submit has started this process: its master and settings are then the caller's."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager
 def session_for(spark: SparkSession | None) -> Iterator[SparkSession]:
-    """The session given or active, or else spark-submit's or a local one, which is stopped afterwards.
+    """The given or active session; otherwise spark-submit's or a local one, which is stopped afterwards.
 
     Raises: SettingError: no Java. ImportError: no PySpark.
     """
@@ -74,7 +74,8 @@ def spark_tasks(session: SparkSession, job: Job, tasks: Tasks) -> list[ExportFil
 
 @contextmanager
 def _interruptions() -> Iterator[Event]:
-    """Set when Ctrl-C came: py4j 0.10.9 with PySpark 4.0 makes an error of its own of the interruption, which says nothing."""
+    """Set when Ctrl-C came: py4j 0.10.9 with PySpark 4.0 turns the interruption into an error of its own, which says nothing
+    about it."""
     came = Event()
     if current_thread() is not main_thread():
         yield came
@@ -95,7 +96,7 @@ def _interruptions() -> Iterator[Event]:
 
 @contextmanager
 def watched(job: Job, total: int, progress: Progress | None) -> Iterator[None]:
-    """Tells of the progress of the tasks that run meanwhile; at the end once more."""
+    """Reports the progress of the running tasks, and once more at the end."""
     if progress is None:
         yield
         return
@@ -128,7 +129,8 @@ def _run(job: Job, numbered: tuple[int, tuple[Slice, ...]]) -> list[ExportFile]:
 
 
 def _active_session() -> SparkSession | None:
-    """Of this process, if it has made one. Spark knows which is active by thread, and this may be another."""
+    """The session of this process, if it has made one. Spark keeps the active session by thread, and this may be another
+    thread."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark import SparkContext
@@ -142,7 +144,7 @@ def _active_session() -> SparkSession | None:
 def _submitted_session() -> SparkSession:
     from pyspark.sql import SparkSession
 
-    # Where the package was not installed it lies in a checkout, which executors see under the same path.
+    # If the package is not installed, it is in a checkout, which executors see under the same path.
     root = str(Path(orbitmq.__file__).resolve().parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     python_path = os.pathsep.join(dict.fromkeys([*paths, root]))
@@ -151,7 +153,7 @@ def _submitted_session() -> SparkSession:
 
 
 def _told_by_task(text: str) -> errors.OrbitError | None:
-    """An error of a task's comes as text, between two stack traces."""
+    """An error of a task's arrives as text, between two stack traces."""
     found = _OURS.search(text)
     kind = getattr(errors, found[1], None) if found else None
     if found is None or not (isinstance(kind, type) and issubclass(kind, errors.OrbitError)):

@@ -1,7 +1,7 @@
-"""The manifest of an export: what each run added, one JSON file a run, which docs/spark.md describes.
+"""The manifest of an export: what each run added, one JSON file a run. docs/spark.md describes it.
 
-A run's file comes into being whole, and with it the run has happened: its Parquet files lie in staging, and whoever comes next
-puts them in their places if the run itself did not. `state` says whether that is done.
+A run's file appears as a whole, and with it the run has happened. Its Parquet files are in staging, and the next run puts them
+in their places if the run itself did not. `state` says whether that is done.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PENDING, COMPLETE = "pending", "complete"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a message is known again: its physical offset, bytes, and the CRC-32 of the head of its record."""
+    """Identifies a message: its physical offset, bytes, and the CRC-32 of the head of its record."""
 
     physical: int
     crc: int
@@ -28,7 +28,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Behind the last message of a queue that was exported, as queue offset, and that message's mark where it could be read."""
+    """The end of what was exported of a queue: the queue offset after the last message, and that message's mark if it could be
+    read."""
 
     offset: int
     mark: Mark | None
@@ -36,7 +37,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Messages [begin, end) of a queue, in queue offsets; of them `rows`."""
+    """Messages [begin, end) of a queue, in queue offsets; the file has `rows` of them."""
 
     queue: int
     begin: int
@@ -57,7 +58,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class ExportFile:
-    """A Parquet file. path: relative to the export's folder; its name is that in staging too. size: bytes."""
+    """A Parquet file. path: relative to the export's folder; the file has the same name in staging. size: bytes."""
 
     path: str
     topic: str
@@ -71,7 +72,7 @@ Ends = Mapping[str, Mapping[int, End]]  # by queue, by topic
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. began: ISO 8601. ends: of the queues that it moved. replaces: topics of which all earlier files are void."""
+    """One run. began: ISO 8601. ends: of the queues that it moved. replaces: topics whose earlier files no longer count."""
 
     number: int
     state: str
@@ -152,9 +153,9 @@ def decoded(path: Path, content: bytes) -> Run:
 
 @dataclass(slots=True)
 class State:
-    """What all runs together come to."""
+    """The sum of all runs."""
 
-    run: Run | None = None  # the newest
+    run: Run | None = None  # that of the newest run
     ends: dict[str, dict[int, End]] = field(default_factory=dict)
     files: list[ExportFile] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Marks of messages that were exported: they tell whether a queue is still the one that it was.
+"""Marks of exported messages, which show whether a queue is still the same one.
 
-Queue offsets alone do not: a topic that was deleted and made again, or another store, counts from 0 like any other. A
-record's first 88 bytes hold its place in the log, its times and its body's CRC; no two messages share them, and nobody writes
+Queue offsets alone do not show it: a topic that was deleted and created again, or another store, also counts from 0. A record's
+first 88 bytes contain its place in the log, its times and its body's CRC. No two messages have the same ones, and nobody writes
 them again.
 """
 
@@ -19,14 +19,14 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.stand_in import MARK as STANDS_IN
 
-HEAD = 88  # bytes before the body's length, with addresses of IPv4; behind them nothing is needed
+HEAD = 88  # bytes before the body's length, with addresses of IPv4; nothing after them is needed
 _PREPARED = struct.Struct(">Q")
 _PREPARED_AT = 76
 OPEN_MOST = 8  # log files open at once
 
 
 class Marks:
-    """Looks at the files of a store. Close it."""
+    """Reads the files of a store. Close it after use."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._layout = StoreLayout.at(snapshot.root)
@@ -40,7 +40,7 @@ class Marks:
         self._open.clear()
 
     def of(self, topic: str, queue: int, offset: int) -> Mark | None:
-        """The mark of one message; None where the message, or its unit, is not there any more."""
+        """The mark of one message. None if the message, or its unit, is not there any more."""
         try:
             unit = ConsumeQueue(self._layout.root, topic, queue, self._units).peek(offset)
         except OffsetOutOfRange:
@@ -51,7 +51,7 @@ class Marks:
         return None if head is None else Mark(unit.physical_offset, zlib.crc32(head))
 
     def holds(self, mark: Mark) -> bool | None:
-        """Whether the log still has that message in its place; None: retention has removed that part."""
+        """True if the log still has that message in its place. None: retention has removed that part."""
         head = self._head(mark.physical)
         if head is None:
             newest = max(self._starts(), default=0)

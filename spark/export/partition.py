@@ -1,4 +1,4 @@
-"""The folders of an export: which one each message goes to, and what they are called, as Spark and Arrow read it back."""
+"""The folders of an export: which folder each message goes to, and the names that Spark and Arrow read back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from orbitmq.spark.columns import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Made of the store time, UTC: 2026-05-01 and 2026-05-01-17; what one takes, microseconds.
+# Made of the store time, UTC: 2026-05-01 and 2026-05-01-17; and the length of each, microseconds.
 DERIVED = {"day": 86_400_000_000, "hour": 3_600_000_000}
 NULL = "__HIVE_DEFAULT_PARTITION__"
 NAME_MAX = 255  # bytes of one name in a path
-# What Spark escapes in the name of a partition's folder.
+# Characters that Spark escapes in the name of a partition's folder.
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f%=/:#?*\"'\\{}\[\]^]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ Key = tuple[str | None, ...]
 
 
 def possible() -> list[str]:
-    """Columns that folders can be made of, beside day and hour: texts and small numbers."""
+    """Columns of which folders can be made, besides day and hour: texts and small numbers."""
     return [name for name, column in COLUMNS.items() if column.sql in ("string", "int")]
 
 
@@ -47,7 +47,7 @@ def check_by(by: Sequence[str]) -> None:
 
 
 def folder(by: Sequence[str], key: Key) -> str:
-    """Relative path, such as topic=orders/day=2026-05-01. Raises: SettingError: a value too long for a file name."""
+    """Relative path, such as topic=orders/day=2026-05-01. Raises: SettingError: a value is too long for a file name."""
     names = [f"{name}={NULL if value is None else escaped(value)}" for name, value in zip(by, key, strict=True)]
     for name, column in zip(names, by, strict=True):
         if len(os.fsencode(name)) > NAME_MAX:
@@ -67,7 +67,8 @@ def escaped(value: str) -> str:
 
 
 def divided(batch: pa.RecordBatch, topic: str, by: Sequence[str]) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """The batch, of one topic, in a part for each folder, rows in their order. A part of several is a copy."""
+    """The batch, of one topic, divided into a part for each folder, with rows in their order. If there are several parts, they
+    are copies."""
     import numpy as np
     import pyarrow as pa
 
@@ -88,7 +89,7 @@ def divided(batch: pa.RecordBatch, topic: str, by: Sequence[str]) -> Iterator[tu
 
 
 def _codes(batch: pa.RecordBatch, name: str) -> Any:
-    """Numbers that are equal where the values are."""
+    """Numbers that are equal if the values are."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""What a run exports: of each queue what lies behind the last run's end, if it still is the same queue."""
+"""What a run exports: of each queue everything after the last run's end, if it is still the same queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL_HINT = "export into another folder, or begin again with full=True"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the caller asked for. Without topics: all. by, columns: None: as the last run, or what is usual."""
+    """What the caller asked for. Without topics: all. by, columns: None: as in the last run, or the defaults."""
 
     topics: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
@@ -40,7 +40,7 @@ class Wish:
         full: bool = False,
         allow_gaps: bool = False,
     ) -> Wish:
-        """Raises: SettingError: a column that there is not, or that a folder cannot be made of."""
+        """Raises: SettingError: a column does not exist, or no folder can be made of it."""
         if columns is not None:
             columns_of({"columns": ",".join(columns)})
         if by is not None:
@@ -70,8 +70,8 @@ class Plan:
 
 
 def plan(folder: ExportFolder, state: State, snapshot: Snapshot, wish: Wish) -> Plan:
-    """Raises: UnknownTopic; ExportDiffers: another store, a topic that was made again, other columns or folders than
-    before, and not full; OffsetOutOfRange: messages are gone that were not exported, and no gaps are allowed."""
+    """Raises: UnknownTopic; ExportDiffers: another store, a topic that was created again, other columns or folders than before,
+    without full; OffsetOutOfRange: messages are gone that were not exported, and gaps are not allowed."""
     topics = _topics(snapshot, wish)
     if wish.full:
         everything = not wish.topics or {*state.ends} <= {*topics}
@@ -146,7 +146,7 @@ def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tup
 
 
 def _check_store(folder: ExportFolder, state: State, snapshot: Snapshot, marks: Marks, leave: set[str]) -> None:
-    """Whether what was exported came out of this store: its newest message that is marked is still there."""
+    """True if what was exported came out of this store: its newest marked message is still there."""
     found = (end.mark for topic, ends in state.ends.items() if topic not in leave for end in ends.values() if end.mark)
     newest = max(found, key=lambda mark: mark.physical, default=None)
     if newest is None:
@@ -177,7 +177,7 @@ def _range(
     topic, queue = place
     mark = marks.of(topic, queue, known.offset - 1) if known.mark else None
     other = mark is not None and known.mark is not None and not _same(marks, mark, known.mark)
-    # After a crash of the machine the queues may end earlier than they did, until the store is recovered; marks then agree.
+    # After a crash of the machine the queues may end earlier than before, until the store is recovered; marks then agree.
     if other or (maximum < known.offset and (mark is None or known.mark is None)):
         why = (
             f"its message {known.offset - 1:,} is another one"
@@ -198,7 +198,7 @@ def _range(
 
 
 def _same(marks: Marks, mark: Mark, known: Mark) -> bool:
-    """Whether a queue still names the message that it did. A repair may have given that one up since."""
+    """True if a queue still names the message that it did. A repair may have given that message up since."""
     return mark == known or (mark.physical == known.physical and marks.holds(known) is True)
 
 

@@ -1,8 +1,9 @@
-"""One task of an export: ranges of queues into Parquet files in staging, a file for each folder that its messages go to.
+"""One task of an export: reads ranges of queues into Parquet files in staging, one file for each folder that its messages go
+to.
 
-Nothing here knows Spark. A task holds a batch and, of all its open files together, BUFFER bytes of rows, whatever its range:
-when there are more, the file that holds the most writes a row group. It keeps OPEN files open; with more folders than that, the
-one that has not been written to for the longest is closed, and goes on as another file.
+This module knows nothing of Spark. Whatever its range, a task holds one batch and, in all its open files together, BUFFER bytes
+of rows. If there are more, the file that holds the most writes a row group. It keeps OPEN files open. If there are more folders
+than that, it closes the file that was not written to for the longest time, and continues that folder in another file.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BUFFER = 64 << 20  # bytes of rows, uncompressed, before they are written
-GROUP_ROWS = 1 << 17  # rows of a row group at most: readers skip whole groups by their statistics
-FILE_BYTES = 1 << 30  # a file that has become this long is closed, and another one begun
+GROUP_ROWS = 1 << 17  # most rows of a row group: readers skip whole groups by their statistics
+FILE_BYTES = 1 << 30  # a file that has become this long is closed, and another one is begun
 OPEN = 64
 PROGRESS = struct.Struct("=QQ")  # messages and bytes, at task * size in the file `progress`
-# What the files' metadata is called.
+# Keys in the files' metadata.
 TOPIC_KEY, OFFSETS_KEY = "orbitmq.topic", "orbitmq.offsets"
 _NEEDED = ("partition", "offset", "timestamp")
-# These only grow, or nearly: their differences are short.
+# Their values only grow, or nearly so: the differences are short.
 _GROWING = ("offset", "physical_offset", "timestamp", "born_timestamp")
 _REPEATED = ("topic", "partition", "tags", "flag", "born_host", "store_host", "reconsume_times", "timestampType")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all tasks of a run share. sizes: of the store's files. staging: seen by all machines under this path."""
+    """What all tasks of a run share. sizes: of the store's files. staging: all machines see it under this path."""
 
     root: str
     sizes: tuple[int, int]
@@ -61,16 +62,16 @@ class Job:
 
     @property
     def read(self) -> list[str]:
-        """The columns that have to be read for that."""
+        """The columns that must be read for that."""
         wanted = {*self.columns, *_NEEDED, *(name for name in self.by if name not in DERIVED)} - {"topic"}
         return [name for name in COLUMNS if name in wanted or (name == "topic" and name in self.kept)]
 
 
 def run_task(job: Job, number: int, slices: Sequence[Slice]) -> list[ExportFile]:
-    """Writes and syncs the files; each lies in staging under the name that it will have in its folder.
+    """Writes and syncs the files. Each is in staging under the name that it will have in its folder.
 
-    Raises: OffsetOutOfRange: retention has removed messages meanwhile, and that fails. SettingError: a folder's name gets too
-        long. ExportFailed: a file cannot be written. CorruptRecord, StoreError.
+    Raises: OffsetOutOfRange: retention has removed messages meanwhile, and that is an error. SettingError: a folder's name
+        would be too long. ExportFailed: a file cannot be written. CorruptRecord, StoreError.
     """
     task = Task(job, number)
     try:
@@ -85,7 +86,7 @@ def run_task(job: Job, number: int, slices: Sequence[Slice]) -> list[ExportFile]
 
 @dataclass(slots=True)
 class OpenFile:
-    """A Parquet file that is being written. offsets: by queue, first, behind the last, and how many."""
+    """A Parquet file that is being written. offsets: by queue, first, the one after the last, and how many."""
 
     path: Path
     topic: str
@@ -99,7 +100,7 @@ class OpenFile:
     offsets: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, rows: pa.RecordBatch, kept: Sequence[str]) -> int:
-        """Returns how many bytes wait now on top."""
+        """Returns how many more bytes are buffered now."""
         import numpy as np
 
         queues, offsets = rows.column("partition").to_numpy(), rows.column("offset").to_numpy()
@@ -116,7 +117,7 @@ class OpenFile:
         return int(part.nbytes)
 
     def write(self) -> int:
-        """What waits becomes a row group; returns how many bytes do not wait any more."""
+        """Writes the buffered rows as a row group. Returns how many bytes are no longer buffered."""
         import pyarrow as pa
 
         written = self.waiting_bytes
@@ -159,7 +160,7 @@ class Task:
         return self._done
 
     def close(self) -> None:
-        """After an error too."""
+        """Called after an error too."""
         for file in self._open.values():
             file.sink.close()
         self._open.clear()
@@ -198,7 +199,7 @@ class Task:
             compression="zstd",
             use_dictionary=[name for name in kept if name in _REPEATED],
             column_encoding=growing or None,
-            # Bodies are not searched by their first bytes, and would stand in each footer twice.
+            # No statistics for bodies: nobody searches them by their first bytes, and these would be in each footer twice.
             write_statistics=[name for name in kept if name not in ("key", "value")],
         )
         return OpenFile(path, topic, key, sink, writer)

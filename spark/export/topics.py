@@ -1,8 +1,8 @@
-"""Topics of a store, running or stopped, into Parquet, a run at a time: each adds what has come since the last one.
+"""Exports topics of a store, running or stopped, to Parquet, one run at a time: each run adds what has come since the last one.
 
     <out>/topic=<name>/day=<store day, UTC>/part-*.parquet
 
-docs/spark.md says what a run promises, export/folder.py how it keeps that.
+docs/spark.md says what a run promises, export/folder.py how it keeps the promise.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from orbitmq.spark.source import extents, planning
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_ROWS = 1 << 18  # messages of one task at most, and so of one file
+TASK_ROWS = 1 << 18  # most messages of one task, and so of one file
 Runner = Callable[[Job, export_job.Tasks], list[ExportFile]]
 
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
     """One run. run: its number; None: there was nothing new. files: that it added. settled: messages of an earlier run that was
-    killed, put in their places by this one."""
+    killed, which this one put in their places."""
 
     path: Path
     run: int | None
@@ -64,16 +64,17 @@ def export(
     allow_gaps: bool = False,
     progress: export_job.Progress | None = None,
 ) -> ExportReport:
-    """Adds to `out` what the topics got since the last run, everything at the first one.
+    """Adds to `out` what the topics got since the last run; the first run adds everything.
 
     Args:
         store_or_broker: folder of a store, or name of a running broker.
         topics: none: all.
-        spark: None: this process's session if it has one, or spark-submit's, or a local one; what was made is stopped.
-        by: what the folders are made of; None: topic and day, or as before.
+        spark: None: this process's session if it has one, or spark-submit's, or a local one. A session that is made here is
+            stopped.
+        by: columns of which the folders are made; None: topic and day, or as before.
         columns: of spark/columns.py; None: all, or as before.
-        full: begins again: the topics' earlier files go away when the new ones come.
-        allow_gaps: goes on where retention has removed messages that were not exported.
+        full: begin again: the topics' earlier files are removed when the new ones come.
+        allow_gaps: continue if retention has removed messages that were not exported.
 
     Raises: UnknownTopic, BrokerNotRunning, SettingError; OffsetOutOfRange: retention was faster; ExportBusy, ExportDiffers,
         ExportDamaged, ExportFailed; CorruptRecord, StoreError.
@@ -97,7 +98,8 @@ def export_topic(
     columns: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
-    """One topic; progress: called with messages done and in all. Otherwise as export, where overwrite is called full."""
+    """One topic. progress: called with messages done and in all. Otherwise as export; overwrite is what is called full
+    there."""
     told = None if progress is None else lambda done, total, _: progress(done, total)
     return export(store_or_broker, out, [topic], spark, columns=columns, full=overwrite, progress=told)
 
@@ -105,10 +107,10 @@ def export_topic(
 def run_export(
     store_or_broker: str | Path, out: str | Path, wish: Wish, runner: Runner, progress: export_job.Progress | None = None
 ) -> ExportReport:
-    """As export; runner: has the tasks run, wherever."""
+    """As export. runner: makes the tasks run, wherever that is."""
     begun = time.perf_counter()
     folder = ExportFolder(out)
-    snapshot = extents.of(store_or_broker)  # before anything is made: a store that is not there leaves no folder
+    snapshot = extents.of(store_or_broker)  # before anything is made, so that a store that does not exist leaves no folder
     folder.check_apart(snapshot.root)
     folder.lock()
     try:

@@ -1,5 +1,5 @@
-"""A DataFrame's columns as messages: which there may be, of which types, and how a batch of them becomes bodies and finished
-properties strings. All of it happens a column at a time, in Arrow; no Python object stands for a row."""
+"""A DataFrame's columns as messages: which columns are allowed, of which types, and how a batch of them becomes bodies and
+finished properties strings. Everything is done a column at a time, in Arrow; no Python object stands for a row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ TYPES = {
     "properties": ("map<string,string>",),
     "flag": ("int",),
 }
-# What the source has beside them and the broker gives out anew: a topic that was read can be written as it is.
+# Columns that the source also has and that the broker sets anew. They are ignored, so a topic that was read can be written as
+# it is.
 GIVEN_OUT = frozenset(
     {
         "offset",
@@ -43,10 +44,10 @@ GIVEN_OUT = frozenset(
         "reconsume_times",
     }
 )
-ROW_NAME_MAX = 64  # bytes that it takes at most, name and separators included
-PROPERTIES_MOST = 32_767 - 21 - ROW_NAME_MAX  # of a record, less its CRC property and the row's name
-AROUND = 91 + 20 + ROW_NAME_MAX  # bytes of a record beside body, properties and topic
-_NOT_OURS = ("WAIT", "__CRC32#", ROW_NAME)  # dropped: they say something about the message that was read
+ROW_NAME_MAX = 64  # most bytes that it takes, name and separators included
+PROPERTIES_MOST = 32_767 - 21 - ROW_NAME_MAX  # of a record, without its CRC property and the row's name
+AROUND = 91 + 20 + ROW_NAME_MAX  # bytes of a record besides body, properties and topic
+_NOT_OURS = ("WAIT", "__CRC32#", ROW_NAME)  # dropped: they describe the message that was read
 
 STAGED = pa.schema(
     [
@@ -61,8 +62,8 @@ STAGED = pa.schema(
 
 
 def check(schema: StructType, topic: str | None) -> None:
-    """Raises: ColumnError: a column that cannot be sent, or one that is missing; has .column, and .type and .types where
-    the type is the reason."""
+    """Raises: ColumnError: a column cannot be sent, or is missing; has .column, and if the type is the reason, .type and
+    .types."""
     for field in schema.fields:
         name, found = field.name, field.dataType.simpleString()
         if name in GIVEN_OUT:
@@ -98,13 +99,13 @@ def check(schema: StructType, topic: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What makes messages of batches. topic: of all rows, or None. message_max: of a record, bytes."""
+    """Makes messages of batches. topic: of all rows, or None. message_max: of a record, bytes."""
 
     topic: str | None
     message_max: int
 
     def messages(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the columns of STAGED; negative queues stand for none, an empty queue_key too.
+        """The batch in the columns of STAGED. A negative queue means none, and so does an empty queue_key.
 
         Raises: ColumnError, TopicNameError, MessageTooLarge, PropertiesTooLarge.
         """
@@ -153,7 +154,7 @@ class Shape:
 
 
 def largest(messages: pa.RecordBatch) -> int:
-    """Bytes that the largest record of them takes at most; 0: there are none."""
+    """Upper limit, in bytes, of the size of the largest record; 0: there are none."""
     sizes = [pc.binary_length(messages[name]) for name in ("body", "properties")]
     most = pc.max(pc.add(pc.add(*sizes), pc.cast(pc.binary_length(messages["topic"]), pa.int64()))).as_py()
     return 0 if most is None else AROUND + int(most)
@@ -182,7 +183,7 @@ def _require(column: Any, name: str, what: str, bad: Any, hint: str | None = Non
 
 
 def _text(column: Any, name: str) -> Any:
-    """As large_string, fit to stand in a properties string."""
+    """As large_string, checked that it can be in a properties string."""
     try:
         text = pc.cast(column, pa.large_string())
     except pa.ArrowInvalid:
@@ -196,7 +197,7 @@ def _text(column: Any, name: str) -> Any:
 
 
 def _properties(columns: dict[str, Any], rows: int) -> Any:
-    """The properties strings, as large_string: name 0x01 value 0x02, again and again."""
+    """The properties strings, as large_string: name 0x01 value 0x02, repeated."""
     parts = []
     if "tags" in columns:
         tags = _text(columns["tags"], "tags")
@@ -228,7 +229,7 @@ def _property(name: str, values: Any) -> Any:
 
 
 def _keys(columns: dict[str, Any]) -> Any:
-    """Each row's keys with one space between them; those of `keys`, else of `key`."""
+    """Each row's keys with one space between them: those of `keys`, else of `key`."""
     found = []
     if "keys" in columns:
         items = columns["keys"].flatten()
@@ -243,7 +244,7 @@ def _keys(columns: dict[str, Any]) -> Any:
 
 
 def _findable(tags: Any, name: str) -> None:
-    """Raises: ColumnError: no filter could ask for one of them."""
+    """Raises: ColumnError: a tag that no filter could ask for."""
     hint = "give each message one tag; what it is to be found by besides are keys"
     _require(tags, name, "holds '||', which separates the tags of a filter", pc.match_substring(tags, "||"), hint)
     bad = pc.or_(pc.equal(tags, "*"), pc.match_substring_regex(tags, r"^[\x00-\x20]|[\x00-\x20]$"))
@@ -251,7 +252,7 @@ def _findable(tags: Any, name: str) -> None:
 
 
 def _headers(column: Any, dropped: list[str]) -> Any:
-    """The pairs of each row's headers, as one string; null where the row has none."""
+    """The pairs of each row's headers, as one string; null if the row has none."""
     if carried.needs_care(column):
         return carried.properties_of(column, [name.encode() for name in ("TAGS", "KEYS") if name not in dropped])
     pairs = column.flatten()
@@ -260,7 +261,7 @@ def _headers(column: Any, dropped: list[str]) -> Any:
 
 
 def _pairs(column: Any, dropped: list[str]) -> Any:
-    """Each row's pairs of a map, as one string; null where the row has none."""
+    """Each row's pairs of a map, as one string; null if the row has none."""
     names, values = _text(column.keys, "properties"), _text(column.items, "properties")
     dropped = [*dropped, *_notes(names, "properties")]
     mine = pc.invert(pc.is_in(names, value_set=pa.array(dropped, pa.large_string())))
@@ -281,8 +282,8 @@ def _strings(column: Any, names: Any, values: Any, mine: Any) -> Any:
 
 
 def _notes(names: Any, kind: str) -> list[str]:
-    """Those of the names under which brokers note something about the message that was read: they are no wishes, and left out.
-    Raises: ColumnError: one that asks a RocketMQ broker for something that OrbitMQ does not do."""
+    """The names under which brokers note something about a message that was read. They ask for nothing, and are left out.
+    Raises: ColumnError: a name that asks a RocketMQ broker for something that OrbitMQ does not do."""
     reserved = {name: reserved_property(name) for name in pc.unique(names).to_pylist() if name}
     for name, meaning in reserved.items():
         if meaning == WISH:

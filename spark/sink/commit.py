@@ -1,14 +1,14 @@
-"""Stores a batch that tasks have staged, once, whoever dies meanwhile and however often it is tried.
+"""Stores a batch that tasks have staged, once, whichever process dies meanwhile and however often the commit is tried.
 
-    1  the query's lock                  one process at a time, also of a driver that was killed
+    1  the query's lock                  one process at a time, even if its driver was killed
     2  a session; the intent, durable    where the log's queues end, which session will send (sink/state.py)
-    3  the rows, in order                "appended", the last of them "flushed", which the disk then has all of
-    4  done, durable                     before this a repetition goes on with the intent, after it there is nothing to do
+    3  the rows, in order                "appended", the last of them "flushed", which means that the disk has all of them
+    4  done, durable                     before this a repetition continues with the intent, after it there is nothing to do
     5  the staged files are removed
 
-Who finds an intent waits until each of its sessions is gone, because the frames of a dead sender are stored all the same; then
-until the queues have all of the log; then reads, from the offsets of the intent on, the names of the rows that are stored; and
-sends the others. The same happens within one commit whose broker dies.
+A process that finds an intent waits until each of its sessions is gone, because the frames of a dead sender are stored all the
+same. Then it waits until the queues have all of the log. Then it reads, from the offsets of the intent on, the names of the
+rows that are stored, and sends the others. The same happens within one commit if its broker dies.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from orbitmq.spark.sink.staging import StagedRows, Staging
 from orbitmq.spark.sink.state import Intent, Query, State, pause
 from orbitmq.store.layout import StoreLayout
 
-AT_ONCE = 4096  # rows of one send; bounds what is made of a batch beside it
+AT_ONCE = 4096  # rows of one send; limits what is made of a batch at a time
 UNANSWERED = 4  # sends whose receipts are not awaited yet
-READ_AT_ONCE = 1024  # messages looked at together when stored rows are searched
+READ_AT_ONCE = 1024  # messages looked at together in the search for stored rows
 _log = logging.getLogger("orbitmq")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker `name` of the store at `root`; where that is empty, whichever runs there. timeout: seconds for each wait."""
+    """The broker `name` of the store at `root`; if the name is empty, whichever runs there. timeout: seconds for each wait."""
 
     name: str
     root: str
@@ -90,7 +90,8 @@ class Target:
 
 
 class _OneSession:
-    """The connection as a producer sees it, for one session: after its end what follows must not overtake what was lost."""
+    """The connection as a producer sees it, for one session only: after its end, later rows must not overtake rows that were
+    lost."""
 
     def __init__(self, client: Client) -> None:
         self._connection = client.connection
@@ -121,17 +122,17 @@ def commit(
     named: bool = True,
     in_turn: bool = False,
 ) -> None:
-    """Stores the rows as the query's batch of that number, unless it is stored; finishes an earlier one that was left first.
-    in_turn: only the last batch can come again, as of a stream.
+    """Stores the rows as the query's batch of that number, unless they are stored; first finishes an earlier batch that was
+    left. in_turn: only the last batch can come again, as in a stream.
 
     Returns when all of it is on disk. Raises: UnknownTopic, UnknownQueue, NoPermission: nothing is sent. SettingError: the
-        batch comes out of its turn. TimedOut, BrokerError, StoreError: some rows may be stored; committing the batch again
-        stores the others.
+    batch is out of
+        order. TimedOut, BrokerError, StoreError: some rows may be stored; commit the batch again to store the others.
     """
     with home.kept(), query.locked(target.timeout):
         state = query.load() or State(query.name, named, staging.owner())
         state.owner = staging.owner()
-        staging.remove(map(Path, state.spent))  # whoever stored them may have died before
+        staging.remove(map(Path, state.spent))  # the process that stored them may have died before
         in_hand = state.intent is not None and state.intent.batch == batch
         if state.intent is not None:
             _finish(target, query, state)
@@ -153,13 +154,13 @@ def commit(
         crash_point("sink_commit_cleared")
         if not named:
             query.forget()
-    with suppress(StoreError, OSError):  # what is left over, even if it cannot be removed, is no harm to what is stored
+    with suppress(StoreError, OSError):  # leftovers that cannot be removed do no harm to what is stored
         sink_state.clear(home)
 
 
 def abandon(query: Query, staged: list[StagedRows], *, named: bool = True) -> None:
-    """The batch is not to be stored: removes what its tasks have written, unless it is half stored already and will
-    be asked for again."""
+    """The batch is not to be stored: removes what its tasks have written, unless it is half stored already and will be asked
+    for again."""
     if not named:
         query.forget()
     state = query.load()
@@ -168,8 +169,8 @@ def abandon(query: Query, staged: list[StagedRows], *, named: bool = True) -> No
 
 
 def _out_of_turn(query: Query, batch: int, done: int) -> SettingError:
-    """A checkpoint that is older than what is stored. Its batches may hold other rows under the same numbers, so that to pass
-    them over would lose some."""
+    """The error for a checkpoint that is older than what is stored. Its batches may hold other rows under the same numbers, so
+    skipping them could lose some."""
     return SettingError(
         f"cannot write batch {batch} of query {query.name!r}: its batches up to {done} are stored, so its checkpoint is not "
         "the one that they were written with",
@@ -182,7 +183,7 @@ def _out_of_turn(query: Query, batch: int, done: int) -> SettingError:
 
 
 def _finish(target: Target, query: Query, state: State, staged: list[StagedRows] | None = None) -> None:
-    """Has the intent's rows stored, and says so. staged: it is a fresh one, of which nothing was sent."""
+    """Makes sure that the intent's rows are stored, and records it. staged: it is a fresh intent, of which nothing was sent."""
     intent = state.intent
     assert intent is not None
     deadline = time.monotonic() + target.timeout
@@ -198,7 +199,7 @@ def _finish(target: Target, query: Query, state: State, staged: list[StagedRows]
             _send(client, target, query, state, stored)
             break
         except (BrokerStopped, BrokerNotRunning):
-            if len(intent.sessions) > opened:  # it went on for a while
+            if len(intent.sessions) > opened:  # it made progress for a while
                 deadline = time.monotonic() + target.timeout
             elif time.monotonic() >= deadline:
                 raise
@@ -236,7 +237,7 @@ def _check_topics(client: Client, staged: list[StagedRows]) -> None:
 
 
 def check_topic(table: TopicTable, name: str, queue: int = -1) -> None:
-    """Whether rows can be sent to it, of which some ask for `queue`. Raises: UnknownTopic, UnknownQueue, NoPermission."""
+    """Checks that rows can be sent to it, if some ask for `queue`. Raises: UnknownTopic, UnknownQueue, NoPermission."""
     topic = table.find(name)
     if topic is None:
         raise UnknownTopic(
@@ -282,7 +283,7 @@ def _send(client: Client, target: Target, query: Query, state: State, stored: by
                 unanswered.popleft().result(target.timeout)
         while unanswered:
             unanswered.popleft().result(target.timeout)
-        if not last:  # else its receipt came from there
+        if not last:  # otherwise its receipt came from there
             _wait_for_disk(client, target)
     finally:
         with suppress(OrbitError):
@@ -290,8 +291,8 @@ def _send(client: Client, target: Target, query: Query, state: State, stored: by
 
 
 def _lower(table: TopicTable, intent: Intent) -> None:
-    """Notes where the queues end, for those that were noted before the lower of both: after a crash of the machine a log may be
-    shorter than it was."""
+    """Notes where the queues end; the lower offset counts for queues that were noted before, because after a crash of the
+    machine a log may be shorter."""
     for name, before in intent.begins.items():
         topic = table.find(name)
         if topic is None:
@@ -304,7 +305,7 @@ def _lower(table: TopicTable, intent: Intent) -> None:
 
 
 def _chunks(query: Query, intent: Intent, stored: bytearray | None) -> Iterator[pa.RecordBatch]:
-    """The rows to be sent, in order, each with its name in its properties; none of two topics together."""
+    """The rows to be sent, in order, each with its name in its properties. One group never has two topics."""
     first = 0
     prefix = pa.scalar(f"{ROW_NAME}\1{query.mark}-{intent.batch}-".encode(), pa.large_binary())
     end, nothing = (pa.scalar(text, pa.large_binary()) for text in (b"\2", b""))
@@ -333,7 +334,7 @@ def _chunks(query: Query, intent: Intent, stored: bytearray | None) -> Iterator[
 
 
 def _ahead(chunks: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Each with whether it is the last."""
+    """Each item, and whether it is the last."""
     held = None
     for chunk in chunks:
         if held is not None:
@@ -367,7 +368,7 @@ def _words(column: Any) -> Any:
 
 
 def _stored(client: Client, target: Target, query: Query, intent: Intent) -> bytearray:
-    """Which rows of the intent the log has: a byte for each, 1 for those."""
+    """Which rows of the intent the log has: a byte for each, 1 if it has the row."""
     _wait_for_sessions(client, target, intent)
     attachment = client.connection.attach_wake()
     if not attachment.wait_indexed(read_positions(attachment).wrote, target.timeout):
@@ -404,7 +405,7 @@ def _stored(client: Client, target: Target, query: Query, intent: Intent) -> byt
 
 
 def _wait_for_sessions(client: Client, target: Target, intent: Intent) -> None:
-    """Until what the intent's senders left in their rings is in the log, or never will be."""
+    """Waits until what the intent's senders left in their rings is in the log, or never will be."""
     generation = client.connection.attachment.generation
     mine = {(slot, epoch) for tree, slot, epoch in intent.sessions if tree == generation}
 
@@ -416,7 +417,7 @@ def _wait_for_sessions(client: Client, target: Target, intent: Intent) -> None:
 
 
 def _wait_for_disk(client: Client, target: Target) -> None:
-    """Until it has what is in the log now."""
+    """Waits until the queues have what is in the log now."""
     attachment = client.connection.attachment
     end = read_positions(attachment).wrote
 

@@ -1,4 +1,5 @@
-"""The options of the sink: read out of Spark's strings and checked, with the names of Spark's Kafka sink where that has one."""
+"""The options of the sink: taken from Spark's strings and checked, with the names of Spark's Kafka sink if that has the
+option."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.spark.refusal import unknown_hint
 
 KNOWN = ("path", "broker", "topic", "queryId", "batchId", "stagingLocation", "timeout")
-OF_SPARK = ("checkpointLocation", "queryName", "outputMode")  # what Spark hands on beside them
+OF_SPARK = ("checkpointLocation", "queryName", "outputMode")  # what Spark passes on besides them
 TIMEOUT_S = 30.0
 
 
@@ -18,8 +19,8 @@ TIMEOUT_S = 30.0
 class SinkOptions:
     """Where to send to. Exactly one of path (root of a store whose broker runs) and broker (a name) is set.
 
-    topic: of all rows; None: each row's own. query, batch: under which name and number the rows are stored once; None: Spark's
-    own. staging: folder for what tasks have written; None: in the store. timeout: seconds.
+    topic: of all rows; None: each row's own. query, batch: name and number under which the rows are stored once; None: Spark's
+        own. staging: folder for what tasks have written; None: in the store. timeout: seconds.
     """
 
     path: str | None
@@ -32,10 +33,10 @@ class SinkOptions:
 
 
 def parse(given: Mapping[str, str]) -> SinkOptions:
-    """Checks the options; names are compared without case.
+    """Checks the options; upper and lower case do not matter in names.
 
-    Raises: SettingError: an unknown option, a value that cannot be, or options that contradict each other; has .option
-        and .value. TopicNameError.
+    Raises: SettingError: an option is unknown, its value is not valid, or options contradict each other; has .option and
+        .value. TopicNameError.
     """
     known = {name.lower(): name for name in (*KNOWN, *OF_SPARK)}
     values: dict[str, str] = {}
@@ -58,7 +59,7 @@ def parse(given: Mapping[str, str]) -> SinkOptions:
 
 
 def refused(option: str, value: object, why: str, hint: str | None = None) -> SettingError:
-    """The error about an option."""
+    """The error for an option."""
     return SettingError(f"cannot write with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
 
 

@@ -1,13 +1,13 @@
-"""The sink's folders: where tasks put rows that nobody has sent yet, and where commits remember what they did.
+"""The sink's folders: tasks put rows there that nobody has sent yet, and commits record there what they did.
 
     <store>/orbitmq/spark/queries/<hash of the query>/state.json    sink/state.py
                           staged/<owner>/<job>/<name>-<random>.arrow
                                      rows of one task, an Arrow stream; elsewhere with the option stagingLocation
 
-An owner is a driver: the boot of its machine, the number of its JVM and when that began, so that anybody can see whether it
-lives. What a dead driver has staged is of no use, unless a query's state names it: no other process will send it. Whoever
-commits holds a shared lock on the folder spark/; whoever clears needs the exclusive one, because the Python process of a commit
-can outlive the JVM that started it. Locks are taken in the store alone, which is never on a network.
+An owner is a driver: the boot of its machine, the number of its JVM and its start time, so that any process can see whether it
+is alive. What a dead driver has staged is useless, unless a query's state names it: no other process will send it. A commit
+holds a shared lock on the folder spark/; a clean-up needs the exclusive one, because the Python process of a commit can outlive
+the JVM that started it. Locks are taken in the store only, which is never on a network.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from orbitmq.store import atomic_file, positions
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """What one task has written. topics: rows and the largest queue asked for, -1 for none, of each; largest: bytes of the
-    largest record. Without rows there is no file."""
+    """What one task has written. topics: for each topic, rows and the largest queue asked for, -1 for none; largest: bytes of
+    the largest record. Without rows there is no file."""
 
     path: str
     rows: int
@@ -43,7 +43,7 @@ class StagedRows:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The folders of one sink. home: in the store. elsewhere: for what is staged; None: it is there too."""
+    """The folders of one sink. home: in the store. elsewhere: for what is staged; None: that is in the store too."""
 
     home: Path
     elsewhere: Path | None = None
@@ -67,14 +67,14 @@ class Staging:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Nobody clears what this process's driver has staged meanwhile."""
+        """While it is held, nobody removes what this process's driver has staged."""
         atomic_file.make_folder(self.home)
         with _opened(self.home) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     def clear(self, needed: Callable[[], set[str]]) -> None:
-        """Removes what dead drivers have staged, but for the files `needed`, which is asked when nobody can add to them."""
+        """Removes what dead drivers have staged, except the files `needed`, which is asked when nobody can add to them."""
         dead = [folder for folder in _entries(self.staged) if not owner_lives(folder.name)]
         if not dead:
             return
@@ -91,9 +91,9 @@ class Staging:
 
 
 def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str) -> StagedRows:
-    """Writes a task's rows durably under a name that no other attempt has; holds one batch at a time.
+    """Writes a task's rows durably under a name that no other attempt has. Holds one batch at a time.
 
-    Raises: as Shape.messages; OSError, also where the job has ended and its folder is gone.
+    Raises: as Shape.messages; OSError, also if the job has ended and its folder is gone.
     """
     path = job / f"{name}-{uuid.uuid4().hex[:12]}.arrow"
     rows, largest = 0, 0
@@ -116,7 +116,7 @@ def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str)
             file.flush()
             os.fsync(file.fileno())
             file.close()
-            atomic_file.sync_folder(job)  # an intent that outlives the machine needs the name too
+            atomic_file.sync_folder(job)  # an intent that survives a crash of the machine needs the name too
     except BaseException:
         if file is not None:
             file.close()
@@ -142,16 +142,16 @@ def remove_folder(folder: Path) -> None:
 
 
 def owner_lives(name: str) -> bool:
-    """Whether the driver of this name runs; one of another boot does not."""
+    """True if the driver of this name runs; a driver of another boot does not."""
     boot, _, process = name.partition("-")
     pid, _, ticks = process.partition("-")
     if not pid.isdecimal() or not ticks.isdecimal():
-        return True  # not a name of ours, so not ours to clear
+        return True  # this program did not make the name, so it must not remove it
     return boot == _boot() and runtime.start_ticks(int(pid)) == int(ticks)
 
 
 def owner() -> str:
-    """The nearest Java above this process, which was started by it; without one, this process."""
+    """The nearest Java process above this one, which started it; if there is none, this process."""
     pid = os.getpid()
     while pid > 1:
         status = Path(f"/proc/{pid}/stat").read_text()

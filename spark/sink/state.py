@@ -1,12 +1,12 @@
-"""What the sink remembers of a query, in one small file that is replaced whole and durably.
+"""What the sink remembers about a query, in one small file that is replaced whole and durably.
 
     done      number of the last batch that is stored; -1: none
     intent    the batch that is being stored: its staged files, and all that is needed to learn after a crash which of its rows
               the log has
 
-An intent is durable before the first of its rows is sent, and stays until all are in the log and on disk. Whoever finds one
-sends what is missing of it, out of its files; what a repetition of the batch has staged is thrown away. A row is known by the
-property SPARK_ROW, "<first 12 digits of the query's hash>-<batch>-<row>".
+An intent is durable before the first of its rows is sent, and stays until all are in the log and on disk. A process that finds
+one sends what is missing of it, out of its files, and discards what a repetition of the batch has staged. A row is identified
+by the property SPARK_ROW, "<first 12 digits of the query's hash>-<batch>-<row>".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from orbitmq.spark.sink import staging
 from orbitmq.spark.sink.staging import Staging
 from orbitmq.store import atomic_file
 
-LOOK_MS = 50  # between two looks at something that nobody tells us of
+LOOK_MS = 50  # between two looks at something that sends no notice
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class Intent:
     """A batch on its way into the log.
 
     files: path and rows of each staged file, in the order of their rows. begins: by topic, for each queue an offset below all
-    rows of this batch; a queue that is not there begins at 0. sessions: generation, slot and epoch of each that rows were sent
-    through.
+        rows of this batch; a queue that is missing begins at 0. sessions: generation, slot and epoch of each session through
+        which rows were sent.
     largest: record, bytes.
     """
 
@@ -53,8 +53,8 @@ class Intent:
 
 @dataclass(slots=True)
 class State:
-    """See the head of this file. named: the query may come again, so that `done` is kept. owner: the driver that wrote it.
-    spent: files of the last batch, to be removed."""
+    """See the head of this file. named: the query may come again, so `done` is kept. owner: the driver that wrote it. spent:
+    files of the last batch, to be removed."""
 
     query: str
     named: bool
@@ -66,8 +66,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query's folder. Its lock is held by who commits, across drivers: the process of a commit outlives a driver that is
-    killed."""
+    """One query's folder. A commit holds its lock, across drivers: the process of a commit outlives a driver that is killed."""
 
     folder: Path
     name: str
@@ -78,7 +77,7 @@ class Query:
 
     @property
     def mark(self) -> str:
-        """What its rows' names begin with."""
+        """The prefix of its rows' names."""
         return self.folder.name[:12]
 
     @contextlib.contextmanager
@@ -111,12 +110,12 @@ class Query:
 
 
 def pause() -> None:
-    """Until the next look."""
+    """Waits until the next look."""
     select.poll().poll(LOOK_MS)
 
 
 def load(folder: Path) -> State | None:
-    """Raises: StoreError: it is not what was written."""
+    """Raises: StoreError: the file is damaged."""
     path = folder / "state.json"
     try:
         content = json.loads(path.read_bytes())
@@ -154,7 +153,7 @@ def clear(home: Staging) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Whether the folder could be locked, and still is the one of its name."""
+    """True if the folder could be locked, and is still the one of its name."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

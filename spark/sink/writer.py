@@ -3,11 +3,11 @@
     df.write.format("orbitmq").option("broker", "default").option("topic", "orders").mode("append").save()
     df.writeStream.format("orbitmq").option("broker", ...).option("topic", ...).option("checkpointLocation", ...).start()
 
-Tasks stage their rows as Arrow files (staging.py) and send nothing, so that one that fails, or runs twice, stores nothing. The
+Tasks stage their rows as Arrow files (staging.py) and send nothing, so a task that fails, or runs twice, stores nothing. The
 driver stores what the tasks that Spark counts have staged (sink/commit.py).
 
-Spark makes a writer where a job is planned, hands it to the tasks, and, of a stream, makes another one to commit: what a commit
-must know travels in the tasks' messages.
+Spark makes a writer when a job is planned, passes it to the tasks, and for a stream makes another one to commit. So everything
+that a commit must know is in the tasks' messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUERY_PROPERTY = "sql.streaming.queryId"  # of a task's job: Spark's own, kept i
 
 @dataclass(frozen=True, slots=True)
 class Staged(WriterCommitMessage):
-    """What a task tells the commit. query: Spark's or the option's id of the stream."""
+    """What a task reports to the commit. query: Spark's id of the stream, or the option's."""
 
     rows: StagedRows
     query: str
@@ -99,8 +99,8 @@ def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> S
 
 
 class OrbitWriter(DataSourceArrowWriter):
-    """One batch job. With the option queryId it is stored once in its topic, however often it is run; what is written to two
-    topics under one name is stored in both."""
+    """One batch job. With the option queryId it is stored once in its topic, however often it is run. Jobs that write to two
+    topics under one name are stored in both."""
 
     def __init__(self, plan: Plan, options: SinkOptions) -> None:
         self._plan = plan
@@ -127,8 +127,8 @@ class OrbitWriter(DataSourceArrowWriter):
 
 
 class OrbitStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
-    """A stream. The first base has tasks get Arrow batches, also from Spark 4.0, where streams have no such writer of their
-    own."""
+    """A stream. The first base class makes tasks get Arrow batches, also from Spark 4.0, in which streams have no such
+    writer."""
 
     def __init__(self, plan: Plan, query: str | None) -> None:
         self._plan = plan

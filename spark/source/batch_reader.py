@@ -1,4 +1,4 @@
-"""The batch read: planned once where the query is planned, then read by tasks that need the store's folder only."""
+"""The batch read: planned once where the query is planned, then read by tasks that need only the store's folder."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class OrbitPartition(InputPartition):
 
 
 class _Push:
-    """Spark refuses a reader with a pushFilters of its own wherever the session does not push filters, which no reader can see
-    beforehand. So this looks like the one that takes nothing, until it is called; and Spark calls it only where it pushes."""
+    """Spark refuses a reader with a pushFilters of its own if the session does not push filters, and no reader can know that
+    beforehand. So this looks like the default that takes nothing, until it is called; and Spark calls it only if it pushes
+    filters."""
 
     def __init__(self, reader: OrbitReader) -> None:
         self._reader = reader
@@ -54,7 +55,7 @@ class OrbitReader(DataSourceReader):
         snapshot = extents.of_options(asked)
         self._root = str(snapshot.root)
         self._sizes = (snapshot.log_file_size, snapshot.queue_file_units)
-        # What planning alone needs; a task does not get it.
+        # Needed by planning only; a task does not get it.
         self._snapshot: extents.Snapshot | None = snapshot
         self._slices = planning.slices(snapshot.topics, moments.settled(snapshot, asked))
 
@@ -63,7 +64,7 @@ class OrbitReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> _Push:
-        """Called with Spark's filters, takes those that it can, and returns the others."""
+        """Called with Spark's filters. Takes those that it can use, and returns the others."""
         return _Push(self)
 
     def narrow(self, filters: Sequence[Any]) -> list[Any]:
@@ -80,7 +81,7 @@ class OrbitReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         asked = self._options
         cut = planning.partitions(self._slices, least=asked.min_partitions, most_records=asked.max_records)
-        # Spark makes an empty list one partition without a value, which is not ours.
+        # Spark would turn an empty list into one partition without a value, which this reader does not know.
         return [OrbitPartition(each) for each in cut or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -102,7 +103,7 @@ def read_slices(
 
     reader = Reader(store=root, log_file_size=sizes[0], queue_file_units=sizes[1])
     try:
-        # Its CRC covers nothing but the body; who does not ask for bodies does not have them fetched from memory either.
+        # The CRC covers only the body. A query that does not ask for bodies does not have them fetched from memory either.
         reader.verify = "value" in options.columns
         reader.filter(options.tags)
         for each in slices:
@@ -123,7 +124,7 @@ def read_slices(
 
 
 def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutOfRange | None:
-    """What the error is when retention has removed the message since the query was planned."""
+    """The error if retention has removed the message since the query was planned."""
     topic, queue, offset = (error.values.get(name) for name in ("topic", "queue", "queue_offset"))
     if topic is None or queue is None or offset is None:
         return None
@@ -144,7 +145,7 @@ def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutO
 
 
 def _pass(reader: Reader, slices: Sequence[planning.Slice], removed: OffsetOutOfRange) -> None:
-    """Lets the reader go on behind what was removed."""
+    """Makes the reader continue after what was removed."""
     for cursor, each in enumerate(slices):
         if (each.topic, each.queue) == (removed.topic, removed.queue) and each.begin <= removed.offset < each.end:
             reader.seek(cursor, min(removed.minimum, each.end))

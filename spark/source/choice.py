@@ -1,4 +1,4 @@
-"""Which topics and queues: the options subscribe, subscribePattern and assign, of which exactly one is given."""
+"""The chosen topics and queues: the options subscribe, subscribePattern and assign, of which exactly one is given."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from orbitmq.errors import UnknownQueue, UnknownTopic
 from orbitmq.spark.refusal import refused, topics_there
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
-# What RocketMQ and OrbitMQ keep for themselves: a pattern takes such a topic only when it begins with the same letters.
+# Topics that RocketMQ and OrbitMQ keep for themselves: a pattern matches such a topic only if it begins with the same letters.
 _INTERNAL = ("%RETRY%", "%DLQ%", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_", "TBW102")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """option: the one it was given under. topics: of subscribe and assign. queues: of assign, by topic."""
+    """option: the one that was given. topics: of subscribe and assign. queues: of assign, by topic."""
 
     option: str
     topics: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Choice:
         return re.fullmatch(self.pattern, topic) is not None
 
     def of(self, extents: Mapping[str, Mapping[int, tuple[int, int]]]) -> dict[str, Mapping[int, tuple[int, int]]]:
-        """Of what a store has, what was chosen; topics in the order that was given, those of a pattern sorted.
+        """The chosen topics and queues of a store; topics in the order that was given, those of a pattern sorted.
 
         Raises: UnknownTopic: has .option, .topic and .topics. UnknownQueue: has .option, .topic, .queue and .queues.
         """

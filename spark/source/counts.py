@@ -1,4 +1,4 @@
-"""Options that are numbers, switches or times: read out of text."""
+"""Options that are numbers, switches or times, converted from text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 
 def count(values: Mapping[str, str], option: str) -> int:
-    """A whole number of at least 1; 0 where the option is not given."""
+    """A whole number of at least 1; 0 if the option is not given."""
     text = values.get(option)
     if text is None:
         return 0
@@ -36,7 +36,7 @@ def switch(values: Mapping[str, str], option: str, default: bool) -> bool:
 
 
 def seconds(values: Mapping[str, str], option: str, default: float) -> float:
-    """A length of time such as 500ms, 30s, 15m, 1h; a number alone counts milliseconds, as with Spark's Kafka source."""
+    """A length of time such as 500ms, 30s, 15m, 1h; a plain number means milliseconds, as with Spark's Kafka source."""
     text = values.get(option)
     if text is None:
         return default
@@ -57,6 +57,6 @@ def moment_ms(option: str, value: object) -> int:
         except ValueError:
             moment = None
         if moment is not None and moment.tzinfo is not None and moment >= _EPOCH:
-            return -((_EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: a message stored earlier is not meant
+            return -((_EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: a message stored earlier must not match
     why = "milliseconds since the epoch are wanted, or a time with its zone such as 2024-05-01T12:00:00+00:00"
     raise refused(option, value, why)

@@ -22,10 +22,10 @@ Numbers = Mapping[str, Mapping[int, int]]  # by queue, by topic
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """One end of what is read. Without `each`, `default` holds for all queues. option: the name it was given under.
+    """One end of what is read. Without `each`, `default` holds for all queues. option: the name under which it was given.
 
     moment_ms, moments: milliseconds since the epoch instead of offsets, for all queues or by queue; spark/source/moments.py
-    makes offsets of them, which have neither. strict: a moment behind the last message is refused.
+        turns them into offsets. strict: a moment after the last message is refused.
     """
 
     option: str
@@ -44,7 +44,7 @@ class Offsets:
         return self.each.get(topic, {}).get(queue, self.default)
 
     def moment_of(self, topic: str, queue: int) -> int | None:
-        """Milliseconds since the epoch, where it is a moment that decides."""
+        """Milliseconds since the epoch, if a moment decides."""
         return self.moments.get(topic, {}).get(queue, self.moment_ms)
 
 

@@ -1,7 +1,7 @@
 """What a store holds now, for planning: the readable queue offsets of every queue of every topic.
 
-A running broker publishes them in shared memory. Of a stopped store they are found in the ConsumeQueues, which a clean stop
-leaves complete; after a crash what reput had not reached yet appears once the broker has recovered the store.
+A running broker publishes them in shared memory. For a stopped store they are found in the ConsumeQueues, which are complete
+after a clean stop. After a crash, what reput had not reached appears once the broker has recovered the store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from orbitmq.store.layout import StoreLayout
 if TYPE_CHECKING:
     from orbitmq.client.attachment import Attachment
 
-WAIT_S = 30.0  # for reput; and for the flush service beside its interval
+WAIT_S = 30.0  # for reput; and for the flush service in addition to its interval
 LOOK_S = 0.5  # between two looks whether the flush service still can
 
 # Queue offsets [minimum, maximum) by queue, by topic.
@@ -34,8 +34,8 @@ Extents = Mapping[str, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A store at one moment. Sizes are those of its files; broker: who runs it, or None. rising: the part [begin, end) of the
-    log where no record is followed by one of an earlier store timestamp."""
+    """A store at one moment. Sizes are those of its files; broker: the broker that runs it, or None. rising: the part [begin,
+    end) of the log in which no record is followed by one with an earlier store timestamp."""
 
     root: Path
     log_file_size: int
@@ -48,11 +48,11 @@ class Snapshot:
 def of_broker(name: str, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
     """What the running broker `name` publishes.
 
-    read: "flushed": only what no crash of the machine takes back; "appended": all.
-    wait: until all that was acknowledged before this call is there; otherwise what is there now.
+    read: "flushed": only what no crash of the machine can take back; "appended": all.
+    wait: until everything acknowledged before this call is there; otherwise what is there now.
 
-    Raises: BrokerNotRunning, BrokerStopped, SettingError; StoreFailed: the disk refused it; TimedOut: reput, or the flush
-        service, does not get there.
+    Raises: BrokerNotRunning, BrokerStopped, SettingError; StoreFailed: the disk failed; TimedOut: reput, or the flush service,
+        does not get there.
     """
     return _published(read, wait, name=runtime.broker_name(name))
 
@@ -69,20 +69,20 @@ def _published(read: str, wait: bool, *, name: str | None = None, store: Path | 
         table = TopicTable(attachment.topics)
         topics: Extents = {topic.name: _bounds(table, topic) for topic in table}
         if read == FLUSHED:
-            end = read_positions(attachment).wrote  # behind all that the queues name
+            end = read_positions(attachment).wrote  # after everything that the queues name
             if wait:
                 _wait_for_flush(client.name, attachment, end)
             elif (flushed := read_positions(attachment).flushed) < end:
                 topics = flushed_part(layout, sizes[1], topics, flushed)
-        # As far as anything can have been written by now.
+        # The most that can have been written by now.
         times = (attachment.rising_from(), LOG_END)
         return Snapshot(layout.root, *sizes, client.name, topics, times)
 
 
 def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
-    """What the store at `path` holds; asks its broker if one runs. read, wait: as of_broker.
+    """What the store at `path` holds; asks its broker if one runs. read, wait: as in of_broker.
 
-    Raises: SettingError: there is no store. StoreVersion; StoreSettingsError: a ConsumeQueue file of another length.
+    Raises: SettingError: there is no store. StoreVersion; StoreSettingsError: a ConsumeQueue file has another length.
     """
     layout = StoreLayout.at(path)
     if not layout.commitlog.is_dir():
@@ -97,15 +97,15 @@ def of_store(path: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Sna
         try:
             return _published(read, wait, store=layout.root)
         except (BrokerError, NoPermission):
-            pass  # it stopped between the two looks, or is not for this user: the files say it all
+            pass  # it stopped between the two looks, or this user may not use it: the files contain everything
     sizes = _sizes(layout)
-    times = rising.trusted(layout)  # before the queues: what comes to lie below it later was ours as well
+    times = rising.trusted(layout)  # before the queues: everything below it later was this broker's as well
     return Snapshot(layout.root, *sizes, None, _on_disk(layout, *sizes, _trusted(layout, read, wait)), times)
 
 
 def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -> Snapshot:
-    """A path, or the name of a folder here that holds a store, is a store; any other text is the name of a broker, also
-    where a folder happens to be called alike. Arguments and errors as of_store and of_broker."""
+    """A path, or the name of a folder here that holds a store, means a store. Any other text is the name of a broker, even if a
+    folder happens to have the same name. Arguments and errors as in of_store and of_broker."""
     if isinstance(store_or_broker, Path) or "/" in store_or_broker or Path(store_or_broker, "commitlog").is_dir():
         return of_store(store_or_broker, read=read, wait=wait)
     try:
@@ -116,7 +116,7 @@ def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -
 
 
 def of_options(options: SourceOptions, *, wait: bool = True) -> Snapshot:
-    """Of the store, or the broker, that the options name."""
+    """The extents of the store, or the broker, that the options name."""
     if options.path is not None:
         return of_store(options.path, read=options.read, wait=wait)
     return of_broker(options.broker or "", read=options.read, wait=wait)
@@ -132,7 +132,7 @@ def of_queue(root: str, topic: str, queue: int, log_file_size: int, queue_file_u
 
 
 def _wait_for_reput(name: str, attachment: Attachment) -> None:
-    """A receipt says that the log has the message; the queue has it once reput was there, mostly within a millisecond."""
+    """A receipt says that the log has the message. The queue has it once reput has been there, usually within a millisecond."""
     wrote = read_positions(attachment).wrote
     if not attachment.wait_indexed(wrote, WAIT_S):
         missing = wrote - read_positions(attachment).reput
@@ -145,8 +145,8 @@ def _wait_for_reput(name: str, attachment: Attachment) -> None:
 
 
 def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
-    """The broker flushes by itself, mostly every 500 ms. Nobody is made to do it sooner: what a query costs the disk would then
-    depend on how often it is asked."""
+    """The broker flushes by itself, usually every 500 ms. A query does not make it flush sooner; otherwise the load on the disk
+    would depend on how often queries run."""
     limit = WAIT_S + attachment.settings().flush_interval_ms / 1000
     deadline = time.monotonic() + limit
     while not attachment.wait_flushed(end, LOOK_S):
@@ -166,7 +166,7 @@ def _bounds(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:
 
 
 def flushed_part(layout: StoreLayout, queue_file_units: int, topics: Extents, flushed: int) -> Extents:
-    """The part of it that lies below `flushed` in the log."""
+    """The part of it that is below `flushed` in the log."""
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for topic, queues_of in topics.items():
         found[topic] = {}
@@ -179,7 +179,7 @@ def flushed_part(layout: StoreLayout, queue_file_units: int, topics: Extents, fl
                     if newest.physical_offset + newest.size > flushed:
                         end = queue.search(minimum, maximum, lambda unit: unit.physical_offset + unit.size <= flushed)
                 except OffsetOutOfRange:
-                    pass  # retention has removed it meanwhile, and that is flushed long ago
+                    pass  # retention has removed it meanwhile, so it was flushed long ago
             found[topic][number] = (minimum, end)
     return found
 
@@ -190,7 +190,7 @@ def _sizes(layout: StoreLayout) -> tuple[int, int]:
 
 
 def _runs(layout: StoreLayout) -> bool:
-    """Whether a broker runs on the store, as far as this user can see."""
+    """True if a broker runs on the store, as far as this user can see."""
     try:
         description = broker_file.read(layout)
     except NoPermission:
@@ -213,8 +213,9 @@ def _on_disk(layout: StoreLayout, log_file_size: int, queue_file_units: int, log
 
 
 def _trusted(layout: StoreLayout, read: str, wait: bool) -> int:
-    """Up to where the log of a stopped store counts: a crash of the broker alone tears nothing that a ConsumeQueue names, one
-    of the machine leaves whole only what was flushed. What the former left in the page cache, who waits for it flushes."""
+    """The position up to which the log of a stopped store counts. A crash of the broker alone tears nothing that a ConsumeQueue
+    names; after a crash of the machine only what was flushed is whole. What the broker's crash left in the page cache is
+    flushed by a caller that waits for it."""
     recorded = positions.load(layout)
     if recorded is None or recorded.clean:
         return LOG_END
@@ -228,7 +229,7 @@ def _trusted(layout: StoreLayout, read: str, wait: bool) -> int:
 
 
 def _sync(layout: StoreLayout, begin: int) -> None:
-    """Makes the log durable from the file on that holds `begin`."""
+    """Makes the log durable from the file that holds `begin` on."""
     starts = sorted(int(path.name) for path in layout.commitlog.iterdir() if path.name.isdecimal())
     for place, start in enumerate(starts):
         if place + 1 < len(starts) and starts[place + 1] <= begin:

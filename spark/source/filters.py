@@ -1,10 +1,10 @@
-"""Conditions of a query that planning can use: queues and ranges of offsets fall away before a task is made of them, and tags
-are compared by the reader in C. Spark hands them over from 4.1 on, where spark.sql.python.filterPushdown.enabled is true.
+"""Conditions of a query that planning can use: queues and ranges of offsets are dropped before tasks are made for them, and the
+reader compares tags in C. Spark passes conditions on from 4.1 on, if spark.sql.python.filterPushdown.enabled is true.
 
     topic, partition   =, IN, and comparisons of partition      handled wholly
     offset             =, IN of one, comparisons                handled wholly
     tags               =, IN of no more than a reader takes     handled wholly
-    timestamp          =, comparisons                           narrows ranges where times rise; Spark looks at each row again
+    timestamp          =, comparisons                           narrows ranges where times rise; Spark checks each row again
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Narrowing:
     offsets: tuple[int, int] = (0, END)
     stored_ms: tuple[int, int] = (0, END)
     tags: set[bytes] | None = None
-    rest: list[Any] = field(default_factory=list)  # the conditions that Spark has to look at itself
+    rest: list[Any] = field(default_factory=list)  # the conditions that Spark has to check itself
 
     def of(self, slices: Iterable[Slice], snapshot: Snapshot) -> list[Slice]:
         """What is left of the slices. Raises: StoreError: a message that is needed to find a time cannot be read."""
@@ -44,7 +44,7 @@ class Narrowing:
         return found if self.stored_ms == (0, END) else list(stored_within(snapshot, found, self.stored_ms))
 
     def filtered(self, tags: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-        """The tags to compare with, beside those of the option; None: no message can have any of them."""
+        """The tags to compare with, together with those of the option. None: no message can have any of them."""
         if self.tags is None:
             return tags
         both = self.tags & set(tags) if tags else self.tags
@@ -59,7 +59,8 @@ class Narrowing:
 
 
 def narrowing(filters: Iterable[Any]) -> Narrowing:
-    """Of Spark's filters, all of which hold. They are told by the names of their classes, which PySpark 4.0 does not have."""
+    """The conditions of Spark's filters, all of which must hold. They are recognised by the names of their classes, which
+    PySpark 4.0 does not have."""
     found = Narrowing()
     for each in filters:
         take = _TAKERS.get(getattr(each, "attribute", ()))
@@ -69,7 +70,7 @@ def narrowing(filters: Iterable[Any]) -> Narrowing:
 
 
 def _values(name: str, value: Any, kind: type) -> set[Any] | None:
-    """The values that a column may have; None for a condition of another kind. A null among them equals nothing."""
+    """The values that a column may have. None for a condition of another kind. A null among them equals nothing."""
     if name == "EqualTo":
         value = (value,)
     elif name != "In":
@@ -139,7 +140,7 @@ def _tags(found: Narrowing, name: str, value: Any) -> bool:
 
 def _timestamp(found: Narrowing, name: str, value: Any) -> bool:
     if isinstance(value, datetime) and value.tzinfo is not None:
-        # A message's time is a whole number of milliseconds, the other side one of microseconds.
+        # A message's time is a whole number of milliseconds, the other side a whole number of microseconds.
         compared = _range(name, (value - _EPOCH) // timedelta(microseconds=1))
         if compared is not None:
             first, end = (edge if edge == END else -(-edge // 1000) for edge in compared)

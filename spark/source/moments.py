@@ -1,7 +1,7 @@
-"""Moments made queue offsets: the first message that was stored at or after one. Where store timestamps rise, as in all that a
-broker of ours has written, this is a binary search over ConsumeQueue and log, so a moment costs a handful of records a queue
-whatever its length. Elsewhere options look at one message after the other, and conditions leave the range as it is.
-docs/time.md says where which holds."""
+"""Turns moments into queue offsets: the first message that was stored at or after the moment. Where store timestamps rise, as
+in everything that OrbitMQ has written, this is a binary search over ConsumeQueue and log, so a moment costs a handful of
+records a queue, whatever the queue's length. Elsewhere options look at one message after the other, and conditions leave the
+range as it is. docs/time.md says which holds where."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Place = tuple[str, int]  # topic, queue
 
 
 def settled(snapshot: Snapshot, options: SourceOptions) -> SourceOptions:
-    """The options with offsets in the place of their moments, as the store's messages are at this snapshot.
+    """The options with offsets in place of their moments, for the store's messages at this snapshot.
 
-    A moment behind a queue's last message is its end; for a starting moment, with the strategy "error", that is refused.
+    A moment after a queue's last message means its end. For a starting moment with the strategy "error", that is refused.
 
     Raises: OffsetOutOfRange: has .option, .topic, .queue and .moment_ms. UnknownTopic, UnknownQueue; StoreError.
     """
@@ -38,7 +38,8 @@ def settled(snapshot: Snapshot, options: SourceOptions) -> SourceOptions:
 
 
 def offsets_since(snapshot: Snapshot, moments: Iterable[tuple[Place, tuple[int, int], int]]) -> Iterator[tuple[Place, int]]:
-    """Of each place with its bounds and a moment: the first offset within the bounds stored at or after it, or their end."""
+    """For each place with its bounds and a moment: the first offset within the bounds that was stored at or after it, or their
+    end."""
     with _reader(snapshot) as reader:
         for (topic, queue), (begin, end), moment in moments:
             if begin == end:
@@ -50,7 +51,7 @@ def offsets_since(snapshot: Snapshot, moments: Iterable[tuple[Place, tuple[int, 
 
 
 def stored_within(snapshot: Snapshot, slices: Iterable[Slice], moments: tuple[int, int]) -> Iterator[Slice]:
-    """What may have been stored in [since, until), milliseconds. Where times need not rise all of a slice stays."""
+    """What may have been stored in [since, until), milliseconds. Where times need not rise, the whole slice stays."""
     since, until = moments
     with _reader(snapshot) as reader:
         for each in slices:
@@ -79,7 +80,7 @@ def _reader(snapshot: Snapshot) -> Iterator[Reader]:
 
 
 def _joined(*ranges: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Those that are not empty, as few as there can be."""
+    """Those that are not empty, as few as possible."""
     begin = end = None
     for each in ranges:
         if each[0] >= each[1]:

@@ -1,5 +1,5 @@
-"""The options of the data source: read out of Spark's strings, checked, with the names and meanings of Spark's Kafka source
-where that has one."""
+"""The options of the data source: taken from Spark's strings and checked, with the names and meanings of Spark's Kafka source
+if that has the option."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ _log = logging.getLogger("orbitmq")
 class SourceOptions:
     """Where to read, what, and in how many pieces. Exactly one of path (root of a store) and broker (a name) is set.
 
-    read: "flushed" or "appended". tags: encoded; none: all messages. max_records: messages in one partition at most; 0: the
-    planner's choice. min_partitions: 0: any. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit.
-    max_trigger_delay: seconds that min_per_trigger may hold messages back.
+    read: "flushed" or "appended". tags: encoded; none: all messages. max_records: most messages in one partition; 0: the
+        planner's choice.
+    min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
+        seconds for which min_per_trigger may delay messages.
     """
 
     path: str | None
@@ -69,17 +70,17 @@ class SourceOptions:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Of subscribe and assign; a pattern's are known when the store is looked at."""
+        """The topics of subscribe and assign; those of a pattern are known when the store is looked at."""
         return self.choice.topics
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Checks the options; names are compared without case.
+    """Checks the options; upper and lower case do not matter in names.
 
-    streaming: startingOffsets is "latest" unless it is given, as Spark's Kafka source has it.
+    streaming: startingOffsets is "latest" by default, as in Spark's Kafka source.
 
-    Raises: SettingError: an unknown option, a value that cannot be, or options that contradict each other; has .option
-        and .value.
+    Raises: SettingError: an option is unknown, its value is not valid, or options contradict each other; has .option and
+        .value.
     """
     values = _known(given)
     path, broker = values.get("path"), values.get("broker")
@@ -116,7 +117,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
 
 
 def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that the options ask for, without a look at the others. Raises: SettingError."""
+    """The columns that the options ask for, without checking the other options. Raises: SettingError."""
     lower = {name.lower(): value for name, value in given.items()}
     values = {name: lower[name.lower()] for name in ("columns", "includeHeaders") if name.lower() in lower}
     headers = switch(values, "includeHeaders", False)
@@ -146,7 +147,7 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_mode(values: Mapping[str, str], starting: Offsets, ending: Offsets, *, streaming: bool) -> None:
-    """What only a batch or only a stream can have."""
+    """Options that only a batch or only a stream can have."""
     if streaming:
         for option in _ENDINGS:
             if option in values:

@@ -1,4 +1,4 @@
-"""Cuts what is to be read into partitions: ranges of queue offsets, long ones divided, short ones put together."""
+"""Divides what is to be read into partitions: ranges of queue offsets, with long ones divided and short ones combined."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from orbitmq.spark.source.choice import unknown_queue, unknown_topic
 from orbitmq.spark.source.extents import Extents
 from orbitmq.spark.source.options import EARLIEST, LATEST, Offsets, SourceOptions
 
-LONG = 1 << 20  # messages in one partition at most, unless told otherwise: a hot queue still keeps every core busy
-SHORT = 1 << 16  # ranges are put together up to this many: a task costs more than reading them
-RANGES = 1 << 10  # in one partition at most: each has a file mapped while it is read
+LONG = 1 << 20  # default of the most messages in one partition: one busy queue still keeps every core busy
+SHORT = 1 << 16  # ranges are combined up to this many messages, because a task costs more than reading them
+RANGES = 1 << 10  # most in one partition: each has a file mapped while it is read
 _log = logging.getLogger("orbitmq")
 
 
@@ -31,11 +31,11 @@ class Slice:
 
 
 def slices(extents: Extents, options: SourceOptions) -> list[Slice]:
-    """What the options ask for, a slice for each queue that has any of it. Where failOnDataLoss is off, offsets outside what a
-    queue holds become the nearest that it has, and the log tells so.
+    """What the options ask for: a slice for each queue that has any of it. If failOnDataLoss is off, offsets outside of a queue
+    become the nearest that it has, and the log says so.
 
-    Raises: UnknownTopic: has .topic and .topics. UnknownQueue: has .option, .topic, .queue and .queues.
-        OffsetOutOfRange: has .option, .topic, .queue, .offset, .minimum and .maximum.
+    Raises: UnknownTopic: has .topic and .topics. UnknownQueue: has .option, .topic, .queue and .queues. OffsetOutOfRange: has
+        .option, .topic, .queue, .offset, .minimum and .maximum.
     """
     found = []
     strict = options.fail_on_data_loss
@@ -56,7 +56,7 @@ def slices(extents: Extents, options: SourceOptions) -> list[Slice]:
 
 def partitions(wanted: list[Slice], *, least: int = 0, most_records: int = 0) -> list[tuple[Slice, ...]]:
     """At least `least` partitions, as long as there are as many messages, of at most `most_records` messages each; 0 leaves
-    either to us. Every message is in exactly one."""
+    either to this function. Every message is in exactly one."""
     limit = most_records or LONG
     if least:
         limit = max(1, min(limit, sum(piece.count for piece in wanted) // least))
@@ -97,7 +97,7 @@ def resolve(offsets: Offsets, topic: str, queue: int, bounds: tuple[int, int], *
 
 
 def outside(option: str, place: tuple[str, int], offset: int, bounds: tuple[int, int], why: str = "") -> OffsetOutOfRange:
-    """The error about an offset of an option."""
+    """The error for an offset of an option."""
     topic, queue = place
     return OffsetOutOfRange(
         f"cannot read topic {topic!r}, queue {queue}, with offset {offset:,} in option {option}: "

@@ -1,5 +1,5 @@
-"""What newer versions of Spark know of admission control. 4.0 and 4.1 have nothing of it: there Spark gives
-no such object to anybody, latestOffset gets no argument, and the stream reader keeps count by itself."""
+"""Spark's admission control, which newer versions have. 4.0 and 4.1 have none: Spark passes no such object, latestOffset gets
+no argument, and the stream reader keeps count by itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What there is to read for a stream that stands somewhere, and what is to be read but is not there any more.
+"""What a stream has to read from its position on, and what it should read but no longer exists.
 
-Messages are lost to a stream when retention removes them before it comes to them, or when a topic or the whole store is not the
-one that it has begun with. failOnDataLoss says whether it ends then or goes on with what there is.
+A stream loses messages if retention removes them before it reads them, or if a topic or the whole store is not the one that the
+stream began with. failOnDataLoss says whether the stream then ends or continues with what is left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ask = Callable[[], Snapshot | None]
 
 
 class Backlog:
-    """appended: tells what the store holds, flushed or not, or None while that cannot be said; asked only in doubt."""
+    """appended: tells what the store holds, flushed or not, or None if that is not known; it is asked only in doubt."""
 
     def __init__(self, options: SourceOptions, appended: Ask) -> None:
         self._choice = options.choice
@@ -29,17 +29,17 @@ class Backlog:
         self._appended = appended
 
     def ends(self, begin: Offsets, held: Extents) -> Offsets:
-        """Up to where each chosen queue can be read. That is not before `begin`, unless the queue was made anew since: then the
-        stream goes through it from its first message. A topic that is gone is left out, so that it is new when it comes again.
-        A queue that is not chosen any more keeps its place, so that the stream goes on there when it is chosen again.
+        """How far each chosen queue can be read. That is not before `begin`, unless the queue was created again since: then the
+        stream reads it from its first message. A topic that is gone is left out, so that it counts as new when it comes again.
+        A queue that is no longer chosen keeps its place, so that the stream continues there when it is chosen again.
 
-        Raises: UnknownTopic, UnknownQueue: chosen, but there is none; OffsetOutOfRange: a queue ends before `begin`. All of
+        Raises: UnknownTopic, UnknownQueue: chosen, but it does not exist; OffsetOutOfRange: a queue ends before `begin`. All of
             them only with failOnDataLoss.
         """
         if self._fails:
             known = {topic: dict(queues) for topic, queues in held.items()}
             for (topic, queue), offset in begin.items():
-                known.setdefault(topic, {}).setdefault(queue, (offset, offset))  # what is gone is told in its own words, below
+                known.setdefault(topic, {}).setdefault(queue, (offset, offset))  # what is gone gets an error of its own, below
             self._choice.of(known)
         places = self._chosen(held)
         left = {place: offset for place, offset in begin.items() if not self._wanted(*place)}
@@ -72,11 +72,11 @@ class Backlog:
         return found
 
     def slices(self, begin: Offsets, ends: Offsets, held: Extents, *, first: bool) -> list[Slice]:
-        """The messages [begin, ends) that there are, also of queues that are not chosen any more: a batch that was planned
-        before is read as it was planned. first: `begin` was not handed down but settled just now, and may lie
-        behind the end that a first batch had before it is read again.
+        """The existing messages of [begin, ends), also of queues that are no longer chosen: a batch that was planned before is
+        read as planned. first: `begin` was not passed in but determined just now, and may be after the end that a first batch
+        had when it is read again.
 
-        Raises: OffsetOutOfRange, UnknownTopic: some are not there any more, with failOnDataLoss.
+        Raises: OffsetOutOfRange, UnknownTopic: some no longer exist, with failOnDataLoss.
         """
         places = _all(held)
         found = []
@@ -94,7 +94,7 @@ class Backlog:
                 if now is not None and stop > bounds[1]:
                     self._lost(_anew(place, stop, bounds))
                     stop = bounds[1]
-            if start > stop:  # made anew, as was told when the end was given out
+            if start > stop:  # created again, as was reported when the end was determined
                 start = bounds[0]
             elif start < bounds[0]:
                 self._lost(_removed(place, start, bounds))

@@ -9,10 +9,11 @@ from orbitmq.spark.stream.offsets import Offsets
 
 
 def share(begin: Offsets, end: Offsets, most: int) -> Offsets:
-    """About `most` messages of [begin, end), of each queue in proportion to what it holds, and one at least, so that no queue
-    starves beside a long one: with more queues than `most` it is one of each. Every queue of `begin` and `end` is in it.
+    """About `most` messages of [begin, end): of each queue in proportion to what it holds, and at least one, so that a long
+    queue does not starve the others. With more queues than `most` it is one of each. Every queue of `begin` and `end` is in the
+    result.
 
-    Source: Spark's Kafka source divides so, and its users know the result.
+    Source: Spark's Kafka source divides in this way, and its users know the result.
     """
     backlog = {place: end[place] - begin[place] for place in end}
     total = sum(backlog.values())
@@ -23,8 +24,8 @@ def share(begin: Offsets, end: Offsets, most: int) -> Offsets:
 
 
 class Hold:
-    """minOffsetsPerTrigger: holds messages back until so many have come, or `delay` seconds have passed since the last batch.
-    The first batch of a query waits for nothing."""
+    """minOffsetsPerTrigger: delays messages until so many have come, or until `delay` seconds have passed since the last batch.
+    The first batch of a query does not wait."""
 
     def __init__(self, least: int, delay: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._least = least
@@ -33,7 +34,7 @@ class Hold:
         self._let_go: float | None = None
 
     def holds(self, count: int) -> bool:
-        """Whether `count` messages have to wait. Not for messages that there are none of."""
+        """True if `count` messages have to wait. Without messages there is nothing to wait."""
         now = self._clock()
         waited = self._let_go is None or now - self._let_go >= self._delay
         if count < self._least and not waited:

@@ -1,4 +1,5 @@
-"""Where a stream stands: the next queue offset of each queue, and its JSON in Spark's checkpoint, shaped as the Kafka source's:
+"""The position of a stream: the next queue offset of each queue, and its JSON in Spark's checkpoint, with the shape of the
+Kafka source's:
 
     {"orders": {"0": 17, "1": 4}}
 

@@ -1,5 +1,5 @@
-"""How far a stream lies behind, out of the progress that Spark reports of it. Spark asks sources in Java alone for metrics of
-their own; the offsets that it reports say the same."""
+"""How far a stream is behind, computed from the progress that Spark reports. Spark asks only Java sources for metrics of their
+own, but the offsets that it reports contain the same information."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orbitmq.spark.stream.offsets import from_json
 
 def behind_latest(source: Mapping[str, Any] | Any) -> dict[str, str]:
     """The metrics of Spark's Kafka source, under its names and as text: minOffsetsBehindLatest, maxOffsetsBehindLatest and
-    avgOffsetsBehindLatest, over the queues that there were at the last look. Empty before the first one.
+    avgOffsetsBehindLatest, over the queues that existed at the last look. Empty before the first one.
 
     source: one of the `sources` of a StreamingQueryProgress, or of its JSON.
     Raises: SettingError: it is not the progress of an orbitmq source.

@@ -1,11 +1,12 @@
-"""Topics as a stream, in micro-batches. Spark keeps the offsets in its checkpoint; nothing is kept here, nor in the broker.
+"""Topics as a stream, in micro-batches. Spark keeps the offsets in its checkpoint; neither this module nor the broker keeps
+anything.
 
-A micro-batch is a range of every queue, [start, end). Read again after a crash it must give the same rows, so an end never lies
-behind what was flushed, and a queue never goes back. The first micro-batch of a query ends where the store ended when its
-beginning was settled: what "latest" means is then in the checkpoint with that batch's end, though Spark does not store
-beginnings, and a query that is killed in its first batch goes on from there.
+A micro-batch is a range of every queue, [start, end). If it is read again after a crash it must give the same rows, so an end
+never lies beyond what was flushed, and a queue never goes back. The first micro-batch of a query ends where the store ended
+when its beginning was determined. So the meaning of "latest" is in the checkpoint with that batch's end, although Spark does
+not store beginnings, and a query that is killed in its first batch continues from there.
 
-Spark's planning process makes one reader and asks it from first to last; each task has a copy that only reads.
+Spark's planning process makes one reader and uses it all the time; each task has a copy that only reads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StreamPartition(InputPartition):
-    """What one task reads, and of which store. sizes: as batch_reader.read_slices wants them."""
+    """What one task reads, and from which store. sizes: as batch_reader.read_slices wants them."""
 
     def __init__(self, root: str, sizes: tuple[int, int], slices: tuple[planning.Slice, ...]) -> None:
         super().__init__(slices)
@@ -47,10 +48,10 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._backlog = Backlog(asked, self._store.appended)
         self._hold = Hold(asked.min_per_trigger, asked.max_trigger_delay)
         self._initial: Offsets | None = None
-        self._first: Snapshot | None = None  # what the initial offsets were settled by, until the first end is given out
-        self._given: Offsets | None = None  # the last end given out
+        self._first: Snapshot | None = None  # what determined the initial offsets, until the first end is returned
+        self._given: Offsets | None = None  # the end that was returned last
         self._target: Offsets | None = None  # of Trigger.AvailableNow
-        self._latest: Offsets | None = None  # all that there was at the last look
+        self._latest: Offsets | None = None  # everything that was there at the last look
 
     def initialOffset(self) -> Json:
         if self._initial is None:
@@ -63,7 +64,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark knows no limit made of both; it only has to be another one than ReadAllAvailable for both to count."""
+        """Spark has no limit made of both. It only has to differ from ReadAllAvailable so that both count."""
         if self._options.max_per_trigger:
             return ReadMaxRows(self._options.max_per_trigger)
         if self._options.min_per_trigger:
@@ -74,17 +75,17 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._backlog.ends({}, self._store.known().topics)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> Json:
-        """Without arguments on 4.0 and 4.1, where a micro-batch begins where the one before it was to end."""
+        """Called without arguments by 4.0 and 4.1, in which a micro-batch begins where the one before it was to end."""
         begin = from_json(start if start is not None else self._stands())
         snapshot = self._first if self._first is not None and begin == self._initial else self._store.look()
         self._first = None
         if snapshot is None and self._target is not None:
-            snapshot = self._store.last  # the target was there then; to Spark, nothing new would be the end of the query
+            snapshot = self._store.last  # the target was reached then; Spark would take "nothing new" for the end of the query
         if snapshot is None:
             return to_json(begin)
         self._latest = self._backlog.ends(begin, snapshot.topics)
         end = self._targeted(begin, self._latest)
-        if not isinstance(limit, ReadAllAvailable):  # with it, as Trigger.Once asks, no option limits anything
+        if not isinstance(limit, ReadAllAvailable):  # with Trigger.Once, no option limits anything
             end = self._limited(begin, end, snapshot)
         self._given = end
         return to_json(end)
@@ -95,7 +96,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, stop = from_json(start), from_json(end)
         self._given = stop
-        if begin == stop:  # so 4.0 tells where a restarted query stands; nothing else needs to be known for it
+        if begin == stop:  # so 4.0 tells where a restarted query continues; nothing else needs to be known about it
             return []
         snapshot = self._store.known()
         wanted = self._backlog.slices(begin, stop, snapshot.topics, first=begin == self._initial)
@@ -112,7 +113,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._given) if self._given is not None else self.initialOffset()
 
     def _targeted(self, begin: Offsets, ends: Offsets) -> Offsets:
-        """No further than what was there when Trigger.AvailableNow was prepared, nor back."""
+        """Not beyond what was there when Trigger.AvailableNow was prepared, and never back."""
         target = self._target
         if target is None:
             return ends

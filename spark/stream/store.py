@@ -1,4 +1,4 @@
-"""The store as a stream looks at it, again and again: through restarts of its broker, and while its files change."""
+"""The store as a stream sees it, look after look: through restarts of its broker, and while its files change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from orbitmq.store import positions
 from orbitmq.store.layout import StoreLayout
 
 AWAY_S = 60.0  # a broker that is restarted is back by then, its recovery included
-# What a broker that dies or starts looks like. The files of one that is being recovered may be half made, or gone since they
-# were listed.
+# Errors that occur when a broker dies or starts. While it recovers a store, the files may be half made, or gone since they were
+# listed.
 _PASSING = (BrokerError, TimedOut, OSError, StoreSettingsError)
 _log = logging.getLogger("orbitmq")
 
@@ -28,9 +28,9 @@ class StreamStore:
         self.last: Snapshot | None = None
 
     def look(self) -> Snapshot | None:
-        """What the store holds now; None while its broker is away, for up to AWAY_S. The first look waits for nobody: who gives
-        the name of a broker that does not run has to know at once. It also waits until what was acknowledged by then is
-        flushed, so that a query of a single batch leaves none of it out.
+        """What the store holds now; None while its broker is away, for up to AWAY_S. The first look does not wait for the
+        broker: a user who names a broker that does not run has to learn that at once. It does wait until everything
+        acknowledged by then is flushed, so that a query of a single batch leaves none of it out.
 
         Raises: BrokerNotRunning, BrokerStopped, TimedOut; SettingError, StoreVersion, StoreSettingsError.
         """
@@ -56,7 +56,7 @@ class StreamStore:
         return found
 
     def appended(self) -> Snapshot | None:
-        """All that the store has, flushed or not; None while nobody can say for sure: the files of a crashed broker may say
+        """Everything that the store has, flushed or not. None while that is not certain: the files of a crashed broker may say
         less until it has recovered them."""
         options = self._options
         try:
