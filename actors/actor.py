@@ -16,8 +16,13 @@ from orbitmq.shm.counters import ActorState
 RUN_MS = 1000  # longest time that a loop in C may run without looking at Python's signals and orders
 
 
-class ActorFailed(BrokerError):
+class ActorError(BrokerError):
     """An actor's loop in C gave up. `actor` and `errno` say which one and why."""
+
+    def __init__(self, message: str, *, actor: str, errno: int) -> None:
+        super().__init__(message)
+        self.actor = actor
+        self.errno = errno
 
 
 class Actor(ABC):
@@ -58,12 +63,8 @@ class CoreActor(Actor):
         self.handle: Any = getattr(lib, f"{self.kind}_open")(self.core, *arguments)
         if not self.handle:
             number = tree.open_errno()
-            raise ActorFailed(
-                f"cannot open the {self.kind}: {os.strerror(number)}",
-                actor=self.kind,
-                errno=number,
-                path=str(tree.settings.layout.root),
-            )
+            root = tree.settings.layout.root
+            raise ActorError(f"cannot open the {self.kind} of {root}: {os.strerror(number)}", actor=self.kind, errno=number)
 
     def run(self, limit_ms: int) -> None:
         result = self._run(self.handle, limit_ms)
@@ -73,13 +74,13 @@ class CoreActor(Actor):
             self.fail()
 
     def need(self) -> None:
-        """Does what the loop in C asks Python for. Raises: ActorFailed: this actor's loop never asks for that."""
-        raise ActorFailed(f"the {self.kind} asked for something that it has no handler for", actor=self.kind, errno=0)
+        """Does what the loop in C asks Python for. Raises: ActorError: this actor's loop never asks for that."""
+        raise ActorError(f"the {self.kind} asked for something that it has no handler for", actor=self.kind, errno=0)
 
     def fail(self) -> None:
-        """Raises: ActorFailed: always, with the errno that the loop left in its page."""
+        """Raises: ActorError: always, with the errno that the loop left in its page."""
         number = self.tree.page_error(self.page)
-        raise ActorFailed(f"the {self.kind} failed: {os.strerror(number)}", actor=self.kind, errno=number)
+        raise ActorError(f"the {self.kind} failed: {os.strerror(number)}", actor=self.kind, errno=number)
 
     def step(self) -> int:
         return self._step(self.handle)

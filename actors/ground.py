@@ -200,7 +200,7 @@ def _lock(settings: TreeSettings) -> StoreLock:
         try:
             return StoreLock.acquire(settings.layout, settings.name)
         except StoreLocked as error:
-            if not error.values["dying"] or time.monotonic() > deadline:
+            if not error.dying or time.monotonic() > deadline:
                 raise
             # The supervisor is dead and its actors are dying; there is nothing to wait on but the lock itself.
             select.poll().poll(LOCK_LOOK_MS)

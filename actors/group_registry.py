@@ -109,7 +109,7 @@ class GroupRegistry:
                 f"cannot join the group {name!r}: its topics have {queues} queues, the session has room for {capacity}",
                 name="queue_capacity",
                 value=capacity,
-                need=queues,
+                limit=queues,
             )
         for other in self._groups.values():
             if session.key in other.members and other.name != name:

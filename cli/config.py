@@ -145,7 +145,7 @@ def _changer(store: Path | None, name: str | None) -> Iterator[tuple[Change, str
         try:
             lock = StoreLock.acquire(layout, "orbitmq config")
         except StoreLocked as held:
-            if not held.values.get("holder"):
+            if not held.holder:
                 raise
     if lock is not None:
         try:

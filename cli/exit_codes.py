@@ -30,7 +30,7 @@ def code_of(error: OrbitError) -> int:
         return WOULD_DELETE
     # A setting without a name is about the machine, such as a runtime folder that nobody can trust.
     if isinstance(error, SettingError):
-        return NOT_UNDERSTOOD if "name" in error.values else FAILED
+        return NOT_UNDERSTOOD if error.name is not None else FAILED
     if isinstance(error, TopicNameError | GroupNameError | PropertyError):
         return NOT_UNDERSTOOD
     if isinstance(error, BrokerNotRunning | BrokerStopped):

@@ -88,7 +88,7 @@ def _next(consumer: Consumer, most: int, skip_damaged: bool, group: str | None) 
         try:
             return consumer.poll_batch(most, timeout=LOOK_S)
         except CorruptRecord as error:
-            if not skip_damaged or "queue" not in error.values:
+            if not skip_damaged or error.topic is None or error.queue is None or error.queue_offset is None:
                 raise
             err.print(f"[yellow]skipped[/]  {escape(error.message)}")
             consumer.seek(error.topic, error.queue, error.queue_offset + 1)

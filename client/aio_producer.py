@@ -298,12 +298,13 @@ class AsyncProducer:
                 pending=pending,
             ) from None
 
-    def _no_room(self, topic: str, timeout: float | None, **values: object) -> TimedOut:
+    def _no_room(self, topic: str, timeout: float | None, sent: int | None = None, pending: Any = None) -> TimedOut:
         limit = self._limit(timeout)
         return TimedOut(
             f"could not get room for a message to {topic!r} within {limit} s",
             hint="raise window= of producer(), or timeout=",
             topic=topic,
             timeout=limit,
-            **values,
+            sent=sent,
+            pending=pending,
         )

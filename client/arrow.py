@@ -51,7 +51,7 @@ def selected(columns: Sequence[str] | None) -> list[str]:
     """The requested columns (None: USUAL), in the order of COLUMNS. Raises: SettingError: an unknown column."""
     for name in columns or ():
         if name not in COLUMNS:
-            raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", column=name)
+            raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", setting="columns", value=name)
     return [name for name in COLUMNS if name in (USUAL if columns is None else columns)]
 
 

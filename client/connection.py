@@ -404,7 +404,7 @@ def checked_wait(wait: float) -> float:
 
 
 def _patience(error: OrbitError, wait: float, starting: float) -> float:
-    return max(wait, starting if error.values.get("starting") else 0.0)
+    return max(wait, starting if isinstance(error, BrokerNotRunning) and error.starting else 0.0)
 
 
 def _in_vain(error: OrbitError, wait: float) -> OrbitError:
@@ -412,7 +412,10 @@ def _in_vain(error: OrbitError, wait: float) -> OrbitError:
     if wait <= 0:
         return error
     text = f"{error.message}; it was waited for {wait:g} s"
-    return type(error)(text, hint=error.hint, **{**error.values, "wait": wait})
+    told = error.reworded(text)
+    if isinstance(told, BrokerNotRunning):
+        told.wait = wait
+    return told
 
 
 def _closing_of(attachment: Attachment, shape: dict[str, Any]) -> Note:

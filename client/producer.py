@@ -25,7 +25,8 @@ from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.unclosed import shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import BrokerStopped, OrbitError, SettingError, StoreFull, TimedOut
+from orbitmq.errors import BrokerStopped, OrbitError, SettingError, TimedOut
+from orbitmq.errors.remedy import as_hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
 from orbitmq.shm.durability import Durability
@@ -183,11 +184,12 @@ class Producer(ProducerBase):
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
         what = f"the next file of the log, to store a message to {topic!r}"
         error = store_full(self._store / "commitlog", self._log_file_size, what, LOG_KNOB)
-        message, hint = error.message, error.hint
+        error.topic, error.errno = topic, number
         if number not in (errno.ENOSPC, errno.EDQUOT):
             message = f"could not store a message to {topic!r}: the log cannot go on in its next file ({os.strerror(number)})"
             hint = _SHORT_OF.get(number, f"look after the disk of {self._store}")
-        raise StoreFull(message, hint=hint, topic=topic, errno=number, **error.values)
+            error = error.reworded(message, as_hint(hint))
+        raise error
 
     def _receipts(self, batch: PendingBatch) -> Receipts:
         return Receipts(batch)

@@ -43,11 +43,15 @@ def topic_names(topics: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(topics, str):
         raise SettingError(
-            f"could not consume topics {topics!r}: a list of names is needed", hint=f"write topics=[{topics!r}]", topics=topics
+            f"could not consume topics {topics!r}: a list of names is needed",
+            hint=f"write topics=[{topics!r}]",
+            setting="topics",
+            value=topics,
         )
     names = tuple(dict.fromkeys(topics))
     if not names:
-        raise SettingError("could not make a consumer of no topics", hint='write topics=["NAME"]', topics=topics)
+        hint = 'write topics=["NAME"]'
+        raise SettingError("could not make a consumer of no topics", hint=hint, setting="topics", value=topics)
     for name in names:
         check_topic_name(name)
     return names
@@ -63,9 +67,11 @@ def tag_list(expression: str | None) -> list[bytes]:
     tags = [utf8(tag.strip(_AROUND), "filter by tag") for tag in expression.split("||")]
     if not all(tags):
         hint = 'write "a || b", or "*" for all'
-        raise SettingError(f"could not filter by tags {expression!r}: a tag is empty", hint=hint, tags=expression)
+        text = f"could not filter by tags {expression!r}: a tag is empty"
+        raise SettingError(text, hint=hint, setting="tags", value=expression)
     if len(tags) > TAGS_MAX:
-        raise SettingError(f"could not filter by {len(tags)} tags: {TAGS_MAX} is the most", tags=expression, limit=TAGS_MAX)
+        text = f"could not filter by {len(tags)} tags: {TAGS_MAX} is the most"
+        raise SettingError(text, setting="tags", value=expression, limit=TAGS_MAX)
     return list(dict.fromkeys(tags))
 
 
@@ -80,6 +86,6 @@ def room_for(topics_address: int, names: Sequence[str]) -> int:
         raise SettingError(
             f"could not consume {len(names)} topics: their {queues} queues are more than {QUEUES_MAX}",
             hint="share the topics among several consumers",
-            queues=queues,
+            setting="topics", value=queues, limit=QUEUES_MAX,
         )
     return min(sum(topic.slot_capacity for topic in topics), QUEUES_MAX)

@@ -2,7 +2,9 @@
 
 question   {"op": name, "id": n, ...}
 answer     {"id": n, "ok": value}
-          {"id": n, "error": class name, "message": text, "hint": text or nil, "values": {...}}
+           {"id": n, "error": class name, "message": text, "hint": ways or nil, "values": {...}}
+
+Ways are those of errors/remedy.py: lists of text and knobs, a knob being the list of its name, value and owner.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any, NamedTuple
 import msgpack
 
 from orbitmq import errors
+from orbitmq.errors.remedy import of_plain
+from orbitmq.errors.root import made
 from orbitmq.shm import text
 
 FRAME_MAX = 16 << 20
@@ -128,7 +132,8 @@ def error_map(error: BaseException) -> dict[str, Any]:
     """An error as the map that error_raised understands. An exception of another kind becomes a BrokerError with its text."""
     if isinstance(error, errors.OrbitError):
         values = {name: value if _plain(value) else str(value) for name, value in error.values.items()}
-        return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "values": values}
+        remedy = error.remedy.plain() if error.remedy else None
+        return {"error": type(error).__name__, "message": error.message, "hint": remedy, "values": values}
     text = f"the broker failed at it: {type(error).__name__}: {error}"
     return {"error": "BrokerError", "message": text, "hint": None, "values": {}}
 
@@ -138,9 +143,8 @@ def error_raised(content: dict[str, Any]) -> errors.OrbitError:
     kind = getattr(errors, str(content.get("error")), None)
     if not (isinstance(kind, type) and issubclass(kind, errors.OrbitError)):
         kind = errors.BrokerError
-    values = content.get("values") or {}
-    error: errors.OrbitError = kind(str(content.get("message")), hint=content.get("hint"), **values)
-    return error
+    message = str(content.get("message"))
+    return made(kind, message, {**(content.get("values") or {}), "remedy": of_plain(content.get("hint"))})
 
 
 def _plain(value: Any) -> bool:

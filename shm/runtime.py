@@ -86,7 +86,7 @@ def runtime_folder() -> Path:
         raise SettingError(
             f"cannot look into the runtime folder {folder}: {error.strerror}",
             hint=ASK_OPERATOR if named else "set XDG_RUNTIME_DIR to a folder of your own",
-            folder=str(folder),
+            path=str(folder),
         ) from None
     # A user who names a folder knows whose it is. The default folder must belong to this user; otherwise it is a trap.
     if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or not (named or status.st_uid == os.getuid()):
@@ -95,7 +95,7 @@ def runtime_folder() -> Path:
             f"cannot trust the runtime folder {folder}: it is not a folder{whose} where nobody but its owner may write "
             f"(mode {stat.S_IMODE(status.st_mode):04o})",
             hint=f"use mode 0700, 0750 or 0755, or set {'ORBITMQ' if named else 'XDG'}_RUNTIME_DIR to a folder of your own",
-            folder=str(folder),
+            path=str(folder),
         )
     return folder
 
@@ -112,7 +112,7 @@ def check_folder(folder: Path, owners: set[int]) -> None:
                 f"cannot trust the runtime folder {folder}: it is not a folder where only this user, the store's owner or root "
                 f"may write (it belongs to uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
                 hint="stop the broker with its process id, clear that folder away, and start the broker again",
-                folder=str(folder),
+                path=str(folder),
             )
 
 
@@ -165,7 +165,7 @@ def _unusable(folder: Path, why: str) -> SettingError:
     return SettingError(
         f"cannot run a broker in the runtime folder {folder}, {why}",
         hint="set ORBITMQ_RUNTIME_DIR to a folder of its own, for the broker and its clients",
-        folder=str(folder),
+        path=str(folder),
     )
 
 

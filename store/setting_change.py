@@ -75,7 +75,7 @@ def _limits(layout: StoreLayout, file: SettingsFile, options: dict[str, Any], gi
     try:
         settings = tree_settings(str(layout.root), options)
     except SettingError as error:
-        name = str(error.values.get("name"))
+        name = str(error.name)
         raise in_file(error, file, name) if name in options and name not in given else error from None
     return kept.Kept(settings.retention_hours, settings.retention_bytes)
 

@@ -72,7 +72,7 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
     try:
         settings = tree_settings(store, options)
     except SettingError as error:
-        name = str(error.values.get("name"))
+        name = str(error.name)
         source = sources.get(name)
         if source == FILE:
             raise in_file(error, file, name) from None

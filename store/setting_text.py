@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import all_of
 
 PREFIX = "ORBITMQ_"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:i?b)?", re.IGNORECASE)
@@ -70,5 +71,4 @@ def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tupl
 
 def located(error: SettingError, where: str, remedy: str | None = None) -> SettingError:
     """The same error, with the source of the value, and what else would help."""
-    hint = "; ".join(filter(None, (error.hint, remedy)))
-    return SettingError(f"{error.message} ({where})", hint=hint or None, **error.values)
+    return error.reworded(f"{error.message} ({where})", all_of(error.remedy, remedy))

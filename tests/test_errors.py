@@ -1,17 +1,24 @@
 """Goal: docs/errors.md, and the tree at the head of orbitmq/errors.py, tell of every error, and of no other. Method: both are
-read, and compared with the classes."""
+read, and compared with the classes. And: errors carry what they say as attributes, in every process."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
+import inspect
+import pickle
 import re
+import threading
 from functools import cache
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from orbitmq import errors
+from orbitmq.errors.remedy import hint
+from orbitmq.shm.frames import error_map, error_raised
 from tests.test_tidy import ROOT, sources
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -99,3 +106,118 @@ def test_a_drawing_is_read() -> None:
         "NoMeans": frozenset({"Full"}),
         "Closed": frozenset({"OrbitError"}),
     }
+
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.OrbitError)]
+SAMPLES: dict[str, object] = {
+    "str": "orders",
+    "int": 7,
+    "float": 2.5,
+    "bool": True,
+    "object": "anything",
+    "str | int": 100,
+    "Sequence[str]": ["a", "b"],
+    "Sequence[Any]": [("orders", 0, 1, 2)],
+    "Sequence[tuple[str, int]]": [("orders", 1)],
+}
+
+
+def attributes(kind: type[errors.OrbitError]) -> dict[str, object]:
+    """The keywords that a class takes by its own signature, each with a value of the type that is written there."""
+    found = {}
+    for owner in kind.__mro__:
+        if owner is not errors.OrbitError and issubclass(owner, errors.OrbitError) and "__init__" in vars(owner):
+            words = inspect.signature(owner).parameters.values()
+            for word in words:
+                if word.kind is word.KEYWORD_ONLY:
+                    found[word.name] = SAMPLES[str(word.annotation).removesuffix(" | None")]
+    return found
+
+
+def filled(kind: type[errors.OrbitError]) -> errors.OrbitError:
+    """An error of this class with every attribute that it can have."""
+    error = kind("could not do it", hint=hint("raise {timeout} || look at {}", "a {path}"))
+    for name, value in attributes(kind).items():
+        assert hasattr(error, name), f"{kind.__name__} does not set {name}"
+        setattr(error, name, value)
+    error.index, error.failed, error.sent = 1, 2, 3
+    return error
+
+
+def same(one: errors.OrbitError, other: errors.OrbitError) -> bool:
+    return type(one) is type(other) and vars(one) == vars(other) and one.args == other.args and str(one) == str(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_travel(kind: type[errors.OrbitError]) -> None:
+    """Goal: an error arrives whole in another process. Method: each class with every attribute, pickled, copied, and
+    through the control socket's frames."""
+    error = filled(kind)
+    error.add_note("in line 7")
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert same(pickle.loads(pickle.dumps(error, protocol)), error)
+    assert same(copy.copy(error), error) and same(copy.deepcopy(error), error)
+    raised = error_raised(msgpack.unpackb(msgpack.packb(error_map(filled(kind))), use_list=False))
+    assert str(raised) == str(error) and raised.values == {
+        name: tuple(value) if isinstance(value, list) else value for name, value in error.values.items() if name != "__notes__"
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attributes_are_there(kind: type[errors.OrbitError]) -> None:
+    """Goal: an attribute that does not apply is None, as its annotation says, and one that the class does not have is an
+    AttributeError, of a name that a checker refuses."""
+    error = kind("could not do it")
+    promised = set(re.findall(r"`(\w+)`", rows()[kind.__name__]["attributes"]))
+    assert all(getattr(error, name) is None for name in promised | attributes(kind).keys())
+    assert error.values == {} and error.hint is None and error.knob is None and error.knobs == ()
+    assert not any("__getattr__" in vars(each) for each in kind.__mro__)
+    with pytest.raises(AttributeError):
+        error.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_handle_stays_here() -> None:
+    """Goal: an error with the handle of what was sent can be pickled, without it; a copy in this process keeps it."""
+    error = errors.TimedOut("could not", pending=threading.Lock(), sent=3)
+    away = pickle.loads(pickle.dumps(error))
+    assert (away.pending, away.sent) == (None, 3) and copy.copy(error).pending is error.pending
+
+
+def test_another_version_may_know_more() -> None:
+    """Goal: what this version does not know of an error does not keep it from being raised."""
+    content = {"error": "UnknownTopic", "message": "no", "hint": None, "values": {"topic": "orders", "colour": "red"}}
+    raised = error_raised(content)
+    assert type(raised) is errors.UnknownTopic and raised.values == {"topic": "orders"}
+    assert type(error_raised({**content, "error": "Novelty"})) is errors.BrokerError
+
+
+RETRIES = {
+    errors.Retry.SAFE: r"\*\*yes\*\*",
+    errors.Retry.LOOK_FIRST: r"\*\*look first\*\*",
+    errors.Retry.NO: r"^no: ",
+    errors.Retry.AFTER_CHANGE: r"^(?:after|with) |^see the class$|: with another offset|^a poll raises it again",
+}
+
+
+def test_the_page_and_the_errors_agree_on_retries() -> None:
+    """Goal: programs and readers are told the same. Method: error.retry, also of errors with the attributes that change it,
+    against the page's last column; each answer of the page is some error's."""
+    variants = [kind("could not") for kind in KINDS]
+    variants += [
+        errors.TimedOut("could not", pending=object()),
+        errors.StoreFailed("could not", physical_offset=7),
+        errors.BrokerStopped("could not", sent=7),
+        errors.OffsetOutOfRange("could not", removed=7),
+    ]
+    told: dict[str, set[errors.Retry]] = {}
+    for error in variants:
+        name = type(error).__name__
+        assert re.search(RETRIES[error.retry], rows()[name]["retry"].lower()), (name, error.retry)
+        told.setdefault(name, set()).add(error.retry)
+    for name, found in told.items():
+        wanted = {
+            retry
+            for retry in (errors.Retry.SAFE, errors.Retry.LOOK_FIRST)
+            if re.search(RETRIES[retry], rows()[name]["retry"].lower())
+        }
+        assert wanted <= found, name

@@ -64,7 +64,7 @@ def layer_of_module(name: str) -> str | None:
 
 def layer_of_file(path: Path) -> str:
     """path: relative to the checkout."""
-    return path.parts[0] if path.parts[0] != "orbitmq" else "errors" if path.stem == "errors" else "root"
+    return path.parts[0] if path.parts[0] != "orbitmq" else "errors" if path.parts[1] == "errors" else "root"
 
 
 def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
@@ -112,7 +112,7 @@ def test_imports_point_one_way() -> None:
         ("client/client.py", "def late():\n    from orbitmq.actors.settings import TreeSettings"),
         ("client/client.py", "from orbitmq.spark.export.topics import export_topic"),
         ("cli/quickstart/flights.py", "from ...actors import spec"),
-        ("orbitmq/errors.py", "from orbitmq.client import receipt"),
+        ("orbitmq/errors/waits.py", "from orbitmq.client import receipt"),
         ("orbitmq/__init__.py", "from orbitmq.cli import main"),
     ],
 )

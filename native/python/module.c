@@ -11,6 +11,15 @@ static void count_fork(void) { forks++; }
 
 unsigned py_forks(void) { return forks; }
 
+/* What errors/remedy.py makes of a text. */
+static PyObject *hint_of(const char *text)
+{
+    PyObject *module = PyImport_ImportModule("orbitmq.errors.remedy");
+    PyObject *result = module ? PyObject_CallMethod(module, "hint", "s", text) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
 void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...)
 {
     if (!values && PyErr_Occurred()) /* building them failed; that error is the news */
@@ -24,7 +33,7 @@ void *py_raise(const char *kind, const char *hint, PyObject *values, const char 
     PyObject *positional = type ? PyTuple_Pack(1, message) : NULL;
     PyObject *keywords = values ? values : PyDict_New();
     if (positional && keywords) {
-        PyObject *hinted = hint ? PyUnicode_FromString(hint) : NULL;
+        PyObject *hinted = hint ? hint_of(hint) : NULL;
         if (!hint || (hinted && PyDict_SetItemString(keywords, "hint", hinted) == 0)) {
             PyObject *error = PyObject_Call(type, positional, keywords);
             if (error) {

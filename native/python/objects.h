@@ -14,8 +14,9 @@ __attribute__((weak)) int py_add_producer(PyObject *module);
 __attribute__((weak)) int py_add_consumer(PyObject *module);
 __attribute__((weak)) int py_add_turns(PyObject *module);
 
-/* Raises orbitmq.errors.<kind> with a message in PyUnicode_FromFormat's format. hint may be NULL. values (a reference that is
- * stolen, may be NULL) is a dict: its items become the exception's attributes. Always returns NULL. */
+/* Raises orbitmq.errors.<kind> with a message in PyUnicode_FromFormat's format. hint: in the notation of errors/remedy.py, or
+ * NULL. values (a reference that is stolen, may be NULL) is a dict: its items become the exception's attributes, which the class
+ * must have. Always returns NULL. */
 void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...);
 
 /* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> where it is no text. what: for the message. */

@@ -125,7 +125,7 @@ def read_slices(
 
 def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutOfRange | None:
     """The error if retention has removed the message since the query was planned."""
-    topic, queue, offset = (error.values.get(name) for name in ("topic", "queue", "queue_offset"))
+    topic, queue, offset = error.topic, error.queue, error.queue_offset
     if topic is None or queue is None or offset is None:
         return None
     minimum, maximum = extents.of_queue(root, topic, queue, *sizes)
@@ -146,8 +146,10 @@ def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutO
 
 def _pass(reader: Reader, slices: Sequence[planning.Slice], removed: OffsetOutOfRange) -> None:
     """Makes the reader continue after what was removed."""
+    offset, minimum = removed.offset, removed.minimum
+    assert offset is not None and minimum is not None
     for cursor, each in enumerate(slices):
-        if (each.topic, each.queue) == (removed.topic, removed.queue) and each.begin <= removed.offset < each.end:
-            reader.seek(cursor, min(removed.minimum, each.end))
-            count = min(removed.minimum, each.end) - removed.offset
+        if (each.topic, each.queue) == (removed.topic, removed.queue) and each.begin <= offset < each.end:
+            reader.seek(cursor, min(minimum, each.end))
+            count = min(minimum, each.end) - offset
             _log.warning("%s; failOnDataLoss is off: %d messages are left out", removed.message, count)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from orbitmq.client.status import read_positions
 from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOutOfRange, SettingError, StoreFailed, TimedOut
+from orbitmq.errors.remedy import all_of
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.spark.source.options import FLUSHED, SourceOptions
@@ -111,7 +112,7 @@ def of(store_or_broker: str | Path, *, read: str = FLUSHED, wait: bool = True) -
     try:
         return of_broker(store_or_broker, read=read, wait=wait)
     except BrokerNotRunning as error:
-        error.hint = f"{error.hint}; a store is given by the path of its folder" if error.hint else None
+        error.remedy = all_of(error.remedy, "give a store by the path of its folder")
         raise
 
 
@@ -139,7 +140,7 @@ def _wait_for_reput(name: str, attachment: Attachment) -> None:
         raise TimedOut(
             f"cannot read from broker {name!r}: its queues lack {missing:,} bytes of the log after {WAIT_S:.0f} s",
             hint="look at reput in `orbitmq status`",
-            name=name,
+            broker=name,
             missing=missing,
         )
 
@@ -153,12 +154,13 @@ def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
         now = read_positions(attachment)
         if not now.flushed_error and time.monotonic() < deadline:
             continue
-        values = {"option": "read", "name": name, "missing": end - now.flushed}
-        what = f"cannot read from broker {name!r} with option read: {end - now.flushed:,} bytes of the log are not on disk"
+        missing = end - now.flushed
+        what = f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk"
         hint = "look at flush in `orbitmq status`, or set the option read to appended"
         if now.flushed_error:
-            raise StoreFailed(f"{what}: {os.strerror(now.flushed_error)}", hint=hint, **values)
-        raise TimedOut(f"{what} after {limit:.0f} s", hint=hint, **values)
+            why = os.strerror(now.flushed_error)
+            raise StoreFailed(f"{what}: {why}", hint=hint, option="read", broker=name, missing=missing, errno=now.flushed_error)
+        raise TimedOut(f"{what} after {limit:.0f} s", hint=hint, option="read", broker=name, missing=missing)
 
 
 def _bounds(table: TopicTable, topic: Topic) -> dict[int, tuple[int, int]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
+from orbitmq.errors.remedy import as_hint
 from orbitmq.spark.source.ends import Offsets
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
@@ -108,7 +109,7 @@ def _hint() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        error.hint = error.hint or "messages may have been removed meanwhile: plan the query again"
+        error.remedy = error.remedy or as_hint("messages may have been removed meanwhile: plan the query again")
         raise
 
 

@@ -86,10 +86,10 @@ class Producing:
         except errors.NoPermission:
             verdicts = ["refused"]
         except (errors.PerhapsStored, errors.TimedOut) as error:
-            sent = getattr(error, "sent", count)
+            sent = count if error.sent is None else error.sent
             verdicts = ["perhaps"] * sent + ["refused"] * (count - sent)
         except errors.BrokerError as error:
-            sent = getattr(error, "sent", 0)
+            sent = error.sent or 0
             verdicts = ["perhaps"] * sent + ["refused"] * (count - sent)
         self.ledger.write("".join(f"{self.number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
         self.ledger.flush()

@@ -36,7 +36,7 @@ PyObject *py_reader_raise(struct reader_object *self)
     const struct reader_fault fault = reader->fault;
     reader->fault = (struct reader_fault){0};
     if (fault.error == EMFILE && !fault.in_queue && all_pinned(&reader->log))
-        return py_raise("Full", "release messages, or copy what they hold", Py_BuildValue("{s:i}", "limit", (int)LOG_MAP_SLOTS),
+        return py_raise("Full", "release messages, or copy what they hold", Py_BuildValue("{s:s,s:i}", "limit", "log files", "most", (int)LOG_MAP_SLOTS),
                           "could not map another CommitLog file: live messages hold %d files", (int)LOG_MAP_SLOTS);
     if (means_short(fault.error)) {
         errno = fault.error;

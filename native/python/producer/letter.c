@@ -180,7 +180,7 @@ int parse_durability(PyObject *value, enum durability *durability)
             return 0;
         }
     }
-    py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "durability", value),
+    py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "durability", "value", value),
                "could not send with durability %R: it is neither 'appended' nor 'flushed'", value);
     return -1;
 }
@@ -193,7 +193,7 @@ int parse_timeout(PyObject *value, uint64_t *timeout_ns)
     if (seconds == -1.0 && PyErr_Occurred())
         return -1;
     if (!(seconds >= 0)) {
-        py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "timeout", value),
+        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "timeout", "value", value),
                    "could not use timeout %R: it is not a number of seconds from 0", value);
         return -1;
     }
@@ -236,7 +236,7 @@ static int parse_flag(PyObject *value, uint32_t *flag)
     if (number == -1 && PyErr_Occurred())
         return -1;
     if (number < INT32_MIN || number > (long long)UINT32_MAX) {
-        py_raise("SettingError", NULL, Py_BuildValue("{s:O}", "flag", value), "could not use flag %R: it passes 32 bits", value);
+        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "flag", "value", value), "could not use flag %R: it passes 32 bits", value);
         return -1;
     }
     *flag = (uint32_t)number;

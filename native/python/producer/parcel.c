@@ -51,7 +51,7 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
     }
     PyObject *items = PySequence_Tuple(values);
     if (items && PyTuple_Size(items) != count) {
-        py_raise("UsageError", NULL, Py_BuildValue("{s:n,s:n}", "bodies", count, what, PyTuple_Size(items)),
+        py_raise("UsageError", NULL, Py_BuildValue("{s:n}", "value", PyTuple_Size(items)),
                    "could not send a batch of %zd bodies with %zd %s: there must be one for each", count, PyTuple_Size(items), what);
         Py_CLEAR(items);
     }

@@ -1,0 +1,133 @@
+"""What would help, as data: an error names the knob, and each face of OrbitMQ spells that as its users write it.
+
+    hint("raise {timeout} || raise {window of producer}")
+
+    library       raise timeout=, or raise window= of producer()
+    command       raise --timeout                       it has no option for a window, so that way is left out
+    Spark         raise the option timeout
+
+The ways that would help are separated by `||`. Within one, braces hold a knob by its name in the library: `{timeout}`; with a
+value that would do: `{full=True}`; with whose argument it is where the call that failed has none: `{window of producer}`. The
+owner `broker` stands for the broker's settings. `{}` takes the next of the values that follow the text; they are never
+searched for knobs.
+
+A face is a function that spells a knob, or says None where its users cannot turn it. The library's is here, and those of the
+places that settings come from; the others stand with their face: cli/spelling.py, spark/spelling.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+_KNOB = re.compile(r"\{(?:(?P<name>\w+)(?:=(?P<value>\{\}|[^{} ]+))?(?: of (?P<of>\w+))?)?\}")
+_WORDS = {"True": True, "False": False}
+
+
+class Knob(NamedTuple):
+    """name: of a setting or an argument, as the library has it. value: that would do; None: none is known. of: the call that
+    takes the argument, or "broker" for one of its settings; "" for the call that failed."""
+
+    name: str
+    value: str | int | bool | None = None
+    of: str = ""
+
+
+Face: TypeAlias = Callable[[Knob], str | None]
+Way: TypeAlias = tuple[str | Knob, ...]
+
+
+class Hint(NamedTuple):
+    """Ways that would help, each of words and knobs."""
+
+    ways: tuple[Way, ...]
+
+    def spelled(self, face: Face) -> str | None:
+        """For the users of a face, without the ways that they do not have; None: they have none of them."""
+        spelled = (_spelled(way, face) for way in self.ways)
+        return ", or ".join(way for way in spelled if way is not None) or None
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return tuple(part for way in self.ways for part in way if isinstance(part, Knob))
+
+    def plain(self) -> list[list[Any]]:
+        """Lists and text only; `of_plain` understands them."""
+        return [[list(part) if isinstance(part, Knob) else part for part in way] for way in self.ways]
+
+
+def hint(text: str, *values: object) -> Hint:
+    """Reads the notation above."""
+    left = iter(values)
+    return Hint(tuple(tuple(_parts(way, left)) for way in text.split(" || ")))
+
+
+def all_of(*hints: Hint | str | None) -> Hint | None:
+    """One hint after the other, for what several places know something about."""
+    ways = tuple(way for each in map(as_hint, hints) if each for way in each.ways)
+    return Hint(ways) if ways else None
+
+
+def as_hint(given: Hint | str | None) -> Hint | None:
+    """A text is one way without knobs."""
+    if isinstance(given, str):
+        return Hint(((given,),)) if given else None
+    return given
+
+
+def of_plain(content: Any) -> Hint | None:
+    """Raises: TypeError, ValueError: it is not what `plain` makes."""
+    if content is None:
+        return None
+    return Hint(tuple(tuple(part if isinstance(part, str) else Knob(*part) for part in way) for way in content))
+
+
+def library(knob: Knob) -> str:
+    """As a keyword of a Python call."""
+    if knob.of == "broker":
+        return f"{knob.name} of the broker" if knob.value is None else f"{knob.name}={knob.value!r} of the broker"
+    keyword = f"{knob.name}=" if knob.value is None else f"{knob.name}={knob.value!r}"
+    return f"{keyword} of {knob.of}()" if knob.of else keyword
+
+
+def settings_file(knob: Knob) -> str | None:
+    """As a key of the store's orbitmq/settings.toml."""
+    if knob.of not in ("", "broker"):
+        return None
+    value = str(knob.value).lower() if isinstance(knob.value, bool) else repr(knob.value)
+    return knob.name if knob.value is None else f"{knob.name} = {value}"
+
+
+def environment(knob: Knob) -> str | None:
+    """As a variable."""
+    if knob.of not in ("", "broker"):
+        return None
+    variable = f"ORBITMQ_{knob.name.upper()}"
+    return variable if knob.value is None else f"{variable}={knob.value}"
+
+
+def _spelled(way: Way, face: Face) -> str | None:
+    parts = [face(part) if isinstance(part, Knob) else part for part in way]
+    return "".join(part for part in parts if part is not None) if None not in parts else None
+
+
+def _parts(way: str, values: Iterator[object]) -> Iterator[str | Knob]:
+    end = 0
+    for found in _KNOB.finditer(way):
+        if found.start() > end:
+            yield way[end : found.start()]
+        end = found.end()
+        if found["name"] is None:
+            yield str(next(values))
+        else:
+            value = next(values) if found["value"] == "{}" else _value(found["value"])
+            yield Knob(found["name"], value if isinstance(value, int | None) else str(value), found["of"] or "")
+    if end < len(way):
+        yield way[end:]
+
+
+def _value(text: str | None) -> str | int | bool | None:
+    if text is None or not text.isdecimal():
+        return text if text is None else _WORDS.get(text, text)
+    return int(text)

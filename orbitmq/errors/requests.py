@@ -1,0 +1,338 @@
+"""What cannot be done as it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from orbitmq.errors.root import Common, OrbitError, Retry
+
+
+class UsageError(OrbitError, ValueError):
+    """The caller asked for something that cannot be. value, id, offset, host:
+    what was asked for, where one of them is at fault."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        value: object = None,
+        id: str | None = None,
+        offset: int | None = None,
+        host: object = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.value = value
+        self.id = id
+        self.offset = offset
+        self.host = host
+
+
+class TopicNameError(UsageError):
+    """A topic name is empty, longer than `limit` bytes, or holds a forbidden character, at byte `at`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: object = None,
+        size: int | None = None,
+        limit: int | None = None,
+        at: int | None = None,
+        character: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.size = size
+        self.limit = limit
+        self.at = at
+        self.character = character
+
+
+class GroupNameError(UsageError):
+    """A group name is empty, longer than `limit` bytes, or holds a forbidden character, at `at`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        group: str | None = None,
+        limit: int | None = None,
+        at: int | None = None,
+        character: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.group = group
+        self.limit = limit
+        self.at = at
+        self.character = character
+
+
+class UnknownTopic(UsageError, KeyError):
+    """No topic of this name exists. topics: those that there are. option: of Spark's that names it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        topics: Sequence[str] | None = None,
+        queue: int | None = None,
+        option: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.topics = topics
+        self.queue = queue
+        self.option = option
+
+    __str__ = OrbitError.__str__
+
+
+class UnknownQueue(UsageError):
+    """The topic has no queue of this number, or this consumer does not have it. queues: how many the topic has. option, column:
+    of Spark's that name it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        queue: object = None,
+        queues: int | None = None,
+        option: str | None = None,
+        column: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.queue = queue
+        self.queues = queues
+        self.option = option
+        self.column = column
+
+
+class TopicExists(UsageError):
+    """The topic exists with other settings, namely these."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        queues: int | None = None,
+        perm: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.queues = queues
+        self.perm = perm
+
+
+class MessageTooLarge(UsageError):
+    """Body and properties do not fit the limit of the session or the broker; bytes."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        size: int | None = None,
+        limit: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.size = size
+        self.limit = limit
+
+
+class PropertiesTooLarge(UsageError):
+    """The encoded properties pass 32,767 bytes."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        size: int | None = None,
+        limit: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.size = size
+        self.limit = limit
+
+
+class PropertyError(UsageError):
+    """A property has an empty name or value, or holds a separator byte (0x01, 0x02)."""
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, name: str | None = None, value: object = None, **common: Unpack[Common]
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.name = name
+        self.value = value
+
+
+class OffsetOutOfRange(UsageError):
+    """An offset outside what the queue holds; `minimum` and `maximum` say what would do.
+
+    removed: messages that retention took before they were read; the next poll goes on behind them. gaps: of an export, (topic,
+    queue, first offset, offset behind the last) of each such place. moment_ms: that was to be begun at, in Spark. option: of
+    Spark's."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        queue: int | None = None,
+        offset: int | None = None,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        removed: int | None = None,
+        gaps: Sequence[Any] | None = None,
+        moment_ms: int | None = None,
+        option: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.queue = queue
+        self.offset = offset
+        self.minimum = minimum
+        self.maximum = maximum
+        self.removed = removed
+        self.gaps = gaps
+        self.moment_ms = moment_ms
+        self.option = option
+
+    @property
+    def retry(self) -> Retry:
+        return Retry.AFTER_CHANGE if self.removed is None else Retry.SAFE
+
+
+class ColumnError(UsageError):
+    """A column of a DataFrame cannot be sent, because of its name, its type or a value in it.
+
+    column: which. type: that it has; types: that would do. columns: those that there are, where a topic is to be read with
+    others."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        column: str | None = None,
+        type: str | None = None,
+        types: Sequence[str] | None = None,
+        value: object = None,
+        columns: Sequence[str] | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.column = column
+        self.type = type
+        self.types = types
+        self.value = value
+        self.columns = columns
+
+
+class SettingError(UsageError):
+    """A setting that cannot be.
+
+    name: of a setting of the broker, or of what the machine sets. setting: of an argument of a client's call. option: of
+    Spark's. value: that it was to have; limit: that it could have. path, line: where that stands. pid, store: of the broker
+    that has it. query, batch, done: of Spark, and the number of the last batch that is stored."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        name: str | None = None,
+        setting: str | None = None,
+        option: str | None = None,
+        value: object = None,
+        limit: float | None = None,
+        path: str | None = None,
+        line: int | None = None,
+        pid: int | None = None,
+        store: str | None = None,
+        query: str | None = None,
+        batch: int | None = None,
+        done: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.name = name
+        self.setting = setting
+        self.option = option
+        self.value = value
+        self.limit = limit
+        self.path = path
+        self.line = line
+        self.pid = pid
+        self.store = store
+        self.query = query
+        self.batch = batch
+        self.done = done
+
+
+class WouldDelete(SettingError):
+    """Messages are to be kept for a shorter time, or in less room, than the store's last broker kept them, and some would be
+    deleted at once.
+
+    files, size (bytes): how much of the log. Nothing was deleted; `allow_deletion=True` says that it may be."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        name: str | None = None,
+        value: object = None,
+        files: int | None = None,
+        size: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.name = name
+        self.value = value
+        self.files = files
+        self.size = size
+
+
+class NoPermission(OrbitError):
+    """The broker, or what was asked of it, is not for this user; or the topic may not be written, or not be read.
+
+    broker, store, segment, topic, group: what is not. uid: of who asked; maker: of who made it. perm: the topic's."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        broker: str | None = None,
+        store: str | None = None,
+        segment: str | None = None,
+        topic: str | None = None,
+        group: str | int | None = None,
+        uid: int | None = None,
+        maker: int | None = None,
+        perm: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.broker = broker
+        self.store = store
+        self.segment = segment
+        self.topic = topic
+        self.group = group
+        self.uid = uid
+        self.maker = maker
+        self.perm = perm
