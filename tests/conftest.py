@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,10 @@ ROOM = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests start Python a thousand times. Some machines, containers above all, tell it not to keep what it has compiled; then
+    # each of these processes, and each worker of pytest-xdist, compiles every module again, which is half of a start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     config.pluginmanager.register(Slowest())
 
 
