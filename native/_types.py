@@ -1,4 +1,4 @@
-"""The types of native/python. They lie in the shared object of the C core, whose second module takes the place of this one."""
+"""The types of native/python. They are in the shared object of the C core, whose second module replaces this one."""
 
 import sys
 from importlib.machinery import ExtensionFileLoader

@@ -36,7 +36,7 @@ class PendingBatch:
     def _answered(self) -> bool: ...
 
 class ProducerBase:
-    """What of a producer is called once a message."""
+    """The methods of a producer that are called once a message."""
 
     def __init__(
         self, wait: bool, durability: Literal["appended", "flushed"] | None, timeout: float, rides: bool, /
@@ -152,7 +152,8 @@ class ProducerBase:
     def _settled(self) -> int: ...
 
 class Message:
-    """One message: a view into the log that keeps its file mapped. bytes(message) copies the body, len() is its length."""
+    """One message: a view into the log that keeps its file mapped. bytes(message) copies the body; len() is the length of the
+    body."""
 
     @classmethod
     def from_record(cls, data: bytes, /) -> Message: ...
@@ -194,17 +195,17 @@ class Message:
     def prepared_offset(self) -> int: ...
 
 class Taken(Exception):
-    """Somebody else has the turn."""
+    """Another thread has the turn."""
 
 class Turn:
-    """For one with statement, see Turns.within."""
+    """For one with statement; see Turns.within."""
 
     def __enter__(self) -> int: ...
     def __exit__(self, *error: object) -> None: ...
 
 class Turns:
-    """One thread at a time, in with statements that no signal handler's exception can make lose the lock. Belongs to one
-    process: after a fork the child makes another one, because the thread that had the turn may not be there."""
+    """Lets one thread at a time in, in with statements in which no signal handler's exception can lose the lock. It belongs to
+    one process: after a fork the child makes another one, because the thread that had the turn may not exist there."""
 
     def __enter__(self) -> Turns: ...
     def __exit__(self, *error: object) -> None: ...
@@ -212,7 +213,7 @@ class Turns:
     def locked(self) -> bool: ...
 
 class Reader:
-    """Reads queues of a store in batches. Belongs to one thread at a time."""
+    """Reads queues of a store in batches. One thread at a time may use it."""
 
     verify: bool
     strict: bool

@@ -1,10 +1,10 @@
 """Describes the native half, one shared object that holds two Python modules over one C core:
 
-    orbitmq.native._core    cffi's: the functions and structs that native/cdef declares, for what is called seldom
-    orbitmq.native._types   native/python: types whose methods are called once a message, where cffi would cost too much
+    orbitmq.native._core    cffi's: the functions and structs that native/cdef declares, for calls that are rare
+    orbitmq.native._types   native/python: types whose methods are called once a message, for which cffi would cost too much
 
-The second is loaded out of the first one's file (native/_types.py). cdef is split by noun; build order is alphabetical, so a
-type that several nouns share stands in 00_types.h.
+The second module is loaded from the first one's file (native/_types.py). cdef is split by noun. Its files are joined in
+alphabetical order, so a type that several nouns share is in 00_types.h.
 """
 
 from pathlib import Path

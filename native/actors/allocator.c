@@ -34,7 +34,7 @@ void allocator_close(struct allocator *allocator)
 
 static uint64_t wrote(const struct allocator *allocator)
 {
-    /* acquire: nothing hangs on it but what is read ahead [W1] */
+    /* acquire: no data depends on it except what is read ahead [W1] */
     return atomic_load_explicit(&allocator->tree->control->wrote.value, memory_order_acquire);
 }
 
@@ -49,7 +49,7 @@ static bool needs_file(const struct allocator *allocator)
     return ready < at - at % allocator->file_size + 2 * allocator->file_size;
 }
 
-/* Where the ready pages should end now: a page's start. */
+/* Where the ready pages should end now, at a page's start. */
 static uint64_t target(const struct allocator *allocator)
 {
     const struct control *control = allocator->tree->control;
@@ -75,12 +75,12 @@ uint64_t allocator_step(struct allocator *allocator)
     if (end <= from)
         return 0;
     uint8_t *pages = log_map_at(&allocator->map, from);
-    /* Where the kernel cannot, the writer's faults do the work: slower, not wrong. */
+    /* If the kernel cannot do it, the writer's page faults do the work: slower, not wrong. */
     if (pages)
         (void)madvise(pages, end - from, MADV_POPULATE_READ);
     CRASH_POINT("allocator_populated");
     log_map_forget(&allocator->map, from);
-    /* relaxed: a hint, and the kernel orders what it has done to the pages */
+    /* relaxed: a hint; the kernel orders what it has done to the pages */
     atomic_store_explicit(&control->warmed.value, end, memory_order_relaxed);
     CRASH_POINT("allocator_warmed");
     count(allocator->tree->page, COUNT_STEPS, 1);

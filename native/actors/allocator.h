@@ -1,8 +1,8 @@
 /* The allocator: keeps the writer's next file and its next pages ready, so that neither is made while senders wait.
  *
- * Making a file is Python's work (store/mapped_file.py). Making pages ready means reading them: the file is reserved but
- * unwritten, so the kernel hands out zeroed, clean pages without asking the disk, and the writer's first store to each of them finds
- * it there. Only a little is kept ahead, because pages that nobody writes are memory that nobody else has.
+ * Python makes a file (store/mapped_file.py). Pages are made ready by reading them. The file is reserved but unwritten, so the
+ * kernel supplies zeroed, clean pages without asking the disk, and the writer's first store to each page finds it there. Only a
+ * few pages are kept ahead, because pages that nobody writes are memory that nobody else can use.
  */
 #ifndef ORBITMQ_ALLOCATOR_H
 #define ORBITMQ_ALLOCATOR_H

@@ -1,10 +1,10 @@
-/* Group commit without a list: whoever needs the disk has said so in `flush_wanted`, and waits on the flushed position. All
- * who come while one fdatasync runs are served by the next. A sync that failed is never tried again as if it had worked:
- * the kernel may have dropped the pages it could not write, so the position stops where it is and says why.
+/* Group commit without a list: a sender that needs the disk says so in `flush_wanted`, and waits for the flushed position. All
+ * senders that come while one fdatasync runs are served by the next. A sync that failed is never tried again as if it had
+ * worked: the kernel may have dropped the pages that it could not write, so the position stops where it is and says why.
  *
- * Whoever is killed in a sync, or before it could say how that ended, leaves `syncing` raised. Its successor cannot know whether the
- * pages are on disk, and another sync would not tell. So it writes everything behind the flushed position again, syncs, and reads
- * back whether the records are still the ones that were appended: the kernel may have dropped them meanwhile.
+ * A process that is killed in a sync, or before it could publish the result, leaves `syncing` raised. Its successor cannot know
+ * whether the pages are on disk, and another sync would not tell. So it writes everything behind the flushed position again,
+ * syncs, and reads back whether the records are still the ones that were appended: the kernel may have dropped them meanwhile.
  */
 #include "actors/flush.h"
 #include "base/crash_point.h"
@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GATHER_NS 300000u /* the longest wait for a group to come together: two syncs of a quick disk */
+#define GATHER_NS 300000u /* longest wait for a group to gather: two syncs of a fast disk */
 #define PASSING_NAP_NS 5000000u /* between two tries to open a file for which there is no handle */
-#define LINGER_NS 60000u /* how long a sync on demand is followed by a look for the next demand */
+#define LINGER_NS 60000u /* how long to look for the next demand after a sync on demand */
 
 struct flush {
     struct attachment *tree;
@@ -32,7 +32,7 @@ struct flush {
     uint64_t askers;     /* flush_askers when the last sync began */
     uint32_t crowd;      /* as published */
     uint64_t synced_ms;  /* CLOCK_MONOTONIC of the last look that synced */
-    bool doubt;          /* a predecessor's sync may have failed: everything behind flushed is to be written again */
+    bool doubt;          /* a predecessor's sync may have failed: everything behind flushed must be written again */
 };
 
 /* relaxed: a hint */
@@ -52,7 +52,7 @@ struct flush *flush_open(struct attachment *tree)
     flush->descriptor = -1;
     flush->askers = askers(flush);
     flush->synced_ms = clock_ms();
-    /* acquire: the predecessor's word. It is dead, and whoever started us has waited for it. */
+    /* acquire: the predecessor's word. It is dead, and the supervisor has waited for it before starting us. */
     flush->doubt = atomic_load_explicit(&tree->control->syncing, memory_order_acquire) != 0;
     return flush;
 }
@@ -85,8 +85,8 @@ static int sync_file(struct flush *flush)
     return 0;
 }
 
-/* Bytes [from, to) of the log, of the file that is open, written again and synced. The kernel tells a new descriptor of an old error, so
- * the first try may fail for what was written before. */
+/* Writes bytes [from, to) of the open log file again, and syncs them. The kernel reports an old error to a new descriptor, so
+ * the first attempt may fail because of an earlier write. */
 static int sync_again(struct flush *flush, uint64_t from, uint64_t to)
 {
     const uint64_t start = flush->open_start, end = start + flush->file_size;
@@ -99,11 +99,11 @@ static int sync_again(struct flush *flush, uint64_t from, uint64_t to)
         if (!error)
             break;
     }
-    /* Then only a start can help, which nobody appends to meanwhile (store/recovery/log_rewrite.py). */
+    /* Then only a start can help, during which nobody appends (store/recovery/log_rewrite.py). */
     return error ? error : file_extents_unwritten(flush->descriptor, first, last) ? EIO : 0;
 }
 
-/* Whether [from, to), two record boundaries, still holds good records. */
+/* True if [from, to), two record boundaries, still holds good records. */
 static int check(const struct flush *flush, uint64_t from, uint64_t to)
 {
     struct scan *scan = scan_open(flush->tree->control->settings.store, flush->file_size, from);
@@ -120,10 +120,10 @@ static int check(const struct flush *flush, uint64_t from, uint64_t to)
     return result == SCAN_FAILED ? (int)state.error : state.offset < to ? EIO : 0;
 }
 
-/* Nothing is sure of what was not flushed: the position stops, and says why. */
+/* Nothing is certain about what was not flushed: the position stops, and says why. */
 static uint64_t give_up(struct flush *flush, int error)
 {
-    /* release: for whoever acts on it; a waiter only gives up sooner */
+    /* release: for readers that act on it; a waiter only gives up sooner */
     atomic_store_explicit(&flush->tree->control->flushed.error, (uint32_t)error, memory_order_release);
     bell_ring(&flush->tree->wake->flushed);
     return 0;
@@ -149,7 +149,7 @@ uint64_t flush_step(struct flush *flush)
     for (uint64_t start = flushed - flushed % flush->file_size; start < wrote; start += flush->file_size) {
         int error = open_file(flush, start);
         if (log_map_passing(error)) {
-            /* Nothing was asked of the disk, so nothing is lost by asking again. */
+            /* The disk was not asked to do anything, so asking again loses nothing. */
             const struct timespec nap = {.tv_nsec = PASSING_NAP_NS};
             clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
             return 0;
@@ -170,7 +170,7 @@ uint64_t flush_step(struct flush *flush)
     atomic_store_explicit(&control->flush_crowd, flush->crowd, memory_order_relaxed);
     /* release: what is durable before the position that says so [F1] */
     atomic_store_explicit(&control->flushed.value, wrote, memory_order_release);
-    /* release: the position before the word that it needs no more; a successor that sees this sees the position */
+    /* release: the position before the word that is then no longer needed; a successor that sees this sees the position */
     atomic_store_explicit(&control->syncing, 0, memory_order_release);
     CRASH_POINT("flush_published");
     if (bell_ring(&flush->tree->wake->flushed))
@@ -184,14 +184,14 @@ uint64_t flush_step(struct flush *flush)
 static bool wanted(const struct flush *flush)
 {
     const struct control *control = flush->tree->control;
-    /* acquire: what is wanted was written before [W1] */
+    /* acquire: what is to be flushed was written before [W1] */
     const uint64_t want = atomic_load_explicit(&control->flush_wanted, memory_order_acquire);
     return want > atomic_load_explicit(&control->flushed.value, memory_order_relaxed) &&
            !atomic_load_explicit(&control->flushed.error, memory_order_relaxed);
 }
 
-/* In a crowd, waits until three quarters as many ask for the disk as waited when the last sync was over: who was woken then comes
- * back soon, and one sync serves them all. */
+/* In a crowd, waits until three quarters as many senders ask for the disk as were waiting when the last sync ended: those that
+ * were woken then come back soon, and one sync serves them all. */
 static void gather(const struct flush *flush)
 {
     if (flush->crowd < FLUSH_CROWD)
@@ -202,8 +202,8 @@ static void gather(const struct flush *flush)
     while ((askers(flush) - flush->askers) * 4 < (uint64_t)flush->crowd * 3 && clock_ns() - start < GATHER_NS);
 }
 
-/* True when somebody wants the disk again within a moment of the last sync: a lone sender that waits for each message comes
- * back before a sleep and a wake-up would be over. Others run meanwhile. */
+/* True if somebody wants the disk again within a moment of the last sync: a lone sender that waits for each message comes back
+ * before a sleep and a wake-up would be over. Other processes run meanwhile. */
 static bool wanted_soon(const struct flush *flush)
 {
     const uint64_t start = clock_ns();

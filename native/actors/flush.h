@@ -1,4 +1,4 @@
-/* The flush service: makes the log durable, in time or on demand. */
+/* The flush service: makes the log durable, at intervals or on demand. */
 #ifndef ORBITMQ_FLUSH_H
 #define ORBITMQ_FLUSH_H
 
@@ -10,7 +10,7 @@ struct flush;
 struct flush *flush_open(struct attachment *tree);
 void flush_close(struct flush *flush);
 
-/* Syncs everything up to the wrote position that it reads first; returns bytes made durable. */
+/* Syncs everything up to the wrote position, which it reads first; returns the number of bytes made durable. */
 uint64_t flush_step(struct flush *flush);
 
 enum run_result flush_run(struct flush *flush, uint32_t limit_ms);

@@ -1,11 +1,11 @@
-/* Taking frames, and surviving one's own death at any instruction.
+/* Takes frames, and survives its own death at any instruction.
  *
- * For each session the handler keeps a note (position in the submission ring, sequence of the last message before it, the
- * session's epoch) in the session table: `taken`. The order is: lane records published, then `taken` flipped, then the ring's head released to
- * the client. A successor therefore finds every message either behind `taken`, or in the lane, or still in the ring, and
- * perhaps in both of the last two. It tells them apart by sequence: it scans its lane for the newest sequence of each
- * session, reads `completed` afterwards (what left the lane in between is counted there), and skips what the ring shows up
- * to the larger of the two. Nothing is stored twice, nothing is left out.
+ * For each session the handler keeps a note in the session table, `taken`: position in the submission ring, sequence of the
+ * last message before it, and the session's epoch. The order is: lane records published, then `taken` flipped, then the ring's
+ * head released to the client. So a successor finds every message either behind `taken`, or in the lane, or still in the ring,
+ * and perhaps in both of the last two. It tells them apart by sequence: it scans its lane for the newest sequence of each
+ * session, reads `completed` afterwards (which counts what left the lane in between), and skips what the ring shows up to the
+ * larger of the two. So nothing is stored twice and nothing is left out.
  */
 #include "actors/handler.h"
 #include "base/bytes.h"
@@ -17,9 +17,9 @@
 #include <string.h>
 
 #define PUBLISH_BYTES (32u << 10)   /* the writer may begin on a batch after this much of it */
-#define SESSION_BYTES (256u << 10)  /* of its ring, or of the lane, for one session before the next one's turn */
+#define SESSION_BYTES (256u << 10)  /* bytes of its ring, or of the lane, for one session before it is the next one's turn */
 
-/* Where one session stands. frame_* describe a frame of which some messages are taken already: the lane was full. */
+/* How far one session is taken. frame_* describe a frame of which some messages are taken already: the lane was full. */
 struct intake {
     struct ring_consumer in;
     uint64_t sequence; /* of the last message taken */
@@ -27,7 +27,7 @@ struct intake {
     uint32_t epoch;    /* 0: not attached */
     uint32_t frame_taken; /* messages of the frame at in.position that are taken */
     uint64_t frame_base;  /* sequence before that frame */
-    uint64_t frame_at;    /* where in it the next message begins; as much a client's word as any length, and bounded as one */
+    uint64_t frame_at;    /* where in it the next message begins; untrusted and bounded, like any length from a client */
 };
 
 struct handler {
@@ -41,7 +41,7 @@ struct handler {
     bool stalled;       /* the lane had no room for the next record */
     uint32_t turn;      /* the session to begin the next step with */
     uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
-    uint32_t last_topic; /* resolved last: its entry's checked copy */
+    uint32_t last_topic; /* the topic resolved last: the checked copy of its entry */
     uint32_t last_hash;
     const struct topic_entry *topic;
     uint64_t pending[SESSION_WORDS]; /* sessions that may have frames left */
@@ -62,12 +62,12 @@ static void all_pending(struct handler *handler)
             handler->pending[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
-/* The newest sequence of each session that stands in the lane, into intake[].skip, with the epoch it belongs to. */
+/* Puts the newest sequence of each session that is in the lane into intake[].skip, with its epoch. */
 static void scan_lane(struct handler *handler)
 {
     struct ring *ring = &handler->lane->ring;
     struct ring_consumer look;
-    /* what the writer releases during the scan stays intact: we are the only producer */
+    /* what the writer releases during the scan stays intact, because we are the only producer */
     ring_consumer_attach(&look, ring, handler->lane->capacity, ring_head_position(ring));
     struct ring_record header;
     uint8_t *payload;
@@ -104,7 +104,7 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
 
 void handler_close(struct handler *handler) { free(handler); }
 
-/* Puts what is committed before the writer's eyes. */
+/* Publishes to the writer what is committed. */
 static void publish(struct handler *handler)
 {
     if (handler->published == handler->out.position)
@@ -117,7 +117,7 @@ static void publish(struct handler *handler)
     CRASH_POINT("handler_rang_writer");
 }
 
-/* Attaches to a session on first sight: fresh, or where a predecessor left it. */
+/* Attaches to a session at its first sight: a fresh one, or where a predecessor left it. */
 static struct session_map *attach(struct handler *handler, uint32_t slot)
 {
     struct session_entry *entry = &handler->tree->control->sessions[slot];
@@ -126,7 +126,7 @@ static struct session_map *attach(struct handler *handler, uint32_t slot)
         return NULL;
     struct intake *intake = &handler->intake[slot];
     if (intake->in.ring && intake->epoch == map->epoch) {
-        intake->in.ring = map->parts.sq; /* perhaps mapped anew, elsewhere; what we took of it stays taken */
+        intake->in.ring = map->parts.sq; /* perhaps mapped again, at another address; what we took of it stays taken */
         return map;
     }
 
@@ -144,7 +144,8 @@ static struct session_map *attach(struct handler *handler, uint32_t slot)
     return map;
 }
 
-/* After the lane's publish: how far this session is taken, for a successor; then the room, for the client. */
+/* Called after the lane's publish: notes how far this session is taken, for a successor; then releases the room to the
+ * client. */
 static void settle(struct handler *handler, uint32_t slot, struct session_map *map)
 {
     struct session_entry *entry = &handler->tree->control->sessions[slot];
@@ -163,7 +164,7 @@ static void settle(struct handler *handler, uint32_t slot, struct session_map *m
     CRASH_POINT("handler_taken");
     ring_release(&intake->in, intake->in.position);
     CRASH_POINT("handler_released");
-    /* Of the sleepers on this bell, only one that waits for room is meant. seq_cst: the room before our look at who waits for it; a
+    /* Of the sleepers on this bell, ring only if one waits for room. seq_cst: the room before our look at who waits for it; a
      * client raises `stalled`, announces with a full fence, then looks at the head [M2]. */
     atomic_thread_fence(memory_order_seq_cst);
     /* relaxed: ordered by the fence */
@@ -198,7 +199,7 @@ static enum verdict judge(const struct handler *handler, const struct topic_entr
         return VERDICT_UNKNOWN_TOPIC;
     if (settings->read_only)
         return VERDICT_READ_ONLY;
-    /* relaxed: single words that change on their own */
+    /* relaxed: single words that change independently */
     if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_WRITE))
         return VERDICT_NO_PERMISSION;
     const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
@@ -210,7 +211,8 @@ static enum verdict judge(const struct handler *handler, const struct topic_entr
         *detail = RECORD_PROPERTIES_MAX;
         return VERDICT_PROPERTIES_TOO_LARGE;
     }
-    /* The client may still write there: what it changes behind our back is in its own message, and the broker goes by none of it. */
+    /* The client may still write there: a change after our copy affects its own message only, and the broker relies on none of
+     * it. */
     struct slice name;
     if (reserved_find(parts->properties, parts->properties_size, &name))
         return VERDICT_RESERVED;
@@ -255,7 +257,7 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct send_fr
     record->flags = frame->flags;
     record->code = verdict;
     record->detail = detail;
-    record->physical_offset = record->queue_offset = 0; /* of a refusal nobody fills them, and the lane's old bytes are others' */
+    record->physical_offset = record->queue_offset = 0; /* nobody fills a refusal's holes; the lane's old bytes are others' */
     if (verdict == VERDICT_APPENDED) {
         record->queue_slot = topic->first_slot + message->queue_id;
         record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
@@ -300,7 +302,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
             if (intake->sequence >= window_end) /* acquire: as above */
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
             if (intake->sequence >= window_end)
-                return INTAKE_EMPTY; /* more in flight than its window, which no honest client has: the next look is soon enough */
+                return INTAKE_EMPTY; /* more in flight than its window: no honest client; served at the next look */
             if (!pass_on(handler, slot, &frame, topic, &message, content))
                 return INTAKE_STALLED;
             ++*taken;
@@ -314,8 +316,8 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     return INTAKE_MORE;
 }
 
-/* Takes frames of one session until it has none left or has had its turn: also one that keeps publishing frames which put nothing
- * into the lane. */
+/* Takes frames of one session until it has none left or has had its turn. A session that keeps publishing frames which put
+ * nothing into the lane has its turn too. */
 static enum intake_result take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken)
 {
     struct intake *intake = &handler->intake[slot];
@@ -339,7 +341,7 @@ static enum intake_result take(struct handler *handler, uint32_t slot, struct se
     return result;
 }
 
-/* Takes the news bits of our lane over into pending[]. */
+/* Moves the news bits of our lane to pending[]. */
 static void collect(struct handler *handler)
 {
     _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
@@ -356,7 +358,7 @@ static void collect(struct handler *handler)
     const uint32_t version = atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);
     if (version != handler->sessions_version) {
         handler->sessions_version = version;
-        all_pending(handler); /* sessions that came or are closing */
+        all_pending(handler); /* sessions that have come or are closing */
     }
 }
 
@@ -395,7 +397,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
     const bool closing = state == SESSION_CLOSING;
     if (state == SESSION_LOST && ours(handler, slot)) {
         handler->pending[slot / 64] &= ~bit;
-        session_move_state(control, slot, SESSION_LOST, SESSION_FAULTY); /* we hold nothing of it: the slot may go */
+        session_move_state(control, slot, SESSION_LOST, SESSION_FAULTY); /* we hold nothing of it: the slot may be freed */
         return;
     }
     struct session_map *map = ours(handler, slot) ? attach(handler, slot) : NULL;
@@ -413,14 +415,15 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
             session_move_state(control, slot, SESSION_CLOSING, SESSION_FAULTY);
     } else if (result == INTAKE_EMPTY && closing && ours(handler, slot) && entry->shape.sq_capacity &&
                entry->shape.epoch == epoch) {
-        /* Only a session with a ring is held for us; any other may be free, or another's that is closing too, by now. */
+        /* Only a session with a ring is kept for us; any other slot may be free by now, or belong to another session that is
+         * closing too. */
         session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
         CRASH_POINT("handler_drained");
     }
 }
 
-/* Serves the pending sessions in [from, to), until the lane is full. Whom it turned away empty-handed comes first the next
- * time, else who comes after the last: one that can fill the lane alone must not starve those behind it. */
+/* Serves the pending sessions in [from, to), until the lane is full. The next step begins with a session that got no room at
+ * all, else with the one after the last: a session that can fill the lane alone must not starve those after it. */
 static void serve_between(struct handler *handler, uint32_t from, uint32_t to, uint32_t *taken)
 {
     for (uint32_t slot = from; slot < to && !handler->stalled; slot++) {
@@ -457,7 +460,7 @@ uint32_t handler_step(struct handler *handler)
     return taken;
 }
 
-/* Anything to do that the last step did not see? Called between announcement and sleep. */
+/* Is there anything to do that the last step did not see? Called between announcement and sleep. */
 static bool has_news(struct handler *handler)
 {
     const _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
@@ -494,13 +497,14 @@ static enum bell_wake sleep_for_news(struct handler *handler)
         count(handler->tree->page, COUNT_SLEEPS, 1);
         wake = bell_sleep(bell, ticket, BELL_LIMIT_NS);
     }
-    /* relaxed: a flag that is still seen costs the writer one ring */
+    /* relaxed: if the flag is still seen, the writer rings once in vain */
     atomic_store_explicit(&handler->lane->stalled, 0, memory_order_relaxed);
     return wake;
 }
 
-/* Every BELL_LIMIT_NS all sessions are looked at: a client may have lied about its news bit, or another cleared it. By the
- * clock and not after a sleep that ran out, because whoever clears bits can ring as well, and a busy handler never sleeps. */
+/* Every BELL_LIMIT_NS all sessions are looked at, because a client may have lied about its news bit, or another may have
+ * cleared it. By the clock, and not after a sleep that ran out: a client that clears bits can ring as well, and a busy handler
+ * never sleeps. */
 static void look_at_all(struct handler *handler, uint64_t now_ms)
 {
     if (now_ms - handler->looked_ms < BELL_LIMIT_NS / 1000000u)

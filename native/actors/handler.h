@@ -1,8 +1,8 @@
 /* The send handler: takes frames from the sessions it owns, validates them, and writes finished images into its lane.
  *
- * It believes nothing that a client wrote: each header is copied out before it is looked at, each length is bounded by the
- * record that holds it, bodies are copied into the lane before their CRC is computed. A session whose ring contradicts
- * itself is marked SESSION_FAULTY and left alone.
+ * It trusts nothing that a client wrote. Each header is copied out before it is looked at, each length is bounded by the record
+ * that holds it, and bodies are copied into the lane before their CRC is computed. A session whose ring contradicts itself is
+ * marked SESSION_FAULTY and left alone.
  */
 #ifndef ORBITMQ_HANDLER_H
 #define ORBITMQ_HANDLER_H
@@ -12,7 +12,7 @@
 
 struct handler;
 
-/* Takes up the work where a predecessor left it (handler.c says how). NULL when memory is short. */
+/* Continues where a predecessor left off (handler.c says how). NULL if memory is short. */
 struct handler *handler_open(struct attachment *tree, uint32_t lane);
 void handler_close(struct handler *handler);
 

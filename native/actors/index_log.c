@@ -1,4 +1,4 @@
-/* See index_log.h for the order of stores and what each crash leaves. */
+/* See index_log.h for the order of stores and for what each crash leaves. */
 #include "actors/index_log.h"
 #include "base/file_reserve.h"
 #include "base/crash_point.h"
@@ -81,7 +81,7 @@ static int open_commit_file(struct index_log *log)
     return error;
 }
 
-/* The largest name of an index file at or below `most`, 0 if there is none; files above it are removed if `remove`. */
+/* The largest name of an index file up to `most`, 0 if there is none. If `remove`, files above it are removed. */
 static int newest(const char *store, uint64_t most, bool remove, uint64_t *name)
 {
     char path[STORE_FILE_ROOM];
@@ -115,7 +115,7 @@ static int open_newest(struct index_log *log, uint64_t name)
     return index_file_open(&log->file, path, log->slots, log->entries, true, true);
 }
 
-/* Rolls back to the commit. Its file may be gone, by retention or by hand: then the next key begins a new one. */
+/* Rolls back to the commit. Its file may be gone, removed by retention or by hand: then the next key begins a new one. */
 static int restore(struct index_log *log)
 {
     uint64_t name;
@@ -193,7 +193,7 @@ void index_log_close(struct index_log *log)
 static void put(struct index_log *log, const struct index_pending *pending)
 {
     const int error = index_file_put(&log->file, pending->hash, pending->physical_offset, pending->store_ms);
-    assert(error == 0); /* index_log_reserve has seen to it */
+    assert(error == 0); /* index_log_reserve has made sure of it */
     (void)error;
 }
 
@@ -238,7 +238,7 @@ void index_log_commit(struct index_log *log, uint64_t position)
     atomic_signal_fence(memory_order_release);
 }
 
-/* Local time as RocketMQ writes it, or the next number where that is taken or the clock was set back. */
+/* Local time as RocketMQ writes it, or the next number if that is taken or the clock was set back. */
 static uint64_t next_name(uint64_t after)
 {
     struct timespec now;
@@ -251,7 +251,7 @@ static uint64_t next_name(uint64_t after)
     return name > after ? name : after + 1;
 }
 
-/* A new file. The old one is committed as it is left: a rollback only ever touches the newest that the commit knows. */
+/* A new file. The old one is committed as it is left: a rollback only ever touches the newest file that the commit knows. */
 static int roll(struct index_log *log, uint64_t position)
 {
     index_log_commit(log, position);
@@ -265,7 +265,7 @@ static int roll(struct index_log *log, uint64_t position)
     struct index_file file;
     error = index_file_open(&file, path, log->slots, log->entries, true, true);
     if (error) {
-        unlink(path); /* with no room for its slots it would only stand there; tried again later */
+        unlink(path); /* without room for its slots it would be useless; tried again later */
         return error;
     }
     CRASH_POINT("index_log_file_made");
@@ -274,7 +274,7 @@ static int roll(struct index_log *log, uint64_t position)
     log->commit.name = name;
     log->commit.header = file.header;
     CRASH_POINT("index_log_file_named");
-    /* Its header before anybody may call it the newest: a file of zeros is not one that RocketMQ reads. */
+    /* Writes its header before anybody may call it the newest: RocketMQ cannot read a file of zeros. */
     index_file_publish(&log->file);
     CRASH_POINT("index_log_file_published");
     index_log_commit(log, position);

@@ -28,7 +28,7 @@
 #include "format/index_file.h"
 
 #define INDEX_COMMIT_SIZE 4096u
-#define INDEX_PENDING 16u /* entries on their way: their slots are being fetched from memory meanwhile */
+#define INDEX_PENDING 16u /* entries whose slots are being fetched from memory */
 
 struct index_commit {
     uint64_t version, position, indexed, name;
@@ -54,20 +54,20 @@ struct index_log {
 /* The newest valid commit of a commit file's 4096 bytes; false if there is none. */
 bool index_commit_load(const uint8_t *data, struct index_commit *commit);
 
-/* Opens the commit file and rolls the index back to it. Without a commit the index is taken as it stands, up to its newest
- * file's header, and indexing goes on behind its last record. position: where reput would begin by itself; lowered to the
- * commit's. Returns 0 or an errno. */
+/* Opens the commit file and rolls the index back to it. Without a commit the index is taken as it is, up to its newest file's
+ * header, and indexing continues after its last record. position: where reput would begin by itself; lowered to the commit's.
+ * Returns 0 or an errno. */
 int index_log_open(struct index_log *log, const char *store, uint32_t slots, uint32_t entries, uint64_t *position);
 void index_log_close(struct index_log *log);
 
-/* Makes sure that the keys of one record can be added without an error, all to one file; begins a new file when the newest has
- * no room for them. Returns 0 or an errno. */
+/* Makes sure that all keys of one record can be added without an error, all to one file. Begins a new file if the newest has no
+ * room for them. Returns 0 or an errno. */
 int index_log_reserve(struct index_log *log, uint32_t count, uint64_t position);
 
 /* Adds one key's entry. It may stay pending until index_log_commit. */
 void index_log_add(struct index_log *log, uint32_t hash, uint64_t physical_offset, uint64_t store_ms);
 
-/* Everything below position is in the queues and was added here. */
+/* Commits that everything below position is in the queues and was added here. */
 void index_log_commit(struct index_log *log, uint64_t position);
 
 #endif

@@ -27,7 +27,7 @@ struct audience {
 struct notifier {
     struct attachment *tree;
     uint32_t sessions_version;
-    bool all; /* every session's interests are to be read */
+    bool all; /* every session's interests must be read */
     struct interest interest[SESSIONS_MAX];
     struct audience audience[QUEUES_MAX];
 };
@@ -40,9 +40,9 @@ struct notifier *notifier_open(struct attachment *tree)
         return NULL;
     notifier->tree = tree;
     notifier->all = true;
-    /* Waiter words of a predecessor name sessions that we do not know yet; until we do, reput tells us of everything. acquire: the
-     * slots before their count, here and below [T2]; relaxed: a word that is seen late
-     * names somebody to ring, too. */
+    /* A predecessor's waiter words name sessions that we do not know yet. Until we do, reput tells us about everything.
+     * acquire: the slots before their count, here and below [T2]; relaxed: a word that is seen late names a session to ring,
+     * too. */
     const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++)
         atomic_store_explicit(&topics_queue(tree->topics, slot)->waiter, PULL_HOLD_MANY, memory_order_relaxed);
@@ -90,7 +90,7 @@ static bool enter(struct notifier *notifier, uint32_t queue, uint32_t slot)
     struct audience *audience = &notifier->audience[queue];
     for (uint32_t i = 0; i < audience->count; i++)
         if (audience->slots[i] == slot)
-            return true; /* named twice */
+            return true; /* the same queue named twice */
     if (audience->count == audience->room) {
         const uint32_t room = audience->room ? audience->room * 2 : 2;
         uint16_t *slots = realloc(audience->slots, room * sizeof *slots);
@@ -115,7 +115,7 @@ static void forget(struct notifier *notifier, uint32_t slot)
     memset(interest, 0, sizeof *interest);
 }
 
-/* Reads a session's list anew. The version is read before the list and published after it is acted upon: a client that
+/* Reads a session's list again. The version is read before the list and published after the list is acted upon: a client that
  * changes the list meanwhile raises the version again, and its bit. */
 static void update(struct notifier *notifier, uint32_t slot)
 {
@@ -134,15 +134,15 @@ static void update(struct notifier *notifier, uint32_t slot)
     struct interest *interest = &notifier->interest[slot];
     interest->queues = n ? malloc(n * sizeof *interest->queues) : NULL;
     if (n && !interest->queues)
-        return; /* the session rechecks by itself every few seconds */
+        return; /* the session checks again by itself every few seconds */
     interest->epoch = map->epoch;
     for (uint32_t i = 0; i < n; i++) {
-        /* relaxed: whatever stands there is bounded, and read again when its version is raised */
+        /* relaxed: any value is bounded, and read again when its version is raised */
         const uint32_t queue = atomic_load_explicit(&map->parts.interest[i], memory_order_relaxed);
         if (queue < queues && enter(notifier, queue, slot))
             interest->queues[interest->count++] = queue;
     }
-    /* seq_cst: the waiter words before our ring, whose look comes behind it [I1] */
+    /* seq_cst: the waiter words before our ring, which is followed by the client's look [I1] */
     atomic_thread_fence(memory_order_seq_cst);
     CRASH_POINT("notifier_interests_entered");
     /* release: the words before the version that we say we have acted on */
@@ -196,7 +196,7 @@ static uint32_t look_at_interests(struct notifier *notifier)
     return updated;
 }
 
-/* Wakes everybody who waits for a dirty queue. */
+/* Wakes every session that waits for a dirty queue. */
 static uint32_t fan_out(struct notifier *notifier)
 {
     struct attachment *tree = notifier->tree;

@@ -1,7 +1,7 @@
-/* The pull-hold notifier: knows which session waits for which queue, and wakes sessions when reput marked queues dirty.
+/* The pull-hold notifier: knows which session waits for which queue, and wakes sessions when reput has marked queues dirty.
  *
- * Interests are sticky: a session names its queues once, and from then on its bell's `asleep` word says whether it waits.
- * A queue with one interested session is rung by reput itself; the notifier serves the others, in batches.
+ * Interests are sticky: a session names its queues once, and from then on its bell's `asleep` word says whether it waits. reput
+ * itself rings the only waiter of a queue; the notifier serves all others, in batches.
  */
 #ifndef ORBITMQ_NOTIFIER_H
 #define ORBITMQ_NOTIFIER_H

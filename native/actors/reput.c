@@ -1,13 +1,13 @@
-/* One step: read records from the position on, put each one's unit into its queue's file and its keys into the index, then in
- * this order: commit (index_log.h), queues' max offsets, position, fence, wake-ups.
+/* One step: reads records from the position on, puts each record's unit into its queue's file and its keys into the index, then
+ * in this order: commit (index_log.h), queues' max offsets, position, fence, wake-ups.
  *
  *   [Q1] a queue's max_offset, release, after its units: a reader that acquires it may read them
  *   [P1] reput's position, release, after every queue's max_offset
  *   [I2] full fence between publishing and reading who waits; notifier.c and bell.h have the other halves
  *
- * A process that dies anywhere in it leaves units that nobody was told of (they are written again, the same) and index entries
- * beyond the commit (they are rolled back). A successor begins at the smaller of the commit's and the published position,
- * because max offsets are raised after the commit, and rings everybody once, because nobody knows who was not rung.
+ * A process that dies anywhere in a step leaves units that nobody was told about (they are written again, the same) and index
+ * entries beyond the commit (they are rolled back). A successor begins at the smaller of the commit's and the published
+ * position, because max offsets are raised after the commit. It rings everybody once, because nobody knows who was not rung.
  */
 #include "actors/reput.h"
 #include "shared/commit_words.h"
@@ -25,11 +25,11 @@
 #include <string.h>
 
 #define STEP_BYTES (256u << 10)  /* about a thousand messages: late enough to share a wake-up, early enough to overlap */
-#define AHEAD 1024u              /* bytes of log fetched ahead of the record at hand */
+#define AHEAD 1024u              /* bytes of log fetched ahead of the current record */
 #define RETRY_NS 20000000u       /* between two looks for room on a full disk */
 #define QUEUE_OFFSET_END (UINT64_C(1) << OFFSET_BITS)
 
-/* What reput knows of one queue slot. */
+/* What reput knows about one queue slot. */
 struct queue_work {
     struct consume_queue_writer writer;
     uint64_t max_offset;   /* of this step, to be published */
@@ -57,13 +57,13 @@ struct reput {
     uint32_t missing_size, missing_queue;
     uint8_t missing[TOPIC_NAME_MAX];
     uint64_t stray;                   /* the record that is passed without a queue */
-    uint32_t stopped;                 /* the errno that stands */
+    uint32_t stopped;                 /* the errno that persists */
     uint64_t indexed;                 /* entries added in this step, for the counter */
     struct log_map log;
     struct index_log index;
 };
 
-/* What became of one record. Everything else is an errno. */
+/* The result for one record. Everything else is an errno. */
 enum { STEP_GOOD = 0, STEP_MISSING = -1, STEP_BLANK = -2 };
 
 struct reput *reput_open(struct attachment *tree)
@@ -137,7 +137,7 @@ void reput_stop(struct reput *reput, uint32_t error)
     bell_ring(&reput->tree->control->writer_bell);
 }
 
-/* The topic of a record; the previous one's again, most of the time. NULL when the table has no such topic or queue. */
+/* The topic of a record, usually the same as for the previous one. NULL if the table has no such topic or queue. */
 static const struct topic_entry *resolve(struct reput *reput, const struct record_view *view)
 {
     const struct topic_entry *topic = reput->topic;
@@ -174,7 +174,7 @@ static uint32_t count_keys(const struct known_properties *known)
     return n;
 }
 
-/* UNIQ_KEY, then each word of KEYS. `room` bounds them: an index file of a few entries may not hold all keys of a record. */
+/* UNIQ_KEY, then each word of KEYS. `room` limits them: an index file of a few entries may not hold all keys of a record. */
 static void add_keys(struct reput *reput, const struct topic_entry *topic, const struct record_view *view,
                      const struct known_properties *known, uint32_t room)
 {
@@ -187,7 +187,7 @@ static void add_keys(struct reput *reput, const struct topic_entry *topic, const
     }
 }
 
-/* The rare half of writing a unit: no file yet, the next file, or no room reserved. */
+/* The rare half of writing a unit: there is no file yet, or the next file is needed, or no room is reserved. */
 static __attribute__((noinline)) int put_slowly(struct reput *reput, struct queue_work *work, const struct topic_entry *topic,
                                                 const struct record_view *view, const struct queue_unit *unit)
 {
@@ -262,7 +262,7 @@ static int index_record(struct reput *reput, const struct record_view *view)
     return 0;
 }
 
-/* Records of one file from the position on, at most to `limit`. STEP_BLANK: the file is done. */
+/* Reads records of one file from the position on, up to `limit`. STEP_BLANK: the file is done. */
 static int index_file_part(struct reput *reput, uint64_t limit, uint64_t wrote, uint32_t *messages)
 {
     const uint64_t file_size = reput->log.file_size;
@@ -309,7 +309,7 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
         if (map) {
             *wakes += bell_ring_client(&map->session->bell) > 0;
             return;
-        } /* gone, or not to be mapped by us: the notifier knows better */
+        } /* gone, or not possible for us to map: the notifier knows better */
     }
     /* release: max_offset before the bit. Pairs with the acquire in the notifier's fan_out [I3]. */
     atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
@@ -348,7 +348,7 @@ static void publish_queue(struct reput *reput, uint32_t slot)
     const uint64_t old = atomic_load_explicit(&queue->max_offset, memory_order_relaxed);
     if (work->max_offset <= old)
         return; /* read again after a takeover */
-    if (old == 0 && work->first > 0) /* the queue was empty, and its numbers go on from its last life */
+    if (old == 0 && work->first > 0) /* the queue was empty, and its numbers continue from its last life */
         atomic_store_explicit(&queue->min_offset, work->first, memory_order_relaxed);
     atomic_store_explicit(&queue->physical_end, work->physical_end, memory_order_relaxed);
     CRASH_POINT("reput_queue_half");
@@ -380,7 +380,7 @@ static void publish(struct reput *reput)
     reput->touched_count = 0;
 }
 
-/* Writes down why a step stopped, or that it did not. */
+/* Records why a step stopped, or that it did not. */
 static void settle(struct reput *reput, int result)
 {
     struct position *position = &reput->tree->control->reput;
@@ -417,7 +417,7 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
         if (result == STEP_BLANK) {
             count(reput->tree->page, COUNT_BLANKS, 1);
             CRASH_POINT("reput_passed_blank");
-            log_map_forget(&reput->log, reput->position); /* a mapping would keep the room of a file that retention removes */
+            log_map_forget(&reput->log, reput->position); /* a mapping would keep the space of a file that retention removes */
         }
     }
     if (reput->position != from || reput->all)
@@ -454,8 +454,8 @@ static enum bell_wake wait_for_news(struct reput *reput)
     return bell_sleep(bell, ticket, BELL_LIMIT_NS);
 }
 
-/* Waits for room on a full disk, which rings no bell: looks again when the writer rings, and every now and then by itself. Where
- * the error stands there is only the end of the tree to wait for. */
+/* Waits for room on a full disk, for which no bell rings: looks again when the writer rings, and otherwise from time to time.
+ * If the error persists, only the end of the tree can end the wait. */
 static enum bell_wake wait_for_room(struct reput *reput)
 {
     struct bell *bell = &reput->tree->control->reput_bell;

@@ -1,4 +1,4 @@
-/* reput: reads the CommitLog forward and builds ConsumeQueues and IndexFiles from it; nothing else tells it anything. */
+/* reput: reads the CommitLog forward and builds ConsumeQueues and IndexFiles from it. The log is its only source. */
 #ifndef ORBITMQ_REPUT_H
 #define ORBITMQ_REPUT_H
 
@@ -7,31 +7,32 @@
 
 struct reput;
 
-/* Opens the commit file <store>/orbitmq/reput and rolls the index back to it. Indexing starts at control->reput, which recovery has
- * set, or, when a predecessor died, at the commit file's position. Every queue counts as changed. In a store that is to stay untouched
- * recovery has set it to the log's end, and neither file is opened. NULL with errno. */
+/* Opens the commit file <store>/orbitmq/reput and rolls the index back to it. Indexing starts at control->reput, which recovery
+ * has set, or, if a predecessor died, at the commit file's position. Every queue counts as changed. For a store that must not
+ * be changed, recovery has set it to the log's end, and neither file is opened. NULL with errno. */
 struct reput *reput_open(struct attachment *tree);
 void reput_close(struct reput *reput);
 
-/* Indexes at most limit_bytes of the log, or one record; publishes, commits and wakes. Returns the number of records passed. What
- * stopped it short of that stands in control->reput.error: ENOSPC and the like go away by themselves, EBADMSG (the log
- * holds something that is no record) does not and puts the page into ACTOR_FAILED. */
+/* Indexes at most limit_bytes of the log, or one record; publishes, commits and wakes. Returns the number of records passed. If
+ * something stopped it earlier, the reason is in control->reput.error: ENOSPC and the like go away by themselves. EBADMSG (the
+ * log holds something that is not a record) does not, and puts the page into ACTOR_FAILED. */
 uint32_t reput_step(struct reput *reput, uint32_t limit_bytes);
 
-/* Where it stands; the published position never falls, this one may be below it after a predecessor's death. */
+/* The current position. The published position never falls; this one may be below it after a predecessor's death. */
 uint64_t reput_position(const struct reput *reput);
 
-/* After RUN_NEED, and after a step that ended at a record whose queue the table does not have: the record is the one at
+/* Call after RUN_NEED, and after a step that ended at a record whose queue is not in the table: the record is the one at
  * reput_position. Returns the size of its topic's name (`name` has room for TOPIC_NAME_MAX bytes); 0 if nothing is missing. */
 uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue);
 
-/* What the caller does about it, unless it has the queue added. pass: no queue will ever lead to the record, it only stays in
- * the log. stop: not with this table; as with EBADMSG nothing is indexed any more, and the error stands until the tree ends. */
+/* What the caller decides about it, unless it has the queue added. pass: no queue will ever lead to the record; it only stays
+ * in the log. stop: not with this table; as with EBADMSG, nothing is indexed any more, and the error persists until the tree
+ * ends. */
 void reput_pass(struct reput *reput);
 void reput_stop(struct reput *reput, uint32_t error);
 
 /* RUN_NEED: the log holds a queue that the topic table does not know (another broker's log, or a table lost with
- * config/topics.json); see above. RUN_FAILED: once, when an error has come that stands; later calls only wait. */
+ * config/topics.json); see above. RUN_FAILED: once, when an error has come that persists; later calls only wait. */
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms);
 
 #endif

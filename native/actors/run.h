@@ -1,4 +1,4 @@
-/* How an actor's loop in C ends and returns to Python, which then looks at signals and at its orders. */
+/* How an actor's loop in C ends and returns to Python, which then handles signals and orders. */
 #ifndef ORBITMQ_RUN_H
 #define ORBITMQ_RUN_H
 

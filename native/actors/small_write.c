@@ -40,12 +40,12 @@ void small_write_add(struct small_write *write, uint64_t at, const void *bytes, 
     write->size += size;
 }
 
-/* Writes parts until one fails; returns the errno. `*parts`, `*bytes`: how many are whole, and where the next one goes. */
+/* Writes parts until one fails; returns the errno. `*parts`, `*bytes`: how many are complete, and where the next one goes. */
 static int write_parts(const struct small_write *write, uint32_t *parts, uint64_t *bytes)
 {
     struct iovec left[SMALL_WRITE_PARTS];
     memcpy(left, write->parts, write->count * sizeof *left);
-    uint64_t at = write->at; /* behind what is written, also of a part */
+    uint64_t at = write->at; /* after what was written, also of an incomplete part */
     while (*parts < write->count) {
         struct iovec *next = &left[*parts];
         const ssize_t done = pwritev(write->descriptor, next, (int)(write->count - *parts), (off_t)at);
@@ -67,7 +67,7 @@ static int write_parts(const struct small_write *write, uint32_t *parts, uint64_
     return 0;
 }
 
-/* No handle, or no memory just now: the mapping needs none. */
+/* No descriptor, or no memory just now: the mapping needs none. */
 static bool says_nothing_of_the_disk(int error) { return error == EBADF || log_map_passing(error); }
 
 int small_write_end(struct small_write *write, uint64_t *failed)

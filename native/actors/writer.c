@@ -1,13 +1,13 @@
-/* One batch: apply, commit, deliver, free. What a death in each leaves, and what the successor does about it:
+/* One batch: apply, commit, deliver, free. What a death in each phase leaves, and what the successor does about it:
  *
- *   apply    Records are copied to the log behind `wrote`, their results noted in the lane. Nobody reads behind `wrote`;
- *            the successor zeroes there (stale well-formed records would come back in a later recovery) and applies the
- *            same lane records again: `applied` in the commit record has not moved.
+ *   apply    Records are copied to the log behind `wrote`, and their results noted in the lane. Nobody reads behind `wrote`.
+ *            The successor zeroes there (stale well-formed records would come back in a later recovery) and applies the same
+ *            lane records again: `applied` in the commit record has not moved.
  *   commit   One store flips the commit record: the new end of the log, and how far each lane is in it. Before it, the
  *            batch has not happened; after it, it has.
  *   deliver  Noted results go into the sessions' slots, then `completed` rises. The successor delivers what lies between a
- *            lane's freed and applied positions; messages at or below `completed` have their verdict already and are left alone,
- *            because their slot may hold a later one.
+ *            lane's freed and applied positions. Messages at or below `completed` have their verdict already and are left
+ *            alone, because their slot may hold a later one.
  *   free     The lane's head moves to applied.
  *
  * Queue offsets are counted in the queue slots while applying, so after a death they may be ahead of the log. The successor
@@ -58,7 +58,7 @@ static bool awaits_disk(const struct writer *writer, const struct lane_record *r
     return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
 }
 
-/* Why no room can be made, as the verdict for the sender; VERDICT_NONE where waiting will help. */
+/* Why no room can be made, as the verdict for the sender; VERDICT_NONE if waiting will help. */
 static enum verdict refusal(const struct writer *writer, const struct lane_record *record, uint32_t *detail)
 {
     const struct control *control = writer->tree->control;
@@ -93,8 +93,8 @@ static void reject(struct batch *batch, struct lane_record *record, enum verdict
     batch->rejected++;
 }
 
-/* Copies one image to the end of the log and fills its holes, or the other way round where it is to be a small write; notes the
- * result. False: the batch must end here and wait. */
+/* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Notes the result.
+ * False: the batch must end here and wait. */
 static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
 {
     uint32_t detail = 0;
@@ -116,11 +116,11 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
         return true;
     }
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
-    /* relaxed: only the writer reads it back; others show it */
+    /* relaxed: only the writer reads it back; other processes show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t at = writer->wrote - writer->file_start;
     const bool small = batch->small && awaits_disk(writer, record);
-    /* In the log's order, so that nothing lies behind a record that the disk refuses. */
+    /* In the log's order, so that nothing is written behind a record that the disk refuses. */
     if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
         verdict = refusal(writer, record, &detail);
         reject(batch, record, verdict, detail);
@@ -163,8 +163,8 @@ static void apply_lane(struct writer *writer, struct batch *batch, uint32_t lane
     }
 }
 
-/* A small write has failed: the records of this batch from there on, which nobody reads yet, are taken back, and their senders refused.
- * Nothing is appended any more, so what part of one may lie there is the next recovery's to cut. */
+/* A small write has failed. The records of this batch from there on, which nobody reads yet, are taken back, and their senders
+ * refused. Nothing is appended any more, so if a part of a record was written, the next recovery cuts it. */
 static void take_back(struct writer *writer, struct batch *batch, const uint64_t from[])
 {
     const struct attachment *tree = writer->tree;
@@ -206,7 +206,7 @@ static void commit(struct writer *writer, struct batch *batch)
     atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
     CRASH_POINT("writer_published");
     atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
-    /* relaxed: only we write it, and it stands before the wish it belongs to */
+    /* relaxed: only we write it, and it comes before the request that it belongs to */
     if (batch->askers)
         atomic_store_explicit(&control->flush_askers,
                               atomic_load_explicit(&control->flush_askers, memory_order_relaxed) + batch->askers,
@@ -246,12 +246,12 @@ void writer_wake_followers(struct writer *writer, const struct batch *batch)
     count(tree->page, COUNT_WAKES, wakes);
 }
 
-/* In all lanes, about. */
+/* How many there are in all lanes, about. */
 static uint64_t waiting_bytes(const struct writer *writer)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < writer->tree->control->settings.lanes; i++)
-        /* relaxed: what else comes meanwhile changes nothing but speed */
+        /* relaxed: what else comes meanwhile affects only speed */
         bytes += atomic_load_explicit(&writer->tree->lanes[i]->ring.tail.position, memory_order_relaxed) - writer->lanes[i].position;
     return bytes;
 }
@@ -265,7 +265,7 @@ uint32_t writer_step(struct writer *writer)
     const uint64_t now = clock_real_ms();
     if (now > writer->store_ms)
         writer->store_ms = now; /* never back, whatever the clock does */
-    /* relaxed: whoever waits since then will be counted for the next sync, a little sooner or later */
+    /* relaxed: a waiter that came since is counted for the next sync, a little sooner or later */
     const uint64_t flushed = atomic_load_explicit(&tree->control->flushed.value, memory_order_relaxed);
     if (flushed != writer->asked_at) {
         writer->asked_at = flushed;
@@ -315,7 +315,7 @@ static bool has_news(const struct writer *writer)
     return false;
 }
 
-/* Sleeps until a handler rings, or the allocator when it is a file that is missing. */
+/* Sleeps until a handler rings, or the allocator if a file is missing. */
 static enum bell_wake sleep_for_news(struct writer *writer)
 {
     struct attachment *tree = writer->tree;

@@ -1,4 +1,4 @@
-/* The CommitLog writer: the one process that writes log bytes, and the one that gives out offsets. */
+/* The CommitLog writer: the only process that writes log bytes, and the only one that assigns offsets. */
 #ifndef ORBITMQ_WRITER_H
 #define ORBITMQ_WRITER_H
 
@@ -12,11 +12,11 @@ struct writer;
 struct writer *writer_open(struct attachment *tree);
 void writer_close(struct writer *writer);
 
-/* Takes over from a predecessor, or from recovery: publishes the commit record's wrote position, delivers again what was applied,
- * zeroes what may lie behind it, and takes the queues' next offsets once reput has reached it. RUN_TIME: not yet, call
+/* Takes over from a predecessor, or from recovery: publishes the commit record's wrote position, delivers again what was
+ * applied, zeroes what may be behind it, and takes the queues' next offsets once reput has reached it. RUN_TIME: not yet, call
  * again; RUN_FAILED: errno in the page. Returns RUN_NEED when the takeover is complete and steps may begin. */
-/* Where that ends which a predecessor may have left behind the log, a physical offset; 0: it left nothing. writer_take_over zeroes it,
- * and syncs the zeros: before that, the caller notes durably up to where (store/unsynced.py). */
+/* The end, as a physical offset, of what a predecessor may have left behind the log; 0: it left nothing. writer_take_over
+ * zeroes it and syncs the zeros. Before that, the caller durably notes the offset (store/unsynced.py). */
 uint64_t writer_left_over(struct writer *writer);
 
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);

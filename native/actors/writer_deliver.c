@@ -1,12 +1,12 @@
-/* Verdicts into the sessions' slots. */
+/* Puts verdicts into the sessions' slots. */
 #include "base/crash_point.h"
 #include "shared/verdict.h"
 #include "actors/writer_parts.h"
 #include <assert.h>
 
-/* The broker's count before the client's, so that a client that saw a verdict finds its window open. A writer killed between the
- * two leaves the client's behind; that is why a successor raises it again for every session in the lane, also where
- * all of its verdicts count as delivered. */
+/* The broker's count is raised before the client's, so that a client that saw a verdict finds its window open. If a writer is
+ * killed between the two, the client's count is behind. That is why a successor raises it again for every session in the lane,
+ * even if all of its verdicts count as delivered. */
 static void raise_completed(struct writer *writer, uint64_t sequence)
 {
     struct session_map *map = writer->session;
@@ -18,16 +18,16 @@ static void raise_completed(struct writer *writer, uint64_t sequence)
     CRASH_POINT("writer_deliver_completed");
 }
 
-/* Where the verdicts of this session go, or NULL for one that is gone. */
+/* The mapping for the verdicts of this session, or NULL if the session is gone. */
 static struct session_map *addressee(struct attachment *tree, uint32_t slot, uint32_t epoch)
 {
     struct session_entry *entry = &tree->control->sessions[slot];
-    /* Our mapping may outlive the session; `completed` in the entry is then the next one's, whose handler would take it for
-     * a count of its own messages and drop as many. */
+    /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
+     * it for a count of its own messages and drop as many. */
     if (entry->shape.epoch != epoch)
         return NULL;
     struct session_map *map = attachment_session(tree, slot, epoch);
-    /* Nobody would ever answer its client: short of memory or descriptors, it is told that the session is lost. */
+    /* Nobody would ever answer its client. Short of memory or descriptors, we tell it that the session is lost. */
     if (!map)
         session_move_state(tree->control, slot, SESSION_READY, SESSION_LOST);
     return map;

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#define POPULATE_STEP (256u << 10) /* pages are made ready in steps of this, where the allocator has not been yet */
+#define POPULATE_STEP (256u << 10) /* pages are made ready in steps of this size, if the allocator has not done it yet */
 
 bool writer_heed_reput(struct writer *writer)
 {
     struct control *control = writer->tree->control;
-    /* relaxed: errors that go away are reput's own affair, and of one that stands only the number is used */
+    /* relaxed: reput handles passing errors itself, and of an error that persists only the number is used */
     const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed);
     if (error != EBADMSG && error != EOVERFLOW)
         return false;
@@ -42,7 +42,7 @@ void writer_look_ahead(struct writer *writer)
     uint64_t size = writer->file_size - writer->populated;
     if (size > POPULATE_STEP)
         size = POPULATE_STEP;
-    /* Where the kernel cannot, the faults come one by one: slower, not wrong. */
+    /* If the kernel cannot do it, the faults come one by one: slower, not wrong. */
     (void)madvise(writer->file + writer->populated, size, MADV_POPULATE_WRITE);
     writer->populated += size;
 }
@@ -68,7 +68,7 @@ bool writer_enter_file(struct writer *writer, uint64_t start)
     const int error = file ? 0 : errno;
     writer->short_of = log_map_passing(error) ? error : 0;
     if (!file) {
-        /* Nothing is written of it yet, so what passes is tried again with the next message. */
+        /* Nothing is written of it yet, so after a passing error the next message tries again. */
         if (!writer->short_of)
             atomic_store_explicit(&writer->tree->control->wrote.error, (uint32_t)error, memory_order_release);
         return false;

@@ -27,8 +27,8 @@ struct writer {
     struct small_write small;
     uint64_t failed_at;     /* where a small write of this batch failed; UINT64_MAX: none did */
     struct pace pace;
-    int short_of;           /* why the next file could not be mapped just now, a passing errno; 0: it could */
-    bool waits;             /* the last batch ended for want of the next CommitLog file */
+    int short_of;           /* why the next file could not be mapped just now, a passing errno; 0: it could be */
+    bool waits;             /* the last batch ended because the next CommitLog file was missing */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     uint64_t asked_at;      /* the flushed position that asked[] belongs to */
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
@@ -40,10 +40,10 @@ struct batch {
     uint64_t bytes;
     uint32_t messages;
     uint32_t rejected;
-    uint32_t askers;        /* sessions that came to wait for the disk */
+    uint32_t askers;        /* sessions that have begun to wait for the disk */
     bool flush;             /* somebody waits for the disk */
     bool waits;             /* for the next CommitLog file */
-    bool small;             /* what somebody waits for on the disk goes there as a small write */
+    bool small;             /* records that a sender waits for on disk go there as a small write */
     uint64_t wake[LANES_MAX]; /* lanes with fresh deliver bits: clients sleep for a verdict */
 };
 
@@ -51,34 +51,35 @@ struct batch {
 
 void writer_free_lanes(struct writer *writer);
 
-/* Wakes everybody whom this batch concerns and who sleeps. */
+/* Wakes every process that this batch concerns and that sleeps. */
 void writer_wake_followers(struct writer *writer, const struct batch *batch);
 
 /* ---- writer_log.c ---- */
 
-/* A log that reput cannot read on is not appended to: nobody could read what is taken. The error stands, so a look between
- * batches is soon enough. True when it has come. */
+/* If reput cannot read on in a log, nothing is appended to it, because nobody could read what is accepted. The error persists,
+ * so a look between batches is soon enough. True if it has come. */
 bool writer_heed_reput(struct writer *writer);
 
-/* Between batches: files that are behind us let go, the next pages asked for. Where the allocator is behind, we make them
+/* Between batches: lets go of files that are behind us, and asks for the next pages. If the allocator is late, we make them
  * ready ourselves, a step at a time: a fault for each page would cost more. */
 void writer_look_ahead(struct writer *writer);
 
-/* Puts records that wait for a small write where they belong. False: the disk did not take them, and takes nothing any more. */
+/* Writes records that wait for a small write. False: the disk did not take them, and the log takes nothing any more. */
 bool writer_end_small(struct writer *writer);
 
 /* Maps the file that begins at `start`, if it is ready. */
 bool writer_enter_file(struct writer *writer, uint64_t start);
 
-/* Makes sure that a record of this size fits where `wrote` is, ending the file if it does not. */
+/* Makes sure that a record of this size fits at `wrote`; ends the file if it does not. */
 bool writer_make_room(struct writer *writer, uint32_t size);
 
-/* The file that the last batch ended for, or a reason why there is none. */
+/* The file for which the last batch ended, or a reason why there is none. */
 bool writer_file_ready(const struct writer *writer);
 
 /* ---- writer_deliver.c ---- */
 
-/* Puts the verdicts of a lane's records from its position up to `applied` into their slots. Marks sessions whose clients sleep. */
+/* Puts the verdicts of a lane's records from its position up to `applied` into their slots. Marks sessions whose clients
+ * sleep. */
 void writer_deliver_lane(struct writer *writer, struct batch *batch, uint32_t lane, uint64_t from, uint64_t applied);
 
 #endif

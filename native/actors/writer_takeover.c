@@ -1,4 +1,4 @@
-/* What a predecessor left, or recovery: writer.c says which death leaves what. */
+/* Clears up what a predecessor left, or recovery: writer.c says which death leaves what. */
 #include "base/crash_point.h"
 #include "format/record.h"
 #include "actors/writer_parts.h"
@@ -9,19 +9,19 @@
 
 #define TAKE_OVER_NAP_NS 500000u  /* between two looks at reput's position */
 
-/* What one file may hold behind the log: [at, at + size), mapped at `bytes`. */
+/* What may be in one file behind the log: [at, at + size), mapped at `bytes`. */
 struct stretch {
     uint8_t *bytes;
     uint64_t at, size;
 };
 
-/* The parts of what a batch cut short may have written, from `*reach` and `*at` on: up to one batch and one largest record behind
- * `wrote`, here and in as many of the next files as that may have filled. Of each file that was left, less than one largest record
- * stayed empty. False: there is no more. */
+/* The parts of what an interrupted batch may have written, from `*reach` and `*at` on: up to one batch and one largest record
+ * behind `wrote`, here and in as many of the next files as that may have filled. In each file that was left, less than one
+ * largest record stayed empty. False: there is no more. */
 static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, struct stretch *part)
 {
     const uint64_t gap = writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
-    if (*reach == 0 || !writer_enter_file(writer, *at - *at % writer->file_size)) /* where no file is, nothing was written */
+    if (*reach == 0 || !writer_enter_file(writer, *at - *at % writer->file_size)) /* if there is no file, nothing was written */
         return false;
     const uint64_t left = writer->file_start + writer->file_size - *at;
     *part = (struct stretch){writer->file + (*at - writer->file_start), *at, left < *reach ? left : *reach};
@@ -49,7 +49,7 @@ static bool is_zero(const uint8_t *from, uint64_t size)
     return true;
 }
 
-/* Back to where the log ends; what lies there may not have a file yet. */
+/* Goes back to the end of the log; there may be no file yet at that place. */
 static void return_to_end(struct writer *writer)
 {
     if (writer->file)
@@ -58,7 +58,7 @@ static void return_to_end(struct writer *writer)
 
 uint64_t writer_left_over(struct writer *writer)
 {
-    if (writer->tree->control->settings.read_only) /* behind the end may lie what is to be repaired */
+    if (writer->tree->control->settings.read_only) /* what is to be repaired may be behind the end */
         return 0;
     /* relaxed: a dead predecessor's word, or ours */
     uint64_t end = atomic_load_explicit(&writer->tree->control->zeroing, memory_order_relaxed);
@@ -71,10 +71,10 @@ uint64_t writer_left_over(struct writer *writer)
     return end;
 }
 
-/* Zeroes what was left, here and in the next files, and puts the zeros on the disk before anything is appended: what was there may have
- * reached it already. Else a power cut that loses the next records, or part of them, would leave well-formed ones of a batch that
- * never happened among them. All of it is written, zero or not: a predecessor's sync may have failed, and then memory shows zeros
- * that the disk does not have. */
+/* Zeroes what was left, here and in the next files, and syncs the zeros before anything is appended: it may have reached the
+ * disk already. Otherwise a power cut that loses the next records, or part of them, would leave well-formed records of a batch
+ * that never happened among them. All of it is written, zero or not: a predecessor's sync may have failed, and then memory
+ * shows zeros that the disk does not have. */
 static void scrub_tail(struct writer *writer)
 {
     struct control *control = writer->tree->control;
@@ -113,7 +113,7 @@ static void deliver_over(struct writer *writer)
         }
     }
     writer_free_lanes(writer);
-    batch.bytes = 1; /* reput and the flush service look again, whatever our predecessor told them */
+    batch.bytes = 1; /* reput and the flush service must look again, whatever our predecessor told them */
     batch.flush = true;
     writer_wake_followers(writer, &batch);
 }

@@ -1,5 +1,5 @@
-/* Big-endian loads and stores, for the formats on disk; rings and control blocks use native byte order instead. And copies that
- * are this process's own. */
+/* Big-endian loads and stores, for the formats on disk; rings and control blocks use native byte order instead. Also copies
+ * that nobody else can change. */
 #ifndef ORBITMQ_BYTES_H
 #define ORBITMQ_BYTES_H
 
@@ -17,7 +17,7 @@ static inline void store_be16(void *at, uint16_t v) { v = __builtin_bswap16(v); 
 static inline void store_be32(void *at, uint32_t v) { v = __builtin_bswap32(v); memcpy(at, &v, 4); }
 static inline void store_be64(void *at, uint64_t v) { v = __builtin_bswap64(v); memcpy(at, &v, 8); }
 
-/* memcmp(a, b, size) == 0 of a short text, without a call: words, of which the last overlaps the one before it. */
+/* memcmp(a, b, size) == 0 for a short text, without a call: word by word; the last word overlaps the one before it. */
 static inline int bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t size)
 {
     uint64_t x, y, differing = 0;
@@ -45,8 +45,8 @@ static inline int bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t size)
     return (differing | (x ^ y)) == 0;
 }
 
-/* For a value just copied out of memory that somebody else writes: the compiler may not go back there for a part of the copy,
- * and find something else than was checked. */
+/* For a value just copied out of memory that another process writes: the compiler must not read it there again, and find
+ * something else than was checked. */
 #define OWN_COPY(value) __asm__ volatile("" : "+m"(value))
 
 #endif

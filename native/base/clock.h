@@ -16,7 +16,7 @@ static inline uint64_t clock_read_ns(clockid_t clock)
 static inline uint64_t clock_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
 static inline uint64_t clock_ms(void) { return clock_ns() / 1000000u; }
 
-/* CLOCK_MONOTONIC as of the kernel's last tick, up to 10 ms ago; a quarter of the price, for whoever looks at each message. */
+/* CLOCK_MONOTONIC as of the kernel's last tick, up to 10 ms ago; a quarter of the price, for looks at each message. */
 static inline uint64_t clock_coarse_ns(void) { return clock_read_ns(CLOCK_MONOTONIC_COARSE); }
 
 /* CLOCK_REALTIME, milliseconds since 1970: for timestamps in records. */

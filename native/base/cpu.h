@@ -1,8 +1,8 @@
-/* What is said to the processor itself. */
+/* Hints to the processor itself. */
 #ifndef ORBITMQ_CPU_H
 #define ORBITMQ_CPU_H
 
-/* Between two looks of a spin: leaves the core's other thread, and the line that is looked at, alone for a moment. */
+/* Between two looks of a spin: leaves the core's other thread, and the cache line that is looked at, alone for a moment. */
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__)

@@ -17,13 +17,13 @@ void crash_point_pass(const char *name) { (void)name; }
 #include <unistd.h>
 
 #define PLAN_TRAPS 4
-#define TRAP_PAUSES UINT32_C(0x80000000) /* in `left`: whoever comes last is stopped there, until the test lets it go on */
+#define TRAP_PAUSES UINT32_C(0x80000000) /* in `left`: the last to pass is stopped there until the test lets it continue */
 
-/* tests/crash/plan.py writes name and left, and takes left away before it changes a name. */
+/* tests/crash/plan.py writes name and left, and clears left before it changes a name. */
 struct trap {
     char name[64];
     _Atomic uint32_t left;   /* passages until death; 0: not armed */
-    _Atomic uint32_t victim; /* who died of it */
+    _Atomic uint32_t victim; /* the process that died of it */
 };
 
 static struct trap *load_plan(void)
@@ -39,7 +39,7 @@ static struct trap *load_plan(void)
 
 static void pass(struct trap *trap, const char *name)
 {
-    /* acquire: the name before the passages that arm it. The count is taken down by whoever passes, one at a time. */
+    /* acquire: the name before the passages that arm it. Each process that passes takes the count down, one at a time. */
     uint32_t left = atomic_load_explicit(&trap->left, memory_order_acquire);
     do {
         if ((left & ~TRAP_PAUSES) == 0 || strncmp(trap->name, name, sizeof trap->name) != 0)
@@ -55,7 +55,7 @@ bool crash_points_built(void) { return true; }
 
 void crash_point_pass(const char *name)
 {
-    /* Two threads may both load it, which is the same file then. release and acquire: the plan before the word that says so. */
+    /* Two threads may both load it, which gives the same file. release and acquire: the plan before the word that says so. */
     static struct trap *_Atomic plan;
     static _Atomic bool loaded;
     if (!atomic_load_explicit(&loaded, memory_order_acquire)) {

@@ -28,8 +28,8 @@
 /* slices[k][b]: the register after the byte b and k zero bytes. */
 static uint32_t slices[8][256];
 
-/* powers[k][b]: x^(8 * b * 256^k) mod P. An operator costs one multiplication for each byte of its length beyond the first,
- * so lengths below 256 cost a load, and nobody needs a cache of operators. */
+/* powers[k][b]: x^(8 * b * 256^k) mod P. An operator costs one multiplication for each byte of its length beyond the first, so
+ * lengths below 256 cost a load, and no cache of operators is needed. */
 static uint32_t powers[8][256];
 
 static uint32_t raw_by_tables(uint32_t reg, const uint8_t *at, size_t size)
@@ -81,11 +81,11 @@ struct fold {
 };
 static struct fold over_128, over_512, over_2048;
 static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
-static uint8_t to_end[128];    /* 64 bytes from r on: the shuffle that moves a word's first r bytes to its end */
+static uint8_t to_end[128];    /* 64 bytes from r on are the shuffle that moves a word's first r bytes to its end */
 static uint64_t x63, x95;
 
-/* Moves bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
- * start, 16 bytes from move + r keep its first r bytes at its end; an index with its top bit set gives zero. */
+/* Move the bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
+ * start, 16 bytes from move + r keep its first r bytes at its end. An index with its top bit set gives zero. */
 static const uint8_t move[48] = {
     128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, //
     0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  //
@@ -149,8 +149,8 @@ CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t siz
     for (; end - at >= 16; at += 16)
         word = _mm_xor_si128(fold(word, over_128), _mm_loadu_si128((const __m128i *)at));
     if (at < end) {
-        /* r bytes are left. word's first r bytes are folded; its others and the r new ones are the next word, whose new
-         * bytes come from a load that ends where the data ends. */
+        /* r bytes are left. The word's first r bytes are folded; its other bytes and the r new ones are the next word, whose
+         * new bytes come from a load that ends where the data ends. */
         size_t r = (size_t)(end - at);
         __m128i down = _mm_loadu_si128((const __m128i *)(move + 16 + r));
         __m128i head = _mm_shuffle_epi8(word, _mm_loadu_si128((const __m128i *)(move + r)));
@@ -181,8 +181,8 @@ CLMUL_WIDE static inline uint32_t reduce_512(__m512i word)
 }
 
 /* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
- * the bytes before the data masked out (those are not touched, even where there is no memory). The register is added
- * to the first four bytes: it is repeated all over the word, so turned that it begins there, and masked. */
+ * the bytes before the data masked out (those are not touched, even if there is no memory). The register is added to the first
+ * four bytes: it is repeated all over the word, rotated so that it begins there, and masked. */
 CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, size_t size)
 {
     const uint8_t *end = at + size;
@@ -213,9 +213,9 @@ CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, 
     return reduce_512(word);
 }
 
-/* As above, storing what it reads. Every byte is folded from the very register that its last store comes from, so the result
- * fits the copy even while somebody writes the source: the first store takes 64 bytes, of which all but the odd ones are
- * stored again when the next load has read them again. */
+/* As above, and stores what it reads. Every byte is folded from the same register from which its last store comes, so the
+ * result fits the copy even if somebody writes the source meanwhile: the first store takes 64 bytes, of which all but the odd
+ * ones are stored again when the next load has read them again. */
 CLMUL_WIDE static uint32_t copy_by_wide_folding(uint32_t reg, uint8_t *to, const uint8_t *from, size_t size)
 {
     size_t odd = (size - 1) % 64 + 1;

@@ -13,24 +13,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* zlib's convention: crc32_update(0, data, n) is the CRC of data, and calls chain. */
+/* zlib's convention: crc32_update(0, data, n) is the CRC of data, and calls can be chained. */
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size);
 
-/* memcpy and the CRC of the copy, also while somebody writes the source. */
+/* memcpy and the CRC of the copy; correct even while another process writes the source. */
 uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size);
 
 /* The bare register: no inversion before or after. */
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 
-/* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, and a multiplication for
- * each further byte of the number. */
+/* The operator x^(8 * zero_bytes) mod P. Costs a load below 256, and a multiplication for each further byte of the number. */
 uint32_t crc32_operator(uint64_t zero_bytes);
 
 /* a * b mod P; crc32_multiply(crc32_operator(n), reg) moves a register over n zero bytes. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);
 
-/* The register over several words of memory that lie apart, everything between and behind them zero. A word's factor is
- * crc32_word_factor(bytes between its end and the place that the register is wanted for). */
+/* The register over several separate words of memory, with zeros between and after them. A word's factor is
+ * crc32_word_factor(bytes between its end and the place for which the register is wanted). */
 uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count);
 uint32_t crc32_word_factor(uint64_t zero_bytes);
 
@@ -40,7 +39,8 @@ static inline uint32_t crc32_combine(uint32_t first, uint32_t second, uint32_t s
     return crc32_multiply(second_operator, first) ^ second;
 }
 
-/* Ways of computing, slow to fast. Tests choose one; returns what the processor grants. Not for use beside other threads. */
+/* Implementations, slow to fast. Tests choose one; returns the one that the processor supports. Not for use beside other
+ * threads. */
 enum crc32_way { CRC32_TABLES = 0, CRC32_FOLD = 1, CRC32_FOLD_WIDE = 2 };
 enum crc32_way crc32_use(enum crc32_way most);
 

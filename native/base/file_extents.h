@@ -1,4 +1,4 @@
-/* What the file system says of the blocks under a file. */
+/* What the file system reports about the blocks under a file. */
 #ifndef ORBITMQ_FILE_EXTENTS_H
 #define ORBITMQ_FILE_EXTENTS_H
 

@@ -1,4 +1,4 @@
-/* Blocks of a file made sure of, so that a store through its mapping is no SIGBUS on a full disk. */
+/* Reserves blocks of a file, so that a store through its mapping cannot cause SIGBUS on a full disk. */
 #ifndef ORBITMQ_FILE_RESERVE_H
 #define ORBITMQ_FILE_RESERVE_H
 
@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 
-/* Bytes [from, to), across signals. Returns 0 or an errno, ENOSPC mostly. */
+/* Reserves bytes [from, to); continues after signals. Returns 0 or an errno, usually ENOSPC. */
 static inline int file_reserve(int descriptor, uint64_t from, uint64_t to)
 {
     int error;

@@ -1,4 +1,5 @@
-/* FNV-1a, 32 bits, for short names; whoever masks its low bits mixes it once more. Not against adversaries with a clock. */
+/* FNV-1a, 32 bits, for short names. A caller that masks its low bits mixes it once more. Not meant against adversaries that can
+ * measure time. */
 #ifndef ORBITMQ_HASH_H
 #define ORBITMQ_HASH_H
 

@@ -32,7 +32,7 @@ void process_name(const char *brief, const char *name)
     size_t size = strlen(name);
     if (size > room - 1)
         size = room - 1;
-    /* The kernel shows the area up to its end; zeros behind the name are left out by ps. */
+    /* The kernel shows the area up to its end; ps leaves out zeros after the name. */
     memcpy(start, name, size);
     memset(start + size, 0, room - size);
 }

@@ -1,4 +1,4 @@
-/* What a process of the tree does to itself: its name in `ps`, and its tie to the supervisor's life. */
+/* What a process of the tree sets for itself: its name in `ps`, and its tie to the supervisor's life. */
 #ifndef ORBITMQ_PROCESS_SELF_H
 #define ORBITMQ_PROCESS_SELF_H
 
@@ -8,8 +8,8 @@
  * overwriting the argument area that the kernel reads (cut to its length; found through /proc/self/stat). */
 void process_name(const char *brief, const char *name);
 
-/* Arms the parent-death signal SIGKILL, then looks whether the parent still is `parent`: it may have died between the fork and
- * the arming, and then nobody would ever send it. False: the caller must exit. */
+/* Arms the parent-death signal SIGKILL, then checks that the parent is still `parent`: it may have died between the fork and
+ * the arming, and then the signal would never come. False: the caller must exit. */
 bool process_tie(int parent);
 
 #endif

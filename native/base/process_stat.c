@@ -23,7 +23,7 @@ int process_stat_read(uint32_t thread, char *text)
 
 const char *process_stat_field(const char *text, uint32_t field)
 {
-    /* The name in field 2 may hold anything, brackets and spaces too; field 3 follows the last bracket. */
+    /* The name in field 2 may contain anything, brackets and spaces too; field 3 follows the last bracket. */
     const char *at = strrchr(text, ')');
     for (uint32_t seen = 2; at && seen < field; seen++)
         at = strchr(at + 1, ' ');

@@ -1,4 +1,4 @@
-/* Room for the names of a store's folders and files. */
+/* Space for the names of a store's folders and files. */
 #ifndef ORBITMQ_STORE_PATH_H
 #define ORBITMQ_STORE_PATH_H
 

@@ -34,7 +34,7 @@ enum finding_kind {
 enum index_field { INDEX_BEGIN_MS = 1, INDEX_END_MS, INDEX_BEGIN_OFFSET, INDEX_END_OFFSET, INDEX_SLOTS_USED, INDEX_NEXT_ENTRY };
 enum unit_part { UNIT_PLACE = 1, UNIT_SIZE, UNIT_TAGS, UNIT_BEFORE };
 
-/* Plain, for Python. Which fields count says the kind. */
+/* Plain, for Python. The kind says which fields count. */
 struct finding {
     uint32_t kind;
     uint32_t detail;
@@ -47,7 +47,7 @@ struct finding {
 struct findings {
     struct finding *list;
     uint32_t count, room;
-    bool lost; /* there was no memory for one */
+    bool lost; /* there was no memory for a finding */
 };
 
 void findings_add(struct findings *findings, const struct finding *finding);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define WINDOW_ENTRIES 13107u /* 256 KiB */
-#define AHEAD 64u             /* how far a key is looked for behind an entry that is not its own */
+#define AHEAD 64u             /* how far to look for a key behind an entry that is not its own */
 #define PREFETCH 16u
 #define CHUNK (256u << 10)
 
@@ -50,7 +50,7 @@ static void close_open(struct index_check *check, struct finding *open)
     open->kind = FINDING_NONE;
 }
 
-/* Entries that follow each other and have the same fault become one finding. */
+/* Consecutive entries with the same fault become one finding. */
 static void note(struct index_check *check, struct finding *open, struct finding finding)
 {
     finding.queue = check->file;
@@ -71,7 +71,7 @@ static void note_header(struct index_check *check, enum index_field field, uint6
         findings_add(check->findings, &finding);
 }
 
-/* Reads all of [at, at + size) into data; what lies beyond the end of the file, or cannot be read, is zero. */
+/* Reads all of [at, at + size) into data. What lies beyond the end of the file, or cannot be read, is zero. */
 static void read_all(struct index_check *check, uint64_t at, uint64_t size)
 {
     uint64_t done = 0;
@@ -128,8 +128,8 @@ static bool open_next(struct index_check *check)
     return true;
 }
 
-/* Follows the chains of the entries that the window has new. An entry of zeros ends the file, whatever its header says: but for
- * the first, no key makes one. */
+/* Follows the chains of the entries that are new in the window. An entry of zeros ends the file, whatever its header says:
+ * except for the first, no key makes one. */
 static void follow_chains(struct index_check *check, uint32_t from)
 {
     static const uint8_t zero[INDEX_ENTRY];
@@ -154,10 +154,10 @@ static void follow_chains(struct index_check *check, uint32_t from)
     }
 }
 
-/* Makes entries [at, ...) stand in the window, AHEAD of them where the file has so many. */
+/* Loads entries [at, ...) into the window, AHEAD of them if the file has so many. */
 static void fill(struct index_check *check)
 {
-    const uint32_t known = check->to; /* up to here chains were followed */
+    const uint32_t known = check->to; /* chains were followed up to here */
     const uint32_t left = check->header.next_entry - check->at;
     check->from = check->at;
     check->to = check->from + (left < WINDOW_ENTRIES ? left : WINDOW_ENTRIES);
@@ -230,12 +230,12 @@ static void finish_file(struct index_check *check)
     check->file++;
 }
 
-/* The entry at hand; false when there is none left. */
+/* The current entry; false if there is none left. */
 static bool current(struct index_check *check, struct entry *entry)
 {
     while (check->file < check->count) {
         if (check->descriptor < 0 && !open_next(check)) {
-            check->file++; /* retention took it, or its being missing has been noted */
+            check->file++; /* retention removed it, or it has been reported missing */
             continue;
         }
         if (check->at >= check->to && check->at < check->header.next_entry)
@@ -249,14 +249,14 @@ static bool current(struct index_check *check, struct entry *entry)
     return false;
 }
 
-/* An entry that no key of the log stands behind. */
+/* An entry without a key in the log. */
 static void pass_surplus(struct index_check *check, const struct entry *entry)
 {
     const uint32_t number = check->at++;
     check->last_ms = 0;
     if (entry->offset < check->begin || entry->offset >= check->indexed || spans_touch(check->gaps, entry->offset, entry->offset + 1))
-        return; /* its record is no more, or not settled, or damaged, which is told of the record */
-    /* RocketMQ adds the keys of the last record it finds in the index once more after a crash. */
+        return; /* its record is gone, or not settled, or damaged, which is reported for the record */
+    /* After a crash RocketMQ adds the keys of the last record in the index once more. */
     for (uint32_t i = 0; entry->offset == check->record && i < check->hash_count; i++)
         if (check->hashes[i] == entry->hash)
             return;
@@ -269,7 +269,7 @@ static uint32_t seconds_between(uint64_t begin_ms, uint64_t store_ms)
     return seconds > INT32_MAX ? INT32_MAX : (uint32_t)seconds;
 }
 
-/* The entry at hand is the key's. */
+/* The current entry belongs to the key. */
 static void match(struct index_check *check, const struct entry *entry, uint64_t store_ms)
 {
     const uint32_t number = check->at++;
@@ -289,7 +289,7 @@ static void match(struct index_check *check, const struct entry *entry, uint64_t
     close_open(check, &check->missing);
 }
 
-/* The key's entry stands a little further on, behind others that fit nothing. */
+/* The key's entry is a little further on, behind others that match nothing. */
 static bool look_ahead(struct index_check *check, uint32_t hash, uint64_t physical_offset, struct entry *entry)
 {
     if (check->to - check->at <= AHEAD && check->to < check->header.next_entry)

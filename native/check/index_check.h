@@ -1,6 +1,6 @@
-/* Holds the IndexFiles against the log. reput adds keys in the log's order, so entries and keys are read side by side: what one has
- * and the other has not is a fault. On the way each file's chains are followed in memory: the newest entry of every slot, which
- * must be what the next entry of the slot goes on with, and at the end what the slot says.
+/* Checks the IndexFiles against the log. reput adds keys in the log's order, so entries and keys are read side by side: if one
+ * has something that the other lacks, that is a fault. On the way each file's chains are followed in memory: the newest entry
+ * of every slot must be the one that the next entry of the slot names, and at the end the one that the slot names.
  */
 #ifndef ORBITMQ_INDEX_CHECK_H
 #define ORBITMQ_INDEX_CHECK_H
@@ -16,16 +16,16 @@ struct index_check {
     uint32_t slots, entries;
     const uint64_t *names;  /* of the files, ascending */
     uint32_t count;
-    bool has_header;        /* of the newest file `header` counts, not its own: what lies behind it is not settled */
+    bool has_header;        /* `header` counts for the newest file, not the file's own: what lies behind it is not settled */
     struct index_header newest;
-    uint64_t begin;         /* where the log begins: entries that point before it are of messages that are no more */
-    uint64_t indexed;       /* ... and at or behind this they are not judged: they may be rolled back */
+    uint64_t begin;         /* the beginning of the log: entries that point before it belong to messages that are gone */
+    uint64_t indexed;       /* entries at or behind this position are not judged: they may be rolled back */
     const struct spans *gaps;
     struct findings *findings;
     /* the file at hand */
     uint32_t file;          /* its number; count: there is none left */
     int descriptor;         /* -1: not opened yet */
-    bool lenient;           /* it is the newest, and goes by has_header */
+    bool lenient;           /* it is the newest file, for which has_header counts */
     struct index_header header;
     uint64_t begin_ms;      /* as the log has it, once known */
     uint64_t end_ms_before; /* end timestamp of the file before */
@@ -50,7 +50,7 @@ void index_check_close(struct index_check *check);
 /* The next key of the log, in the order in which reput adds them. */
 void index_check_key(struct index_check *check, uint32_t hash, uint64_t physical_offset, uint64_t store_ms);
 
-/* After the last key: looks at some of the entries that are left. False when there was none; then all is told. */
+/* Call after the last key: looks at some of the entries that are left. False if there was none; then everything is reported. */
 bool index_check_rest(struct index_check *check);
 
 #endif

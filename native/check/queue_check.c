@@ -10,7 +10,7 @@
 #define WINDOWS_BYTES (32u << 20) /* of all windows */
 #define WINDOW_UNITS_MIN 51u      /* 1 KiB */
 #define WINDOW_UNITS_MAX 3276u    /* 64 KiB */
-#define LOST_MAX (1u << 20)       /* a queue offset that jumps further, and further than there was room for, is wrong itself */
+#define LOST_MAX (1u << 20)       /* a queue offset that jumps further than this and than there was room for is wrong */
 #define REST_UNITS 1024u
 
 int queue_check_open(struct queue_check *check, const char *store, uint32_t file_units, uint32_t queues)
@@ -45,7 +45,7 @@ static int open_file(const struct queue_check *check, const struct queue_name *n
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Reads units of one file into `to`; what is not there, or cannot be read, is zero. */
+/* Reads units of one file into `to`. What is missing, or cannot be read, is zero. */
 static void read_units(struct queue_check *check, int descriptor, uint64_t unit, uint32_t count, uint8_t *to)
 {
     const size_t size = (size_t)count * CONSUME_QUEUE_UNIT;
@@ -90,7 +90,7 @@ static void close_open(struct queue_check *check, struct checked_queue *queue)
     queue->open.kind = FINDING_NONE;
 }
 
-/* A fault of one unit or message; of the same as the one before, the two become one finding. */
+/* A fault of one unit or message. If it is the same as the one before, the two become one finding. */
 static void note(struct queue_check *check, uint32_t number, struct finding finding)
 {
     struct checked_queue *queue = &check->queues[number];
@@ -109,7 +109,7 @@ static bool is_blank(const struct queue_unit *unit)
     return unit->size == CONSUME_QUEUE_BLANK_SIZE && unit->physical_offset == 0;
 }
 
-/* It lies before `offset`, whatever it says of itself. */
+/* It lies before `offset`, whatever it says. */
 static bool ends_before(const struct queue_unit *unit, uint64_t offset)
 {
     return unit->physical_offset < offset && unit->size <= offset - unit->physical_offset;
@@ -120,7 +120,7 @@ static bool is_damaged(const struct queue_check *check, const struct queue_unit 
     return !is_blank(unit) && unit->size > 0 && spans_touch(check->gaps, unit->physical_offset, unit->physical_offset + 1);
 }
 
-/* The record at `at` has `unit`, where it should have `expected`. */
+/* The record at `at` has `unit`, and should have `expected`. */
 static void compare(struct queue_check *check, uint32_t number, uint64_t queue_offset, const struct queue_unit *unit,
                     const struct queue_unit *expected)
 {
@@ -145,7 +145,7 @@ static void compare(struct queue_check *check, uint32_t number, uint64_t queue_o
     note(check, number, finding);
 }
 
-/* Messages [next, end) of a queue have no good record, and the one of `end` lies at `at`. Returns 0 or ENOMEM. */
+/* Messages [next, end) of a queue have no good record, and the record of `end` is at `at`. Returns 0 or ENOMEM. */
 static int note_absent(struct queue_check *check, uint32_t number, uint64_t end, uint64_t at)
 {
     const struct checked_queue queue = check->queues[number];
@@ -179,7 +179,7 @@ static bool make_room(struct queue_check *check, uint32_t queues)
     return true;
 }
 
-/* The queue offset that a record counts for; its own, unless that cannot be. -1: none, and it has been noted. */
+/* The queue offset for which a record counts: its own, unless that is impossible. -1: none, and it has been reported. */
 static int64_t place_of(struct queue_check *check, uint32_t number, const struct record_view *view, int *error)
 {
     const struct checked_queue queue = check->queues[number];
@@ -229,7 +229,7 @@ int queue_check_record(struct queue_check *check, const struct record_view *view
     return 0;
 }
 
-/* One unit that no record of the log stands behind. */
+/* One unit without a record in the log. */
 static void judge_rest(struct queue_check *check, uint32_t number, uint64_t queue_offset, const uint8_t *data)
 {
     static const uint8_t zero[CONSUME_QUEUE_UNIT];
@@ -257,7 +257,7 @@ static void judge_rest(struct queue_check *check, uint32_t number, uint64_t queu
     note(check, number, finding);
 }
 
-/* Where the next byte is that may be something else than zero; `end` if nothing is. */
+/* Where the next byte is that may not be zero; `end` if there is none. */
 static uint64_t next_data(int descriptor, uint64_t at, uint64_t end)
 {
     const off_t found = lseek(descriptor, (off_t)at, SEEK_DATA);
@@ -271,7 +271,7 @@ int queue_check_rest(struct queue_check *check, const struct queue_name *name, u
         return ENOMEM;
     const int descriptor = open_file(check, name, first);
     if (descriptor < 0)
-        return 0; /* retention took it, or its being missing has been noted */
+        return 0; /* retention removed it, or it has been reported missing */
     const struct checked_queue *queue = &check->queues[number];
     const uint64_t end = first + count;
     uint8_t units[REST_UNITS * CONSUME_QUEUE_UNIT];

@@ -1,7 +1,8 @@
-/* Holds the ConsumeQueues against the log, record by record in the log's order: each must have its unit, and queue offsets must be
- * dense. What the queues hold beside those units is looked at afterwards.
+/* Checks the ConsumeQueues against the log, record by record in the log's order: each record must have its unit, and queue
+ * offsets must be dense. What else the queues hold is looked at afterwards.
  *
- * Units are read with pread, a window of a queue at a time; all windows together have one size, however many queues there are.
+ * Units are read with pread, a window of a queue at a time. All windows together have a fixed size, however many queues there
+ * are.
  */
 #ifndef ORBITMQ_QUEUE_CHECK_H
 #define ORBITMQ_QUEUE_CHECK_H
@@ -13,7 +14,7 @@
 #include "base/spans.h"
 
 struct unit_window {
-    uint8_t *data;         /* units [first, end) of a queue; zeros where there is none */
+    uint8_t *data;         /* units [first, end) of a queue; zeros if there is none */
     uint64_t first, end;
     uint32_t queue;
 };
@@ -21,18 +22,18 @@ struct unit_window {
 struct checked_queue {
     bool seen;             /* a record of it */
     bool ended;            /* of a queue without a record: a unit that was never written has been passed */
-    uint64_t first, next;  /* the records seen have the queue offsets [first, next), but for what was found to be missing */
+    uint64_t first, next;  /* the records seen have the queue offsets [first, next), except what was found to be missing */
     uint64_t physical;     /* the newest of them */
-    struct finding open;   /* grows while what follows has the same fault */
+    struct finding open;   /* grows as long as the following ones have the same fault */
 };
 
 struct queue_check {
     const char *store;
     uint32_t file_units;
-    uint64_t begin;        /* where the log begins: units that point before it are of messages that are no more */
+    uint64_t begin;        /* the beginning of the log: units that point before it belong to messages that are gone */
     uint64_t indexed;      /* queues are complete below this position of the log */
     bool settled;          /* nothing is indexed at or above it */
-    uint64_t certain;      /* the log cannot end before: gaps below are damage, not a tail */
+    uint64_t certain;      /* the log cannot end before this: gaps below are damage, not a tail */
     const struct spans *gaps;
     struct findings *findings;
     struct queue_table table;
@@ -50,11 +51,11 @@ void queue_check_close(struct queue_check *check);
 /* A good record, at view->physical_offset, with its tags code. Returns 0 or ENOMEM. */
 int queue_check_record(struct queue_check *check, const struct record_view *view, int64_t code);
 
-/* After the last record: units [first, first + count) of one file, those of the records seen excepted. To be called for all of a
- * queue's files in order. Returns 0 or ENOMEM. */
+/* Call after the last record, for all of a queue's files in order: units [first, first + count) of one file, without those of
+ * the records seen. Returns 0 or ENOMEM. */
 int queue_check_rest(struct queue_check *check, const struct queue_name *name, uint64_t first, uint32_t count);
 
-/* Adds what is still growing. */
+/* Adds the finding that is still growing. */
 void queue_check_end(struct queue_check *check);
 
 #endif

@@ -1,4 +1,4 @@
-/* One walk over the log drives everything: each good record says what must stand in its queue and in the index. */
+/* One walk over the log drives everything: each good record says what must be in its queue and in the index. */
 #include "check/verify.h"
 #include "format/delay.h"
 #include "check/index_check.h"
@@ -70,7 +70,7 @@ static int32_t prefix_of(struct verify *verify, struct slice topic)
     return verify->prefix;
 }
 
-/* UNIQ_KEY, then each word of KEYS, and no more than one index file holds: as reput adds them. */
+/* UNIQ_KEY, then each word of KEYS, as many as one index file can hold: as reput adds them. */
 static void check_keys(struct verify *verify, const struct record_view *view, const struct known_properties *known)
 {
     struct slice rest = known->keys, key = known->unique_key;

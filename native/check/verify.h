@@ -1,5 +1,5 @@
-/* Reads a store once, from its first log file on, and notes what is not as it should be. It writes nothing, believes nothing but
- * the log, and needs the same memory for a store of any size. store/verify/verify.py drives it.
+/* Reads a store once, from its first log file on, and reports what is not as it should be. It writes nothing, believes nothing
+ * but the log, and needs the same memory for a store of any size. store/verify/verify.py drives it.
  */
 #ifndef ORBITMQ_VERIFY_H
 #define ORBITMQ_VERIFY_H
@@ -18,13 +18,13 @@ struct verify_plan {
     uint64_t end;              /* of its last file, or of what a running broker has settled */
     uint64_t indexed;          /* queues and index hold everything below it */
     bool settled;              /* and nothing at or above it */
-    uint64_t floor;            /* the log was on disk so far for certain */
+    uint64_t floor;            /* the log was certainly on disk up to here */
     uint32_t queue_file_units;
     uint32_t queues;           /* about how many */
     uint32_t index_slots, index_entries;
     uint32_t index_count;
-    const uint64_t *index_names; /* of the index files that can be relied on, ascending; kept by the caller */
-    bool has_header;           /* the newest of them goes by this header: what is behind it is not settled */
+    const uint64_t *index_names; /* of the index files that can be relied on, ascending; the caller keeps the array */
+    bool has_header;           /* this header counts for the newest of them: what lies behind it is not settled */
     struct index_header header;
 };
 
@@ -39,7 +39,7 @@ struct verify_state {
     uint32_t queue_count; /* queues seen so far */
 };
 
-/* A queue as the log has it: its good records have the queue offsets [first, next), but for what was found to be missing. */
+/* A queue as the log has it: its good records have the queue offsets [first, next), except what was found to be missing. */
 struct verify_queue {
     struct queue_name name;
     bool seen;
@@ -52,15 +52,16 @@ enum verify_result { VERIFY_MORE = 0, VERIFY_END = 1, VERIFY_FAILED = 2 };
 struct verify *verify_open(const struct verify_plan *plan);
 void verify_close(struct verify *verify);
 
-/* Goes on for about limit_bytes of log, less when there is much to tell. VERIFY_FAILED: no memory. */
+/* Continues for about limit_bytes of log, less if there is much to report. VERIFY_FAILED: no memory. */
 enum verify_result verify_step(struct verify *verify, uint64_t limit_bytes);
 
-/* After the log: units [first, first + count) of one ConsumeQueue file, those of the log's records excepted; to be called for all
- * files of a queue in order. */
+/* Call after the log, for all files of a queue in order: units [first, first + count) of one ConsumeQueue file, without those
+ * of the log's records. */
 enum verify_result verify_units(struct verify *verify, const uint8_t *topic, uint32_t topic_size, uint32_t queue_id,
                                 uint64_t first, uint32_t count);
 
-/* After the log: what the index holds beside its keys, a part a call. The last one also closes the findings that were growing. */
+/* Call after the log: what the index holds besides its keys, one part per call. The last call also closes the findings that
+ * were growing. */
 enum verify_result verify_rest(struct verify *verify);
 
 void verify_look(const struct verify *verify, struct verify_state *state);

@@ -23,7 +23,7 @@ void column_host_append(struct column_host *to, uint32_t row, struct slice host)
     column_append(&to->text, row, (struct slice){to->rendered, to->rendered_size}, to->rendered + sizeof to->rendered);
 }
 
-/* Eight digits of four bytes, spread by shifts: a nibble to a byte, then 7 more for those above 9. */
+/* Eight digits of four bytes, spread by shifts: one nibble to a byte, then 7 more for those above 9. */
 static void put_hex(uint8_t *at, uint32_t value)
 {
     uint64_t digits = value;

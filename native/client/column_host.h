@@ -1,5 +1,5 @@
-/* Columns made of a record's hosts: "10.1.2.3:10911", "[fe80::1]:10911", and RocketMQ's offset message id, which is the store host and
- * the physical offset in hex digits. */
+/* Columns made of a record's hosts: "10.1.2.3:10911", "[fe80::1]:10911", and RocketMQ's offset message id, which is the store
+ * host and the physical offset in hex digits. */
 #ifndef ORBITMQ_COLUMN_HOST_H
 #define ORBITMQ_COLUMN_HOST_H
 
@@ -9,7 +9,7 @@
 
 struct column_host {
     struct column_text text;
-    /* the last host and its text: most messages come from few */
+    /* the last host and its text: most messages come from few hosts */
     uint32_t stored_size, rendered_size;
     uint8_t stored[20], rendered[COLUMN_HOST_MAX];
 };

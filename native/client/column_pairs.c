@@ -3,7 +3,7 @@
 
 #define CRC_NAME "__CRC32#"
 
-/* Takes one of the row's pairs out again: [pair] of [begin, end). */
+/* Removes one of the row's pairs: [pair] of [begin, end). */
 static void drop(struct column_text *text, uint32_t pair, uint32_t end)
 {
     const int32_t at = text->offsets[pair], next = text->offsets[pair + 1], size = next - at;
@@ -12,7 +12,7 @@ static void drop(struct column_text *text, uint32_t pair, uint32_t end)
         text->offsets[i] = text->offsets[i + 1] - size;
 }
 
-/* Takes the pair of this name out, if the row has one already. Returns the end of the row's pairs then. */
+/* Removes the pair of this name, if the row has one already. Returns the new end of the row's pairs. */
 static uint32_t drop_name(struct column_pairs *to, uint32_t begin, uint32_t end, struct slice name)
 {
     for (uint32_t pair = begin; pair < end; pair++) {
@@ -30,7 +30,7 @@ void column_pairs_append(struct column_pairs *to, uint32_t row, struct slice pro
 {
     const uint32_t begin = (uint32_t)to->starts[row];
     uint32_t end = begin, position = 0;
-    uint64_t met = 0; /* a bit for each name, more or less: names that stand twice are rare, and looking for them is not cheap */
+    uint64_t met = 0; /* roughly a bit for each name: names that occur twice are rare, and looking for them is not cheap */
     struct slice name, value;
     while (properties_next(properties.data, properties.size, &position, &name, &value)) {
         if (name.size == sizeof CRC_NAME - 1 && memcmp(name.data, CRC_NAME, name.size) == 0)

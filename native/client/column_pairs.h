@@ -1,4 +1,4 @@
-/* A column of lists of (name, value): the properties of each row's message, or those of them that are its sender's own. */
+/* A column of lists of (name, value): the properties of each row's message, or only those that its sender set. */
 #ifndef ORBITMQ_COLUMN_PAIRS_H
 #define ORBITMQ_COLUMN_PAIRS_H
 
@@ -8,10 +8,10 @@
 #define COLUMN_PAIR_MIN 4u
 
 struct column_pairs {
-    int32_t *starts;   /* of each row its first pair; one more than rows, the first of them 0 */
+    int32_t *starts;   /* the first pair of each row; one more than rows, the first of them 0 */
     uint8_t *validity; /* one bit a row, zero before: a row without a pair is null; NULL: it is an empty list */
     uint32_t nulls;
-    bool own;          /* the sender's own properties only */
+    bool own;          /* only the sender's own properties */
     struct column_text name, value; /* of the pairs */
 };
 
@@ -21,8 +21,8 @@ static inline uint32_t column_pair_count(const struct column_pairs *pairs, uint3
     return pairs->starts ? (uint32_t)pairs->starts[rows] : 0;
 }
 
-/* Appends a row; there is room for all of the properties. A name that stands twice keeps its last value; the record's CRC is no property
- * of the message. */
+/* Appends a row; there must be room for all of its properties. If a name occurs twice, the last value counts. The record's CRC
+ * is not a property of the message. */
 void column_pairs_append(struct column_pairs *to, uint32_t row, struct slice properties, const uint8_t *readable_end);
 
 #endif

@@ -13,7 +13,8 @@ static uint64_t pair_bytes(const struct column_pairs *pairs, uint32_t rows)
 
 static inline uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Bytes of the longest text but bodies. An id or a host takes no more than its record's head, which `text` of a need counts. */
+/* Bytes of the longest text other than bodies. An id or a host takes no more than its record's head, which `text` of a need
+ * counts. */
 static uint64_t text_bytes(const struct columns *columns)
 {
     const uint32_t rows = columns->rows;
@@ -44,7 +45,7 @@ struct columns_need columns_fit(const struct columns *columns, const struct mess
     return need;
 }
 
-/* The properties of a checked record: behind body and topic, each with its size before it. */
+/* The properties of a checked record: after body and topic, each with its size before it. */
 static inline struct slice properties_of(const struct message_ref *ref)
 {
     const uint8_t *topic = ref->record + ref->body_at + ref->body_size;
@@ -114,7 +115,7 @@ static inline void append_row(struct columns *to, uint32_t row, const struct mes
 void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
                     const struct reader_cursor *cursors)
 {
-    struct columns to = *columns; /* a copy that no store of a byte can change, as far as the compiler must fear */
+    struct columns to = *columns; /* a copy, so that the compiler knows that no store of a byte can change it */
     for (uint32_t i = 0; i < count; i++)
         append_row(&to, to.rows + i, &refs[i], (struct slice){refs[i].record + refs[i].body_at, refs[i].body_size}, cursors);
     to.rows += count;

@@ -1,8 +1,8 @@
-/* Arrow columns out of message references, row after row into buffers that the caller allocated. No object a message, and no
- * knowledge of Arrow beyond the shape of its buffers: values back to back with n + 1 int32 offsets for binary and text, one
- * value a row for numbers, one bit a row for validity, least significant first.
+/* Arrow columns out of message references, row after row into buffers that the caller allocated. No object is made per message,
+ * and nothing is known of Arrow but the shape of its buffers: values back to back with n + 1 int32 offsets for binary and text,
+ * one value a row for numbers, one bit a row for validity, least significant first.
  *
- * Rows come in blocks small enough to lie in the cache from the check of their records to their copy: a batch of 65,536 rows
+ * Rows come in blocks small enough to stay in the cache from the check of their records to their copy. A batch of 65,536 rows
  * that was first checked, then measured, then copied fetched each record from memory three times.
  */
 #ifndef ORBITMQ_COLUMNS_H
@@ -47,17 +47,17 @@ struct columns {
 /* What the first references of a block need. */
 struct columns_need {
     uint32_t rows;
-    bool compressed; /* the body behind them is stored compressed: it has to be appended by itself */
+    bool compressed; /* the body of the next reference is stored compressed: append it alone */
     uint64_t body;   /* bytes of bodies */
-    uint64_t text;   /* bytes of tags at most, and of any other text but bodies: all of the records beside their bodies */
+    uint64_t text;   /* most bytes of tags, and of any other text but bodies: all of the records without their bodies */
 };
 
-/* Of the first references as many as fit with `limit` bytes of bodies in all, and likewise of properties where these are selected,
- * and with what the offsets reach; the first row of all always does. */
+/* How many of the first references fit within `limit` bytes of bodies in all, and likewise of properties if these are selected,
+ * and within the range of the offsets. The first row of all always fits. */
 struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
                                 uint64_t limit);
 
-/* Appends rows for which there is room: what they need, and COLUMN_SLACK behind each text. cursors: the reader's. */
+/* Appends rows for which there is room: what they need, and COLUMN_SLACK after each text. cursors: the reader's. */
 void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
                     const struct reader_cursor *cursors);
 

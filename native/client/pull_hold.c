@@ -48,7 +48,7 @@ bool pull_hold_interests(struct pull_hold *hold, const uint32_t *slots, uint32_t
 
 bool pull_hold_current(const struct pull_hold *hold)
 {
-    /* acquire: what the coordinator did before it raised the epoch is seen by who asks it afterwards [G1] */
+    /* acquire: what the coordinator did before it raised the epoch is visible to a member that asks it afterwards [G1] */
     return hold->group == PULL_HOLD_NO_GROUP ||
            atomic_load_explicit(&hold->control->groups[hold->group].epoch, memory_order_acquire) == hold->epoch;
 }
@@ -61,7 +61,7 @@ static bool supervisor_ended(const struct pull_hold *hold)
 
 static uint32_t attachment_state(const struct pull_hold *hold)
 {
-    /* relaxed: only decides whether we go on */
+    /* relaxed: only decides whether to continue */
     return atomic_load_explicit(&hold->control->tree_state, memory_order_relaxed);
 }
 
@@ -73,7 +73,7 @@ bool pull_hold_gone(const struct pull_hold *hold)
 
 bool pull_hold_dead(const struct pull_hold *hold) { return attachment_state(hold) == TREE_STOPPED || supervisor_ended(hold); }
 
-/* Says to the coordinator that this member goes on. */
+/* Tells the coordinator that this member is alive. */
 static void called(struct pull_hold *hold, uint64_t now)
 {
     if (now == hold->called_ns)
@@ -97,10 +97,11 @@ enum pull_hold_result pull_hold_check(struct pull_hold *hold)
     return pull_hold_current(hold) ? PULL_HOLD_NEWS : PULL_HOLD_REBALANCE;
 }
 
-/* What ends a wait beside a signal, or PULL_HOLD_TIMEOUT for nothing yet. */
+/* What ends a wait besides a signal; PULL_HOLD_TIMEOUT: nothing yet. */
 static enum pull_hold_result look(struct pull_hold *hold, struct reader *reader)
 {
-    /* relaxed, both: a flag, and the ring that follows it wakes us. What it is about stands elsewhere, and is looked for after. */
+    /* relaxed, both: a flag, and the ring that follows it wakes us. What it is about is in other words, which are read
+     * afterwards. */
     if (atomic_load_explicit(&hold->interrupted, memory_order_relaxed)) {
         atomic_store_explicit(&hold->interrupted, 0, memory_order_relaxed);
         return PULL_HOLD_INTERRUPTED;
@@ -146,7 +147,7 @@ enum pull_hold_result pull_hold_wait(struct pull_hold *hold, struct reader *read
                 pace_work(&hold->pace, reader->recent);
             if (result != PULL_HOLD_TIMEOUT)
                 return result;
-            return due ? PULL_HOLD_RECHECK : PULL_HOLD_TIMEOUT; /* also when the time is over: the next look is 5 s away */
+            return due ? PULL_HOLD_RECHECK : PULL_HOLD_TIMEOUT; /* also if the time is over: the next look is 5 s away */
         }
         const uint64_t rest = timeout_ns - passed;
         if (bell_sleep(bell, ticket, rest < BELL_LIMIT_NS ? rest : BELL_LIMIT_NS) == BELL_SIGNAL)

@@ -1,5 +1,5 @@
-/* Rounds: each queue is visited until it holds nothing more; a batch is staged unit by unit, so that the records' first lines are
- * on their way from memory, and then checked record by record. reader_place.h says what stands in which file. */
+/* Works in rounds: each queue is visited until it holds nothing more. A batch is staged unit by unit, so that the records'
+ * first lines are being fetched from memory, and then checked record by record. reader_place.h says what is in which file. */
 #include "client/reader_place.h"
 #include <errno.h>
 #include <stdio.h>
@@ -50,12 +50,12 @@ void reader_free(struct reader *reader)
 
 void reader_recheck(struct reader *reader) { reader->left = reader->cursor_count; }
 
-/* Begins a round when anything was indexed since the last one began, and drops the files that retention has taken. */
+/* Begins a round if anything was indexed since the last one began, and drops the files that retention has removed. */
 static void look_for_news(struct reader *reader)
 {
     if (!reader->control)
         return;
-    /* relaxed: only decides when memory, and the disk's room, is given back */
+    /* relaxed: only decides when memory, and space on the disk, is given back */
     const uint64_t log_min = atomic_load_explicit(&reader->control->min_offset.value, memory_order_relaxed);
     if (log_min != reader->log_min_seen) {
         reader->log_min_seen = log_min;
@@ -145,9 +145,9 @@ enum taken {
     TAKEN_FAULTY, /* reader->fault says why the next message cannot be read */
 };
 
-/* Decodes units into references behind the batch, wanted tags only, each with its record's address, and asks for the first
- * lines of the first records. Returns units looked at; *staged references stand at refs[count ...]. Stops before a unit whose
- * record's file cannot be had, with *error set. */
+/* Decodes units into references after the batch, wanted tags only, each with its record's address, and prefetches the first
+ * lines of the first records. Returns units looked at; *staged references are at refs[count ...]. Stops before a unit whose
+ * record's file cannot be opened, with *error set. */
 static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, const uint8_t *units, uint32_t count,
                       uint32_t *staged, int *error)
 {
@@ -179,8 +179,8 @@ static inline void prefetch(const struct message_ref *ref)
         __builtin_prefetch(ref->record + at);
 }
 
-/* Checks the staged references and keeps those that match. False at the first faulty one, with its offset in *next_offset:
- * the reader goes on there. */
+/* Checks the staged references and keeps those that match. False at the first faulty one, with its offset in *next_offset,
+ * where the reader continues. */
 static bool check(struct reader *reader, uint32_t staged, const struct reader_cursor *cursor, uint64_t *next_offset)
 {
     const struct reader_name *topic = &reader->names[cursor->name];
@@ -207,7 +207,7 @@ static bool check(struct reader *reader, uint32_t staged, const struct reader_cu
     return true;
 }
 
-/* Moves on over messages that retention took. */
+/* Skips messages that retention removed. */
 static void pass_removed(struct reader *reader, struct reader_cursor *cursor, uint64_t position)
 {
     reader->skipped += position - cursor->position;
@@ -215,7 +215,7 @@ static void pass_removed(struct reader *reader, struct reader_cursor *cursor, ui
     cursor->removed_end = cursor->position = position;
 }
 
-/* True when retention took the unit at the position between our look at min_offset and now: the reader moves on. */
+/* True if retention removed the unit at the position between our look at min_offset and now: the reader skips it. */
 static bool expired(struct reader *reader, struct reader_cursor *cursor)
 {
     if (!cursor->queue)
@@ -236,7 +236,7 @@ static bool expired(struct reader *reader, struct reader_cursor *cursor)
     return false;
 }
 
-/* Takes up to `most` messages of one queue; *scan is what may still be looked at in this fill. */
+/* Takes up to `most` messages of one queue; *scan is how many units may still be looked at in this fill. */
 static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most, uint32_t *scan)
 {
     struct reader_cursor *cursor = &reader->cursors[index];
@@ -271,7 +271,8 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         reader->looked += looked;
         const bool good = check(reader, staged, cursor, &next);
         cursor->position = next;
-        /* Also a unit that is none may have fallen below a min_offset raised since: the blank ones before a queue's first. */
+        /* A unit without a message may also have fallen below a min_offset raised since: the blank ones before a queue's first
+         * message. */
         if ((!good || error) && !expired(reader, cursor))
             return TAKEN_FAULTY;
     }
@@ -295,7 +296,7 @@ uint32_t reader_fill(struct reader *reader, uint32_t most)
             rotate(reader);
             continue;
         }
-        /* this queue holds more, so the round starts over; after a fault only when nobody has to be told it first */
+        /* this queue holds more, so the round starts over; after a fault only if nobody has to be told about it first */
         reader->left = reader->cursor_count;
         if (taken == TAKEN_FAULTY && reader->count > 0) {
             reader->fault = (struct reader_fault){0};

@@ -1,16 +1,16 @@
-/* A consumer's private view of the store: the queues it reads, how far it is in each, and the batch in its hands.
+/* A consumer's private view of the store: the queues it reads, how far it is in each, and its current batch.
  *
- * A reader maps the files itself, read-only, and asks nobody: the broker only publishes how far each queue may be read
+ * A reader maps the files itself, read-only, and asks nobody. The broker only publishes how far each queue may be read
  * (queue_slot.max_offset) and that anything moved at all (control->reput). A batch is an array of references into the mapped
- * log; nothing is copied. The files of a batch are pinned until the next fill or reader_release; who keeps a reference
- * longer pins its file himself.
+ * log; nothing is copied. The files of a batch are pinned until the next fill or reader_release. A caller that keeps a
+ * reference longer pins its file itself.
  *
- * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs two loads while nothing is
- * new; it survives from fill to fill, so with many queues a small batch does not start the scan again.
+ * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs two loads if nothing is new. A
+ * round survives from fill to fill, so with many queues a small batch does not start the scan again.
  *
- * Without a control block (a store read offline) every cursor carries its own end.
+ * Without a control block (a store read offline) every cursor has an end of its own.
  *
- * A reader belongs to one thread at a time.
+ * One thread at a time may use a reader.
  */
 #ifndef ORBITMQ_READER_H
 #define ORBITMQ_READER_H
@@ -21,10 +21,10 @@
 #include "format/record.h"
 #include "shared/topics.h"
 
-#define READER_SCAN_UNITS 65536u /* units looked at in one fill at most, so that a filter that never matches still returns */
-#define READER_AHEAD 16u         /* records whose first lines are on their way while one is checked */
+#define READER_SCAN_UNITS 65536u /* most units looked at in one fill, so that a filter that never matches still returns */
+#define READER_AHEAD 16u         /* records whose first lines are being fetched while one is checked */
 
-/* One message of a batch. Everything behind `record` was checked: shape, place, and the body's CRC. */
+/* One message of a batch. Everything after `record` was checked: shape, place, and the body's CRC. */
 struct message_ref {
     const uint8_t *record;
     struct log_file *file; /* pinned by the batch */
@@ -46,11 +46,11 @@ struct reader_cursor {
     const uint8_t *units;           /* of [units_first, units_end), in the file that `file` has mapped */
     uint64_t units_first, units_end;
     struct consume_queue_reader file;
-    uint64_t removed;               /* messages that retention took before they were read, and nobody was told of yet */
+    uint64_t removed;               /* messages that retention removed before they were read, not reported yet */
     uint64_t removed_end;           /* offset behind the last of them */
     uint32_t name;                  /* index in reader->names */
     uint32_t queue_id;
-    bool paused;                    /* left alone until reader_pause says otherwise */
+    bool paused;                    /* not read until reader_pause says otherwise */
 };
 
 struct reader_name {
@@ -78,14 +78,14 @@ struct reader {
     const struct control *control;
     const struct topics *topics;
     uint32_t queue_file_units;
-    uint64_t rising_begin, rising_end; /* of the log: there no record is followed by one of an earlier time (docs/time.md) */
+    uint64_t rising_begin, rising_end; /* of the log: here no record precedes one with an earlier time (docs/time.md) */
     bool verify;              /* check the CRC of each body; on unless somebody turned it off */
     uint32_t next;            /* the cursor to visit now */
     uint32_t left;            /* cursors to visit before the round is over */
     uint64_t reput_seen;      /* the reput position when the round began */
     uint64_t log_min_seen;
     uint64_t looked;          /* units looked at, in all */
-    uint64_t skipped;         /* messages that retention took before they were read, in all */
+    uint64_t skipped;         /* messages that retention removed before they were read, in all */
     struct reader_cursor *cursors;
     uint32_t cursor_count, cursor_room;
     struct reader_name *names;
@@ -98,7 +98,7 @@ struct reader {
     struct reader_fault fault;
     uint32_t pinned_count;
     struct log_file *pinned[LOG_MAP_SLOTS];
-    /* the file that the last record lay in: [log_start, log_end) begins at log_data */
+    /* the file of the last record: [log_start, log_end) begins at log_data */
     struct log_file *log_file;
     uint64_t log_start, log_end;
     const uint8_t *log_data;
@@ -110,9 +110,9 @@ struct reader {
 struct reader *reader_open(const struct control *control, const struct topics *topics, const char *store,
                            uint64_t log_file_size, uint32_t queue_file_units);
 
-/* Unmaps what nobody has pinned and forgets the queues; afterwards control and topics are not looked at again. */
+/* Unmaps what nobody has pinned and forgets the queues. Control and topics are not looked at afterwards. */
 void reader_close(struct reader *reader);
-/* After reader_close, when no pin is left. */
+/* Call after reader_close, when no pin is left. */
 void reader_free(struct reader *reader);
 
 /* Adds a queue of the tree. Returns its cursor's index, or -1 with errno: EINVAL (no such slot), ENOMEM. */
@@ -132,15 +132,15 @@ static inline void reader_bounds(const struct reader *reader, uint32_t index, ui
         *max = cursor->end;
         return;
     }
-    /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset
-     * only grows and never passes max_offset, so the older of the two is read first. It is raised before files go [O1]. */
+    /* acquire: units and records below max_offset before their bytes are read. Pairs with reput's release [Q1]. min_offset only
+     * grows and never passes max_offset, so it is read first. It is raised before files are removed [O1]. */
     *min = atomic_load_explicit(&cursor->queue->min_offset, memory_order_acquire);
     *max = atomic_load_explicit(&cursor->queue->max_offset, memory_order_acquire);
 }
 
 void reader_seek(struct reader *reader, uint32_t cursor, uint64_t position);
 
-/* A paused queue is neither read nor waited for. Messages of it that were gathered already are the caller's to put back. */
+/* A paused queue is neither read nor waited for. The caller puts back messages of it that were gathered already. */
 void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
@@ -148,33 +148,33 @@ int reader_filter(struct reader *reader, const struct slice *tags, uint32_t coun
 
 /* Gathers the next batch, at most `most` messages, and moves the positions past them. Returns how many. 0 with a fault set: the
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fill begins with another queue. 0
- * without: nothing new (reader_ready is false) or only messages of other tags so far (it is true). */
+ * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */
 uint32_t reader_fill(struct reader *reader, uint32_t most);
 
-/* The same for a caller who holds messages already: a fault is left for the next fill, which begins with it. */
+/* The same for a caller that holds messages already: a fault is left for the next fill, which begins with it. */
 uint32_t reader_more(struct reader *reader, uint32_t most);
 
 /* Unpins the batch. */
 void reader_release(struct reader *reader);
 
-/* True when a fill would find something to look at. Costs two loads while the reput position stands still. */
+/* True if a fill would find something to look at. Costs two loads while the reput position does not move. */
 bool reader_ready(struct reader *reader);
 
-/* Looks at every queue again, whatever the reput position says. */
+/* Looks at every queue again, whatever the reput position is. */
 void reader_recheck(struct reader *reader);
 
-/* One record of the log by its physical offset, fully checked, as the only message of the batch; cursor and tags code are 0. Its file is
- * pinned like a batch's. False with reader->fault set. The offset may come from anybody. */
+/* One record of the log by its physical offset, fully checked, as the only message of the batch; cursor and tags code are 0.
+ * Its file is pinned like a batch's. False with reader->fault set. The offset is not trusted. */
 bool reader_record(struct reader *reader, uint64_t physical_offset);
 
-/* Says of a store that is read offline where in the log times rise; nowhere unless it is called. */
+/* For a store that is read offline: where in the log times rise. Without this call, nowhere. */
 void reader_trust(struct reader *reader, uint64_t begin, uint64_t end);
 
-/* The readable units [*first, *end) whose records lie where times rise. False with reader->fault set. */
+/* The readable units [*first, *end) whose records are in the part where times rise. False with reader->fault set. */
 bool reader_rising(struct reader *reader, uint32_t cursor, uint64_t *first, uint64_t *end);
 
-/* A search by time. Where times rise it halves the range again and again; elsewhere it looks at message after message, and so goes
- * in steps. Between two of them the caller may do anything but remove the queue. */
+/* A search by time. Where times rise it is binary. Elsewhere it looks at message after message, and so proceeds in steps.
+ * Between two steps the caller may do anything but remove the queue. */
 struct reader_search {
     uint32_t cursor;
     bool nearest;       /* as RocketMQ searches: where the message before the found one lies nearer to the time, that one; the last

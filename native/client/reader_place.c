@@ -48,7 +48,7 @@ void reader_release(struct reader *reader)
     if (reader->count)
         reader->recent = reader->count;
     reader->count = 0;
-    /* the file of the last record is no longer ours to believe in */
+    /* the file of the last record must no longer be used */
     reader->log_file = NULL;
     reader->log_start = reader->log_end = 0;
 }

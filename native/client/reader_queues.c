@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The index of a topic's name; topics are few beside queues, and queues of one topic come together. */
+/* The index of a topic's name. There are few topics and many queues, and queues of one topic come together. */
 static int64_t name_index(struct reader *reader, const uint8_t *text, uint32_t size)
 {
     for (uint32_t i = reader->name_count; i-- > 0;)

@@ -28,7 +28,7 @@ bool reader_record(struct reader *reader, uint64_t physical_offset)
     return true;
 }
 
-#define SEARCH_UNITS 8192u /* looked at in one step, where times do not rise */
+#define SEARCH_UNITS 8192u /* looked at in one step, if times do not rise */
 #define SEARCH_FILES 2u    /* of the log pinned meanwhile */
 
 static bool unit_at(struct reader *reader, uint32_t index, uint64_t offset, struct queue_unit *unit)
@@ -61,8 +61,8 @@ static bool store_ms_at(struct reader *reader, uint32_t index, uint64_t offset, 
     return true;
 }
 
-/* The first unit of [low, high) whose record lies at or behind a physical offset, or high. A queue's units lead forward through the
- * log, whoever wrote it. */
+/* The first unit of [low, high) whose record is at or behind a physical offset, or high. A queue's units lead forward through
+ * the log, whichever broker wrote it. */
 static bool first_behind(struct reader *reader, uint32_t index, uint64_t low, uint64_t high, uint64_t physical, uint64_t *offset)
 {
     while (low < high) {
@@ -108,7 +108,7 @@ static bool first_since(struct reader *reader, uint32_t index, uint64_t low, uin
     return true;
 }
 
-/* The same of [search->offset, high) where they need not rise. What is damaged there has no time, and is passed. */
+/* The same for [search->offset, high) if times need not rise. A damaged message has no time, and is skipped. */
 static enum reader_found look_through(struct reader *reader, struct reader_search *search, uint64_t high, uint32_t *left)
 {
     for (; search->offset < high; search->offset++) {
@@ -128,7 +128,7 @@ static enum reader_found look_through(struct reader *reader, struct reader_searc
     return READER_FOUND;
 }
 
-/* What RocketMQ finds, when search->offset is the first message stored at or after the time. */
+/* What RocketMQ finds, if search->offset is the first message stored at or after the time. */
 static bool nearest(struct reader *reader, struct reader_search *search)
 {
     const uint64_t min = search->first, found = search->offset;
@@ -141,7 +141,7 @@ static bool nearest(struct reader *reader, struct reader_search *search)
     uint64_t left_ms, right_ms;
     if (!store_ms_at(reader, search->cursor, found - 1, &left_ms) || !store_ms_at(reader, search->cursor, found, &right_ms))
         return false;
-    /* the right neighbour wins only when it is strictly nearer; an exact match is nearer than anything */
+    /* the right neighbour wins only if it is strictly nearer; an exact match is nearer than anything */
     if (right_ms - search->store_ms >= search->store_ms - left_ms)
         search->offset = found - 1;
     return true;
@@ -183,7 +183,7 @@ enum reader_found reader_search_step(struct reader *reader, struct reader_search
             return READER_FOUND;
         if (found == READER_SEARCHING)
             return READER_SEARCHING;
-        /* Retention may have taken what we were looking at; then there is less to search. */
+        /* Retention may have removed what we were looking at; then there is less to search. */
         uint64_t min, max;
         reader_bounds(reader, search->cursor, &min, &max);
         if (min <= search->first)

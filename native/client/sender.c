@@ -1,5 +1,5 @@
-/* Life of a frame: claimed by sender_open, filled by sender_add, published by sender_close. A client that dies before the
- * publication leaves nothing behind: the ring's tail has not moved, and the sequences it gave out lived in its own memory.
+/* Life of a frame: claimed by sender_open, filled by sender_add, published by sender_close. A client that dies before it
+ * publishes leaves nothing behind: the ring's tail has not moved, and the sequences it gave out were in its own memory.
  */
 #include "client/sender.h"
 
@@ -11,11 +11,11 @@
 #include <sched.h>
 #include <string.h>
 
-/* Spinning only makes sense where the answer can be computed meanwhile. Read once; a later change costs speed alone. */
+/* Spinning only makes sense if the answer can be computed meanwhile. Read once; a later change costs only speed. */
 static bool spin_helps(void)
 {
     static _Atomic int processors;
-    /* relaxed: whoever reads 0 computes the same number again */
+    /* relaxed: a thread that reads 0 computes the same number again */
     int n = atomic_load_explicit(&processors, memory_order_relaxed);
     if (n == 0) {
         cpu_set_t set;
@@ -39,7 +39,7 @@ void sender_attach(struct sender *sender, struct session *session, const struct 
     sender->supervisor = supervisor;
     session_parts(session, shape, &sender->parts);
     ring_producer_attach(&sender->sq, sender->parts.sq, shape->sq_capacity);
-    /* A session starts empty; taking its word for the start lets a test attach to a used one. */
+    /* A session starts empty. Taking its word for the start lets a test attach to a used one. */
     sender->submitted = sender->settled = sender_completed(sender);
 }
 
@@ -72,7 +72,7 @@ uint8_t *sender_add(struct sender *sender, const struct send_message *message)
     if (stride > sender->frame_room - sender->frame_used || sender->submitted - sender->settled >= sender->shape.window)
         return NULL;
     uint8_t *at = (uint8_t *)(sender->frame + 1) + sender->frame_used;
-    /* The last word first: the body overwrites all of it but the padding, which so becomes zero without a branch. */
+    /* The last word first: the body overwrites all of it except the padding, which so becomes zero without a branch. */
     memset(at + stride - 8, 0, 8);
     memcpy(at, message, sizeof *message);
     sender->frame_used += (uint32_t)stride;
@@ -152,8 +152,8 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
         return false;
     const uint64_t start = clock_ns();
     do {
-        /* The handler or the writer may have been woken onto this very processor: without the yield it would wait until
-         * our spinning is over (measured at 1,000 sends a second on two processors: p50 112 us without, 34 us with). */
+        /* The handler or the writer may have been woken on this very processor: without the yield it would wait until our
+         * spinning is over (measured at 1,000 sends a second on two processors: p50 112 us without, 34 us with). */
         sched_yield();
         for (int i = 0; i < 16; i++) {
             cpu_pause();
@@ -164,7 +164,7 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
     return false;
 }
 
-/* What a sleeping sender waits for; the kinds differ in where the news stands and in which bell is rung for it. */
+/* What a sleeping sender waits for. The kinds differ in the place of the news and in the bell that is rung for it. */
 struct awaited {
     enum { AWAIT_VERDICT, AWAIT_ROOM, AWAIT_FLUSHED } kind;
     uint64_t target; /* sequence, or end in the log */
@@ -175,7 +175,7 @@ static enum sender_result look(const struct sender *sender, const struct awaited
 {
     if (awaited->kind == AWAIT_FLUSHED) {
         const struct position *flushed = &sender->control->flushed;
-        /* acquire: nothing of ours hangs on it, but a receipt must not be older than what it says. Pairs with the flush
+        /* acquire: none of our data depends on it, but a receipt must not be older than what it says. Pairs with the flush
          * service's release of the position [F1]. */
         if (atomic_load_explicit(&flushed->value, memory_order_acquire) >= awaited->target)
             return SENDER_OK;
@@ -195,10 +195,10 @@ static enum sender_result look(const struct sender *sender, const struct awaited
 static enum sender_result sleep_for(struct sender *sender, const struct awaited *awaited, struct bell *bell, uint64_t timeout_ns)
 {
     const uint64_t start = clock_ns();
-    bool alive = true; /* asked only after a sleep that ran out, since asking takes a system call */
+    bool alive = true; /* asked only after a sleep that timed out, because asking takes a system call */
     for (;;) {
         const uint32_t ticket = bell_announce(bell);
-        /* After the look at alive: what a dying tree did last is still seen. */
+        /* After the look at alive, so that what a dying tree did last is still seen. */
         const enum sender_result result = look(sender, awaited);
         const uint64_t passed = clock_ns() - start;
         if (result != SENDER_TIMEOUT || !alive || passed >= timeout_ns) {
@@ -243,7 +243,7 @@ enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint
     enum sender_result result = look(sender, &awaited);
     if (result != SENDER_TIMEOUT || timeout_ns == 0)
         return result;
-    /* A lone sender saves its wake-up; where others sleep already, the disk is shared and so should the processors be. */
+    /* A lone sender saves its wake-up. If others sleep already, they share the disk, and should share the processors too. */
     if (spin_helps() && !control_crowded(sender->control)) {
         const uint64_t start = clock_ns();
         while (clock_ns() - start < SENDER_FLUSH_SPIN_NS) {

@@ -1,6 +1,6 @@
 /* The client's half of a send: frames into the session's submission ring, verdicts out of its completion slots.
  *
- * A sender is private to its process; threads share it under the session's lock, which the caller takes (lock_acquire on
+ * A sender is private to its process. Threads share it under the session's lock, which the caller takes (lock_acquire on
  * session->lock) around open..close of a frame. Nothing here allocates or knows Python.
  */
 #ifndef ORBITMQ_SENDER_H
@@ -31,7 +31,7 @@ enum sender_result {
     SENDER_OK = 0,
     SENDER_RING_FULL = 1,   /* no room in the submission ring now */
     SENDER_WINDOW_FULL = 2, /* window messages without a settled verdict */
-    SENDER_TOO_LARGE = 3,   /* a message that could never fit this session */
+    SENDER_TOO_LARGE = 3,   /* a message that can never fit this session */
     SENDER_TIMEOUT = 4,
     SENDER_SIGNAL = 5,
     SENDER_GONE = 6,        /* the tree is dead or stopped */
@@ -49,17 +49,19 @@ void sender_attach(struct sender *sender, struct session *session, const struct 
 /* Opens a frame for messages to one topic, with room for `room` bytes of messages (strides). */
 enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room);
 
-/* Adds a message to the open frame: copies the header and returns where properties, then body, go; NULL when the frame has no room
- * left for it (close it and open another). Gives the message its sequence: sender->submitted. */
+/* Adds a message to the open frame: copies the header and returns where properties, then body, go. NULL if the frame has no
+ * room left for it (close it and open another). Gives the message its sequence: sender->submitted. */
 uint8_t *sender_add(struct sender *sender, const struct send_message *message);
 
-/* Ends the frame and publishes it; rings the handler if it sleeps. An empty frame vanishes. */
+/* Ends the frame and publishes it; rings the handler if it sleeps. An empty frame is dropped. */
 void sender_close(struct sender *sender);
 
-/* Forgets the open frame, if there is one: none of it was published. For whoever finds the lock stolen, or gives up half way. */
+/* Drops the open frame, if there is one: none of it was published. For a caller that finds the lock stolen, or gives up
+ * half-way. */
 void sender_void(struct sender *sender);
 
-/* The waits below touch nothing of the sender that changes, so they may run beside another thread that holds the lock. */
+/* The waits below do not touch any part of the sender that changes, so they may run beside another thread that holds the
+ * lock. */
 
 /* Sequence of the last message with a verdict. */
 static inline uint64_t sender_completed(const struct sender *sender) { return session_completed(sender->session); }
@@ -67,7 +69,7 @@ static inline uint64_t sender_completed(const struct sender *sender) { return se
 /* False once nobody will answer this session any more: the tree has stopped or died, or the broker gave the session up. */
 bool sender_alive(const struct sender *sender);
 
-/* Spins until completed >= sequence, for at most limit_ns; false when it did not get there. Returns at once on one processor. */
+/* Spins until completed >= sequence, for at most limit_ns; false if it did not get there. Returns at once on one processor. */
 bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_ns);
 
 /* Waits until completed >= sequence: spins, then sleeps. timeout_ns 0: only looks; UINT64_MAX: without limit. */
@@ -77,7 +79,7 @@ enum sender_result sender_wait(struct sender *sender, uint64_t sequence, uint64_
 enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint64_t timeout_ns);
 
 /* Waits until completed >= sequence or the handler has taken frames since the ring's head was at `head` (sq.head_seen when the
- * frame did not fit; SENDER_NO_HEAD: never mind): a sender that was told RING_FULL or WINDOW_FULL tries again after it. */
+ * frame did not fit; SENDER_NO_HEAD: ignore the head). Call it after RING_FULL or WINDOW_FULL, then try again. */
 enum sender_result sender_wait_room(struct sender *sender, uint64_t sequence, uint64_t head, uint64_t timeout_ns);
 
 /* The verdict of a completed message that is not settled yet, copied out. */

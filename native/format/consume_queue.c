@@ -2,8 +2,8 @@
  *
  *   missing -> made, of length 0 -> full length, all hole -> reserved up to some unit -> written unit by unit
  *
- * Whoever opens it next goes on from where it stands. A unit's place follows from its queue offset alone, so a successor that
- * writes units again changes nothing, and nobody needs to remember how far a dead predecessor came.
+ * The next process that opens it continues from its state. A unit's place follows from its queue offset alone, so a successor
+ * that writes units again changes nothing, and nobody needs to remember how far a dead predecessor came.
  */
 #include "format/consume_queue.h"
 #include "base/file_reserve.h"
@@ -71,7 +71,7 @@ static int open_file(const char *path, uint64_t size, int *descriptor)
     return error;
 }
 
-/* Makes units [from, index] of the file writable without fear of SIGBUS, and some more, so that this is rare. */
+/* Makes units [from, index] of the file writable without danger of SIGBUS, and some more, so that this call is rare. */
 static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t size, uint64_t from, uint64_t index)
 {
     const uint64_t begin = from * CONSUME_QUEUE_UNIT;
@@ -83,7 +83,7 @@ static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t
     if (end > size)
         end = size;
     int error = file_reserve(descriptor, begin, end);
-    if (error == ENOSPC && end > need) /* the last free bytes of a disk may do for this unit */
+    if (error == ENOSPC && end > need) /* the last free bytes of a disk may be enough for this unit */
         error = file_reserve(descriptor, begin, end = need);
     if (!error)
         writer->reserved = end / CONSUME_QUEUE_UNIT;
@@ -91,7 +91,7 @@ static int reserve(struct consume_queue_writer *writer, int descriptor, uint64_t
     return error;
 }
 
-/* The first of the units right before `index` that were never written; `index` itself if the one before was. */
+/* The first of the units right before `index` that were never written; `index` itself if the one before was written. */
 static uint64_t unwritten_from(const uint8_t *data, uint64_t index)
 {
     while (index > 0 && load_be32(data + (index - 1) * CONSUME_QUEUE_UNIT + 8) == 0)
@@ -104,8 +104,8 @@ static int map_file(struct consume_queue_writer *writer, int descriptor, uint64_
     uint8_t *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (data == MAP_FAILED)
         return errno;
-    madvise(data, size, MADV_RANDOM); /* only speed hangs on it */
-    /* From 0: a read of a hole needs a page too on some file systems, and unwritten_from reads backwards. */
+    madvise(data, size, MADV_RANDOM); /* a failure only costs speed */
+    /* From 0: on some file systems a read of a hole needs a page too, and unwritten_from reads backwards. */
     const int error = reserve(writer, descriptor, size, 0, index);
     if (error) {
         munmap(data, size);
@@ -113,7 +113,7 @@ static int map_file(struct consume_queue_writer *writer, int descriptor, uint64_
     }
     writer->data = data;
     writer->first = first;
-    /* Backwards, so that a crash half way leaves the rest to the next to open it. */
+    /* Backwards, so that after a crash half-way the next process to open it does the rest. */
     const uint64_t blank = unwritten_from(data, index);
     for (uint64_t i = index; i > blank; i--)
         queue_unit_store(data + (i - 1) * CONSUME_QUEUE_UNIT, &(struct queue_unit){0, CONSUME_QUEUE_BLANK_SIZE, 0});
@@ -137,7 +137,7 @@ int consume_queue_put(struct consume_queue_writer *writer, const char *folder, u
     int error = open_file(path, size, &descriptor);
     if (error)
         return error;
-    /* Descriptors are not kept: with one a queue, thousands of queues would pass the limit of open files. */
+    /* Descriptors are not kept: with one per queue, thousands of queues would pass the limit of open files. */
     error = writer->data ? reserve(writer, descriptor, size, writer->reserved, index)
                          : map_file(writer, descriptor, size, first, index);
     close(descriptor);
@@ -160,7 +160,7 @@ void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_
     consume_queue_path(path, folder, queue_offset - file_units);
     const uint64_t before = store_ms > 0 ? store_ms - 1 : 0;
     const struct timespec times[2] = {{0, UTIME_OMIT}, {(time_t)(before / 1000), (long)(before % 1000 * 1000000)}};
-    utimensat(AT_FDCWD, path, times, 0); /* the file may be gone, by retention; nothing but RocketMQ's aim hangs on it */
+    utimensat(AT_FDCWD, path, times, 0); /* retention may have removed the file; only RocketMQ's search by time depends on it */
     CRASH_POINT("consume_queue_dated");
 }
 
@@ -209,7 +209,7 @@ const uint8_t *consume_queue_at(struct consume_queue_reader *reader, const char 
         void *data = MAP_FAILED;
         if (fstat(descriptor, &state) == 0) {
             if ((uint64_t)state.st_size != size)
-                errno = EIO; /* shorter would be SIGBUS later */
+                errno = EIO; /* shorter would cause SIGBUS later */
             else
                 data = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
         }

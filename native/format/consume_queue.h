@@ -32,11 +32,11 @@ struct consume_queue_writer {
     uint64_t reserved;  /* units of this file that may be written; 0 when none is mapped */
 };
 
-/* What stands in units before the first that a queue's first file holds: offset 0, tags code 0 and this size. */
+/* The content of units before the first message of a queue's first file: offset 0, tags code 0 and this size. */
 #define CONSUME_QUEUE_BLANK_SIZE 0x7FFFFFFFu
 
-/* Stores the unit at its place in the mapped file. The size comes last: a unit that a SIGKILL cut short has none and so
- * counts as not there. A plain store order is enough for that, because a killed process's finished stores all count. */
+/* Stores the unit at its place in the mapped file. The size comes last: a unit that a SIGKILL cut short has no size and so
+ * counts as missing. A plain store order is enough for that, because all completed stores of a killed process count. */
 static inline void queue_unit_store(uint8_t *at, const struct queue_unit *unit)
 {
     store_be64(at, unit->physical_offset);
@@ -45,11 +45,11 @@ static inline void queue_unit_store(uint8_t *at, const struct queue_unit *unit)
     store_be32(at + 8, unit->size);
 }
 
-/* The hot case of consume_queue_put: the place is mapped and reserved. Returns false when it is not. */
+/* The common case of consume_queue_put: the place is mapped and reserved. Returns false if it is not. */
 static inline bool consume_queue_quick(const struct consume_queue_writer *writer, uint64_t queue_offset,
                                        const struct queue_unit *unit)
 {
-    const uint64_t index = queue_offset - writer->first; /* far off when the offset is before first */
+    const uint64_t index = queue_offset - writer->first; /* very large if the offset is before first */
     if (index >= writer->reserved)
         return false;
     queue_unit_store(writer->data + index * CONSUME_QUEUE_UNIT, unit);
@@ -63,16 +63,16 @@ void consume_queue_folder(char *path, const char *store, const uint8_t *topic, u
  * bytes. */
 void consume_queue_path(char *path, const char *folder, uint64_t first);
 
-/* Writes the unit at its fixed place; the folder and file are made when they are missing. When a file is opened and the units
- * right before this one were never written, they are filled as RocketMQ does (0, 0x7FFFFFFF, 0): the queue's first unit
- * then lies inside a file. Writing a unit again changes nothing. Returns 0, or an errno (ENOSPC above all) with nothing written. */
+/* Writes the unit at its fixed place; makes the folder and the file if they are missing. If a file is opened and the units
+ * right before this one were never written, they are filled as RocketMQ does (0, 0x7FFFFFFF, 0): the queue's first unit is then
+ * inside a file. Writing a unit again changes nothing. Returns 0, or an errno (usually ENOSPC) with nothing written. */
 int consume_queue_put(struct consume_queue_writer *writer, const char *folder, uint32_t file_units, uint64_t queue_offset,
                       const struct queue_unit *unit);
 void consume_queue_writer_close(struct consume_queue_writer *writer, uint32_t file_units);
 
-/* Dates the file that ends before queue_offset, where a file begins: its units are of messages stored before store_ms. RocketMQ looks
- * for a time in the first file that was modified at or after it, and a mapped file's own date says only when a page of it
- * was touched first. */
+/* Dates the file that ends before queue_offset, where a file begins: its units are of messages stored before store_ms. RocketMQ
+ * looks for a time in the first file that was modified at or after it, and a mapped file's own date only says when one of its
+ * pages was first touched. */
 void consume_queue_date(const char *folder, uint32_t file_units, uint64_t queue_offset, uint64_t store_ms);
 
 /* For recovery and retention, over units that lie in one file. consume_queue_good: how many units from data[0] on are whole:
@@ -88,8 +88,8 @@ struct consume_queue_reader {
     uint64_t first;
 };
 
-/* The unit's bytes, of which *units follow each other in this file, or NULL with errno. The caller has seen
- * queue_offset < max_offset. */
+/* The unit's bytes; *units units follow each other there in this file. NULL with errno. The caller has checked queue_offset <
+ * max_offset. */
 const uint8_t *consume_queue_at(struct consume_queue_reader *reader, const char *folder, uint32_t file_units,
                                 uint64_t queue_offset, uint64_t *units);
 void consume_queue_reader_close(struct consume_queue_reader *reader, uint32_t file_units);

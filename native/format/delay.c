@@ -17,7 +17,7 @@ uint64_t delay_due_ms(struct slice level, uint64_t store_ms)
         const uint32_t digit = level.data[i] - (uint32_t)'0';
         if (digit > 9)
             return 0;
-        number = number > DELAY_LEVELS ? number : number * 10 + digit; /* once too high, it stays so */
+        number = number > DELAY_LEVELS ? number : number * 10 + digit; /* once it is too high, it stays too high */
     }
     if (number == 0)
         return 0;

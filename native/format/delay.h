@@ -15,11 +15,11 @@ static inline bool delay_is_topic(struct slice topic)
     return topic.size == sizeof DELAY_TOPIC - 1 && __builtin_memcmp(topic.data, DELAY_TOPIC, sizeof DELAY_TOPIC - 1) == 0;
 }
 
-/* When a message of this DELAY property that was stored at store_ms is due, ms; 0 when it names no level. Levels above the last
- * one count as that. */
+/* When a message with this DELAY property that was stored at store_ms is due, ms; 0 if it names no level. Levels above the last
+ * one count as the last. */
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
 
-/* What a record's ConsumeQueue unit has behind place and size: the due time of a delayed message, else the code of its tag. */
+/* The third field of a record's ConsumeQueue unit: the due time of a delayed message, else the code of its tag. */
 static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms)
 {
     if (__builtin_expect(delay_is_topic(topic), 0)) {

@@ -1,11 +1,12 @@
-/* An entry comes into being in two stores, and a crash may fall between any two:
+/* An entry is added in two stores, and a crash may come between any two steps:
  *
  *   entry written          nobody finds it: no slot and no chain leads there
  *   slot = its number      found; the header does not count it yet
  *   header published       counted; reput's commit may still be older
  *
- * Whatever stands behind the commit is undone by index_file_roll_back: from the newest down, slot back to the previous entry if it
- * holds this very one, then the entry to zero. Cut short in turn, it finds less to do the next time. */
+ * index_file_roll_back undoes everything behind the commit: from the newest entry down, the slot goes back to the previous
+ * entry if it holds this very one, then the entry is zeroed. If that is interrupted in turn, there is less to do the next
+ * time. */
 #include "format/index_file.h"
 #include "base/file_reserve.h"
 #include "base/crash_point.h"
@@ -53,7 +54,7 @@ static void store_header(uint8_t *at, const struct index_header *header)
     store_be32(at + 36, header->next_entry);
 }
 
-/* Brings a file to its length, which a crash may have left at 0, and reserves what is written at random places. */
+/* Gives a file its length, which may be 0 after a crash, and reserves the part that is written at random places. */
 static int prepare(int descriptor, uint64_t size, uint32_t slots, bool writable, bool create)
 {
     struct stat state;
@@ -90,13 +91,13 @@ int index_file_open(struct index_file *file, const char *path, uint32_t slots, u
         close(descriptor);
         return error;
     }
-    madvise(data, size, MADV_RANDOM); /* only speed hangs on it */
+    madvise(data, size, MADV_RANDOM); /* a failure only costs speed */
     file->data = data;
     file->header = index_header_load(file->data);
     if (file->header.next_entry == 0)
         file->header.next_entry = 1; /* a fresh file: the header was not published yet */
     if (file->header.next_entry > entries)
-        file->header.next_entry = entries; /* another's file; full, whatever it holds */
+        file->header.next_entry = entries; /* another program's file; full, whatever it holds */
     if (writable) {
         file->descriptor = descriptor;
         file->reserved = (uint64_t)file->header.next_entry * INDEX_ENTRY; /* those before were written */
@@ -129,7 +130,7 @@ int index_file_reserve(struct index_file *file, uint32_t count)
         end = most;
     const uint64_t base = entry_place(file, 0);
     int error = file_reserve(file->descriptor, base + file->reserved, base + end);
-    if (error == ENOSPC && end > need) { /* the last free bytes of a disk may do */
+    if (error == ENOSPC && end > need) { /* the last free bytes of a disk may be enough */
         end = need;
         error = file_reserve(file->descriptor, base + file->reserved, base + end);
     }
@@ -187,9 +188,9 @@ void index_file_publish(struct index_file *file) { store_header(file->data, &fil
 
 /* The number after the last entry from `from` on that is not all zero, or `from`.
  *
- * All zero is also a good entry: key hash 0 at physical offset 0. Only the first record of the log has such ones, so no more
- * than INDEX_KEYS_MAX of them follow each other, and one run of zeros more is the end. Read, not mapped: a look at a hole
- * through a mapping may want a page that a full disk has not. Returns 0 or an errno. */
+ * All zero is also a good entry: key hash 0 at physical offset 0. Only the first record of the log has such entries, so at most
+ * INDEX_KEYS_MAX of them follow each other, and a longer run of zeros is the end. Read, not mapped: a look at a hole through a
+ * mapping may need a page, for which a full disk has no room. Returns 0 or an errno. */
 static int written_end(const struct index_file *file, uint32_t from, uint32_t *end)
 {
     enum { CHUNK = 1024 };
@@ -222,8 +223,8 @@ int index_file_roll_back(struct index_file *file, const struct index_header *to)
             const uint32_t previous = load_be32(entry + 16);
             store_be32(slot, previous < end ? previous : 0);
         }
-        /* The slot first: zeroed too early, the entry would no longer say which slot. Stores of a process that is killed
-         * count up to where it was, so keeping the compiler's order is enough. */
+        /* The slot first: if the entry were zeroed first, it would no longer say which slot. The stores of a killed process
+         * count up to where it was, so the compiler's order is enough. */
         atomic_signal_fence(memory_order_release);
         CRASH_POINT("index_file_slot_reset");
         memset(entry, 0, INDEX_ENTRY);

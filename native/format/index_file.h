@@ -53,11 +53,11 @@ void index_file_path(char *path, const char *store, uint64_t name);
 int index_file_open(struct index_file *file, const char *path, uint32_t slots, uint32_t entries, bool writable, bool create);
 void index_file_close(struct index_file *file);
 
-/* Makes sure that the next `count` entries can be put without an error. Returns 0, ENOSPC, or ENFILE when the file has no
- * room for that many. */
+/* Makes sure that the next `count` entries can be put without an error. Returns 0, ENOSPC, or ENFILE if the file has no room
+ * for that many. */
 int index_file_reserve(struct index_file *file, uint32_t count);
 
-/* Adds one entry. Returns 0, ENOSPC, or ENFILE when the file is full. Header fields are in file->header until
+/* Adds one entry. Returns 0, ENOSPC, or ENFILE if the file is full. Header fields are in file->header until
  * index_file_publish. */
 int index_file_put(struct index_file *file, uint32_t hash, uint64_t physical_offset, uint64_t store_ms);
 void index_file_prefetch(const struct index_file *file, uint32_t hash);
@@ -67,8 +67,8 @@ void index_file_publish(struct index_file *file);
  * read. */
 int index_file_roll_back(struct index_file *file, const struct index_header *to);
 
-/* Physical offsets of entries with this hash, newest first, whose time may lie in [from_ms, to_ms] (an entry knows its time
- * to the second); at most `most`. Safe beside a writer, in whatever state a dead one left the file. */
+/* Physical offsets of entries with this hash, newest first, whose time may be in [from_ms, to_ms] (an entry knows its time to
+ * the second); at most `most`. Safe beside a writer, in whatever state a dead one left the file. */
 uint32_t index_file_find(const struct index_file *file, uint32_t hash, uint64_t from_ms, uint64_t to_ms, uint64_t *offsets,
                          uint32_t most);
 

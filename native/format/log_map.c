@@ -51,8 +51,8 @@ void log_map_close(struct log_map *map)
             drop(map, &map->files[i]);
 }
 
-/* The mapping of the file that begins at start, or NULL with errno. Not being there yet is no news to a reader: it asks
- * again when it is told of records in it. */
+/* The mapping of the file that begins at start, or NULL with errno. A file that does not exist yet is no error for a reader: it
+ * asks again when it is told of records in it. */
 static uint8_t *map_file(const struct log_map *map, uint64_t start)
 {
     const int descriptor = log_file_open(map->folder, start, map->writable ? O_RDWR : O_RDONLY);
@@ -73,7 +73,7 @@ static uint8_t *map_file(const struct log_map *map, uint64_t start)
     return data == MAP_FAILED ? NULL : data;
 }
 
-/* A slot to map a file into: an unused one, else the least recently used of those not pinned, else NULL with EMFILE. */
+/* A slot to map a file into: an unused one, else the least recently used one that is not pinned, else NULL with EMFILE. */
 static struct log_file *free_slot(struct log_map *map)
 {
     struct log_file *oldest = NULL;
@@ -110,7 +110,7 @@ static struct log_file *find(struct log_map *map, uint64_t physical_offset)
     return file;
 }
 
-/* The last file again, most of the time; the difference is unsigned, so an offset before its start is far off too. */
+/* Usually the last file again. The difference is unsigned, so an offset before its start is very large. */
 static inline struct log_file *look_up(struct log_map *map, uint64_t physical_offset)
 {
     struct log_file *file = map->last;
@@ -134,7 +134,7 @@ struct log_file *log_map_pin(struct log_map *map, uint64_t physical_offset)
 {
     struct log_file *file = look_up(map, physical_offset);
     if (file)
-        /* relaxed: only the map's user pins, and it is the one that unmaps */
+        /* relaxed: only the map's user pins, and the same user unmaps */
         atomic_fetch_add_explicit(&file->pins, 1, memory_order_relaxed);
     return file;
 }

@@ -1,8 +1,8 @@
-/* A process's private view of the CommitLog: which of its files are mapped where. Read-only for everybody but the writer.
+/* A process's private view of the CommitLog: which of its files are mapped where. Read-only for all processes but the writer.
  *
- * Files are mapped whole when first touched and stay mapped until log_map_forget or log_map_close; a reader that hands out
- * views of a mapping keeps the handle alive (the Python side counts them). At most LOG_MAP_SLOTS files are mapped at once;
- * the least recently used one goes first, but never one that is pinned.
+ * Files are mapped whole when first touched and stay mapped until log_map_forget or log_map_close. A reader that hands out
+ * views of a mapping keeps the handle alive (the Python side counts them). At most LOG_MAP_SLOTS files are mapped at once; the
+ * least recently used one is unmapped first, but never one that is pinned.
  */
 #ifndef ORBITMQ_LOG_MAP_H
 #define ORBITMQ_LOG_MAP_H
@@ -18,8 +18,8 @@ struct log_file {
     uint8_t *data;    /* NULL: this slot is unused */
     uint64_t start;   /* physical offset of data[0] */
     uint64_t used_at; /* tick of the last log_map_at */
-    /* Changed by the map's user; taken down by whoever lets the last message of a file go, which may be another thread while
-     * the user waits without the interpreter's lock. */
+    /* Raised by the map's user. Lowered when the last message of a file goes, perhaps by another thread, while the user waits
+     * without the interpreter's lock. */
     _Atomic uint32_t pins;
 };
 struct log_map {
@@ -35,8 +35,8 @@ struct log_map {
 void log_map_open(struct log_map *map, const char *store, uint64_t file_size, bool writable);
 void log_map_close(struct log_map *map);
 
-/* Address of a physical offset, valid to the end of its file, or NULL with errno: ENOENT (no such file), EIO (its length is
- * not file_size), EMFILE (every slot is pinned), or what open and mmap say. */
+/* Address of a physical offset, valid to the end of its file, or NULL with errno: ENOENT (no such file), EIO (its length is not
+ * file_size), EMFILE (every slot is pinned), or an errno of open or mmap. */
 uint8_t *log_map_at(struct log_map *map, uint64_t physical_offset);
 
 /* The file that holds physical_offset, mapped and pinned once more, or NULL with errno. */
@@ -52,8 +52,8 @@ static inline bool log_file_pinned(const struct log_file *file)
 /* Unmaps files that end at or before min_offset and are not pinned. */
 void log_map_forget(struct log_map *map, uint64_t min_offset);
 
-/* Whether an errno says that this process or machine has no handle, mapping or memory left just now: nothing is wrong with the
- * files, and later it may work. */
+/* True if an errno says that this process or machine has no descriptor, mapping or memory left just now: nothing is wrong with
+ * the files, and it may work later. */
 bool log_map_passing(int error);
 
 /* <store>/commitlog; folder has room for STORE_FOLDER_ROOM bytes. */

@@ -102,7 +102,7 @@ enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes)
         }
         if (fault != RECORD_GOOD)
             return end(scan, fault);
-        /* A writer leaves room for the blank marker, or no reader would find the next file. */
+        /* A writer always leaves room for the blank marker; without it no reader would find the next file. */
         if (view.total_size + RECORD_BLANK_SIZE > left)
             return end(scan, RECORD_BAD_SIZE);
         if (!note_queue(scan, &view))

@@ -1,8 +1,8 @@
-/* Scans the CommitLog forward from a record boundary to the first place where no good record lies; recovery and verify use
- * it. Nothing but the files is believed: every record is checked by size, place and CRCs.
+/* Scans the CommitLog forward from a record boundary to the first place without a good record; recovery and verify use it. It
+ * believes nothing but the files: every record is checked by size, place and CRCs.
  *
- * On the way it notes, for every queue of the scanned part, the offset after its newest message: what the ConsumeQueues will
- * say once reput has caught up.
+ * For every queue of the scanned part it notes the offset after its newest message: what the ConsumeQueues will say once reput
+ * has caught up.
  */
 #ifndef ORBITMQ_LOG_SCAN_H
 #define ORBITMQ_LOG_SCAN_H
@@ -17,9 +17,9 @@ struct scan_state {
     uint64_t last_ms;     /* store timestamp of the newest record seen, 0: none */
     uint64_t last_offset; /* where that record begins */
     uint64_t first_ms;    /* likewise of the first one */
-    uint64_t rising_from; /* of the records seen, none at or behind this place is followed by one of an earlier time */
+    uint64_t rising_from; /* of the records seen, none at or behind this place is followed by one with an earlier time */
     uint64_t records;
-    uint32_t first_sealed; /* the first one has the CRC property: it is of OrbitMQ's making */
+    uint32_t first_sealed; /* the first one has the CRC property: OrbitMQ wrote it */
     uint32_t blanks;      /* file ends passed over */
     uint32_t fault;       /* enum record_fault at offset, once the end is reached; RECORD_END also when the file is missing */
     uint32_t error;       /* errno of SCAN_FAILED */
@@ -42,7 +42,7 @@ enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes);
 
 void scan_look(const struct scan *scan, struct scan_state *state);
 
-/* Copies the notes on queues [first, first + most); returns how many. The order means nothing. */
+/* Copies the notes on queues [first, first + most); returns how many. Their order has no meaning. */
 uint32_t scan_queues(const struct scan *scan, uint32_t first, uint32_t most, struct scan_queue *queues);
 
 #endif

@@ -6,7 +6,7 @@
 #define MAGIC_AT 4u
 #define PLACE_END (RECORD_PHYSICAL_AT + 8u) /* bytes of a record from which its place can be read */
 #define SIZE_BYTES 4u                       /* of a record, before the first byte that is never zero */
-#define PAGE 4096u                          /* what is skipped where the disk does not answer */
+#define PAGE 4096u                          /* how much is skipped if the disk cannot read */
 
 int log_walk_open(struct log_walk *walk, const char *store, uint64_t file_size, uint64_t from, uint64_t end)
 {
@@ -21,7 +21,7 @@ static uint64_t file_end(const struct log_walk *walk, uint64_t offset)
     return offset - offset % walk->window.file_size + walk->window.file_size;
 }
 
-/* Checks what lies at a place. A good blank marker is RECORD_IS_BLANK. *error: errno if it could not be read. */
+/* Checks what is at a place. A good blank marker is RECORD_IS_BLANK. *error: errno if it could not be read. */
 static enum record_fault look(struct log_walk *walk, uint64_t offset, struct record_view *view, int *error)
 {
     const uint64_t left = file_end(walk, offset) - offset;
@@ -33,7 +33,7 @@ static enum record_fault look(struct log_walk *walk, uint64_t offset, struct rec
     if (at && load_be32(at + MAGIC_AT) == RECORD_MAGIC) {
         const uint32_t size = load_be32(at);
         if (size > WALK_RECORD_MAX || size + (uint64_t)RECORD_BLANK_SIZE > left)
-            return RECORD_BAD_SIZE; /* a writer leaves room for the blank marker */
+            return RECORD_BAD_SIZE; /* a writer always leaves room for the blank marker */
         if (size > available)
             at = log_window_at(&walk->window, offset, size, &available);
     }
@@ -45,7 +45,7 @@ static enum record_fault look(struct log_walk *walk, uint64_t offset, struct rec
     return fault == RECORD_IS_BLANK && view->total_size != left ? RECORD_BAD_SIZE : fault;
 }
 
-/* True when a record or blank marker seems to begin at a place: magic, and place or size, are right. `size` bytes can be read. */
+/* True if a record or blank marker seems to begin at a place: magic, and place or size, are right. `size` bytes can be read. */
 static bool seems(const uint8_t *at, uint64_t size, uint64_t offset, uint64_t left)
 {
     if (size < RECORD_BLANK_SIZE)
@@ -56,7 +56,7 @@ static bool seems(const uint8_t *at, uint64_t size, uint64_t offset, uint64_t le
     return magic == RECORD_MAGIC && size >= PLACE_END && load_be64(at + RECORD_PHYSICAL_AT) == offset;
 }
 
-/* True when, right at `offset`, something seems to begin, or the end of the log. */
+/* True if something seems to begin right at `offset`, or it is the end of the log. */
 static bool follows_well(struct log_walk *walk, uint64_t offset)
 {
     const uint64_t left = file_end(walk, offset) - offset;
@@ -78,7 +78,7 @@ static enum log_event hand_out_gap(struct log_walk *walk, uint64_t end)
     return LOG_GAP;
 }
 
-/* Goes on with the search for the end of the gap. True when it has been found, in `search`. */
+/* Continues the search for the end of the gap. True once it has been found, in `search`. */
 static bool find_end(struct log_walk *walk, uint64_t stop)
 {
     const uint64_t last = file_end(walk, walk->gap.offset);
@@ -92,7 +92,7 @@ static bool find_end(struct log_walk *walk, uint64_t stop)
             walk->search = walk->window.bad - walk->window.bad % PAGE + PAGE;
             continue;
         }
-        /* Of the last bytes only those of a file may be judged without the bytes behind them. */
+        /* The last bytes can only be judged with the bytes behind them, unless they are the last of a file. */
         const uint64_t judged = available < left ? available - (PLACE_END - 1) : available;
         for (uint64_t i = 0; i < judged; i++)
             if (seems(at + i, available - i, walk->search + i, left - i)) {
@@ -105,7 +105,7 @@ static bool find_end(struct log_walk *walk, uint64_t stop)
     return true;
 }
 
-/* What lies at offset is neither a record nor a marker: begins a gap, or hands it out at once where its end is known. */
+/* Neither a record nor a marker is at offset: begins a gap, or returns it at once if its end is known. */
 static bool begin_gap(struct log_walk *walk, enum record_fault fault, int error)
 {
     const bool shaped = !error && (fault == RECORD_BAD_BODY_CRC || fault == RECORD_BAD_CRC);
@@ -114,7 +114,7 @@ static bool begin_gap(struct log_walk *walk, enum record_fault fault, int error)
     walk->search = error == ENOENT ? file_end(walk, walk->offset) : walk->offset + 1;
     if (fault == RECORD_END && walk->zeros_to > walk->search + SIZE_BYTES)
         walk->search = walk->zeros_to - SIZE_BYTES;
-    /* Where the size says that the next thing begins; cheaper than a search, and right if the size is. */
+    /* Where the next thing begins according to the size; cheaper than a search, and right if the size is. */
     const uint64_t end = walk->offset + walk->view.total_size;
     if (shaped && follows_well(walk, end)) {
         walk->search = end;
@@ -123,7 +123,7 @@ static bool begin_gap(struct log_walk *walk, enum record_fault fault, int error)
     return false;
 }
 
-/* At zeros: true when nothing else follows. */
+/* At zeros: true if nothing else follows. */
 static bool only_zeros(struct log_walk *walk)
 {
     if (walk->zeros_to <= walk->offset)

@@ -46,7 +46,7 @@ static int open_file(struct log_window *window, uint64_t offset)
     const int descriptor = log_file_open(window->folder, start, O_RDONLY);
     if (descriptor < 0)
         return errno;
-    /* Read once, in order: only speed, and the room of others in the page cache, hang on it. */
+    /* Read once, in order: a failure only costs speed, and others' space in the page cache. */
     posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
     posix_fadvise(descriptor, 0, 0, POSIX_FADV_NOREUSE);
     window->descriptor = descriptor;
@@ -69,7 +69,7 @@ static bool make_room(struct log_window *window, uint64_t need)
     return true;
 }
 
-/* Reads on behind `to`, as much as there is room for. Returns 0 or an errno, ENODATA at the end of the file. */
+/* Reads more behind `to`, as far as there is room. Returns 0 or an errno, ENODATA at the end of the file. */
 static int read_on(struct log_window *window)
 {
     const uint64_t held = window->to - window->from;

@@ -1,4 +1,4 @@
-/* Properties strings, and the Java hash. Both read bytes that anybody may have sent: nothing is trusted but the sizes. */
+/* Properties strings, and the Java hash. Both read bytes that anybody may have sent: only the sizes are trusted. */
 #include "format/properties.h"
 #include "base/bytes.h" /* the word tricks below want little-endian words */
 
@@ -14,7 +14,8 @@ static inline uint64_t ends_in_step(const uint8_t *at)
     return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(wide, _mm_set1_epi8(PROPERTY_END)));
 }
 #else
-/* The same in a word: the top bit of each byte, set where it was a PROPERTY_END, then multiplied together into one byte. */
+/* The same in a word: the top bit of each byte, set if it was a PROPERTY_END, then gathered into one byte by a
+ * multiplication. */
 #define STEP 8u
 static inline uint64_t ends_in_step(const uint8_t *at)
 {
@@ -27,7 +28,7 @@ static inline uint64_t ends_in_step(const uint8_t *at)
 }
 #endif
 
-/* One bit for each of the first 64 bytes. The last step reaches back over bytes that another has seen. */
+/* One bit for each of the first 64 bytes. The last step reaches back over bytes that have been seen already. */
 static inline uint64_t ends_in(const uint8_t *at, uint32_t size)
 {
     const uint32_t count = size < 64 ? size : 64;
@@ -42,7 +43,7 @@ static inline uint64_t ends_in(const uint8_t *at, uint32_t size)
     return ends;
 }
 
-/* Walks over segments: what lies between two PROPERTY_END, or at the ends of the string. */
+/* Walks over segments: what is between two PROPERTY_END, or at the ends of the string. */
 struct walk {
     const uint8_t *data;
     uint32_t size;
@@ -71,8 +72,8 @@ static inline bool next_segment(struct walk *walk, struct slice *segment)
     return true;
 }
 
-/* The value, if the segment is a pair of this name. A name ends at the segment's first PROPERTY_NAME_END, and `name` holds
- * none, so its own bytes and the one behind them decide: what else is in the segment need not be looked at. */
+/* The value, if the segment is a pair of this name. A name ends at the segment's first PROPERTY_NAME_END, and `name` contains
+ * none, so its own bytes and the one after them decide; the rest of the segment need not be looked at. */
 static inline bool has_name(struct slice segment, const char *name, uint32_t name_size, struct slice *value)
 {
     if (segment.size < name_size + 2 || segment.data[name_size] != PROPERTY_NAME_END ||
@@ -120,8 +121,8 @@ struct slice properties_get(const uint8_t *properties, uint32_t size, const char
 
 /* Reads one character that does not begin with an ASCII byte; returns the number of bytes it takes, at least 1.
  *
- * A bad part becomes one U+FFFD. Its length is what Java's decoder takes: the longest beginning of a character that the
- * bytes still could have been. Java alone counts an encoded surrogate (ED A0..BF xx) as one bad part of three bytes. */
+ * A bad part becomes one U+FFFD. Its length is what Java's decoder takes: the longest beginning of a character that the bytes
+ * still could have been. Java alone counts an encoded surrogate (ED A0..BF xx) as one bad part of three bytes. */
 static uint32_t read_wide(const uint8_t *text, uint32_t left, uint32_t *character)
 {
     uint8_t lead = text[0], least = 0x80, most = 0xBF; /* of the second byte */
@@ -159,7 +160,7 @@ static uint32_t read_wide(const uint8_t *text, uint32_t left, uint32_t *characte
 
 int32_t java_hash(int32_t from, const uint8_t *text, uint32_t size)
 {
-    uint32_t hash = (uint32_t)from; /* unsigned: the wrap-around is wanted */
+    uint32_t hash = (uint32_t)from; /* unsigned: the overflow is wanted */
     for (uint32_t i = 0; i < size;) {
         if (size - i >= 4) { /* four ASCII bytes at once: one multiplication deep instead of four */
             uint32_t word;

@@ -1,6 +1,6 @@
-/* The properties string of a message: name 0x01 value 0x02 name 0x01 value, and the Java string hash that tags and keys
- * are found by. Nothing here allocates; nothing here copies unless asked to.
- * Source: RocketMQ 4.9.1 and later MessageDecoder; see docs/formats/commitlog.md.
+/* The properties string of a message: name 0x01 value 0x02 name 0x01 value, and the Java string hash by which tags and keys are
+ * found. Nothing here allocates or copies unless asked to. Source: RocketMQ 4.9.1 and later MessageDecoder; see
+ * docs/formats/commitlog.md.
  */
 #ifndef ORBITMQ_PROPERTIES_H
 #define ORBITMQ_PROPERTIES_H
@@ -13,14 +13,14 @@
 #define PROPERTY_END 0x02
 #define PROPERTIES_MAX 32767u
 
-/* A piece of bytes inside somebody else's memory. */
+/* A piece of bytes in memory that somebody else owns. */
 struct slice {
-    const uint8_t *data; /* NULL when there is no such thing */
+    const uint8_t *data; /* NULL if there is none */
     uint32_t size;
 };
 
-/* What the index builder and consumers need of a properties string, found in one pass. A segment without a name, without
- * a value or without 0x01 is skipped; of a name that stands twice the last wins. */
+/* What the index builder and consumers need of a properties string, found in one pass. A segment without a name, without a
+ * value or without 0x01 is skipped; if a name occurs twice, the last one wins. */
 struct known_properties {
     struct slice tags;       /* TAGS */
     struct slice keys;       /* KEYS: words separated by one space */
@@ -50,8 +50,8 @@ static inline bool properties_next_word(struct slice *rest, struct slice *word)
     return true;
 }
 
-/* Java's String.hashCode of UTF-8 bytes: h = 31 h + unit over UTF-16 units, starting from `from` so that a prefix's hash
- * can be continued. Bytes that are not UTF-8 count as U+FFFD, one for each maximal bad part, as Java decodes them. */
+/* Java's String.hashCode of UTF-8 bytes: h = 31 h + unit over UTF-16 units, starting from `from`, so that a prefix's hash can
+ * be continued. Bytes that are not UTF-8 count as U+FFFD, one for each maximal bad part, as Java decodes them. */
 int32_t java_hash(int32_t from, const uint8_t *text, uint32_t size);
 
 /* The ConsumeQueue's tags code: java_hash sign-extended, 0 without a tag. */

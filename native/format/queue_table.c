@@ -26,7 +26,7 @@ void queue_table_close(struct queue_table *table)
     *table = (struct queue_table){0};
 }
 
-/* The names come from the log, not from an adversary with a clock. */
+/* The names come from the log, not from an adversary that can measure time. */
 static uint32_t hash_queue(const uint8_t *topic, uint32_t size, uint32_t queue_id)
 {
     const uint32_t hash = hash_bytes(HASH_BEGIN ^ queue_id * 2654435761u, topic, size);

@@ -7,7 +7,7 @@
 
 #define CRC_MASK 0x7FFFFFFFu /* Java keeps CRCs in a signed int and drops the sign */
 
-/* Bodies from this size on are read once only: the record's CRC takes over the body's by two multiplications. Below it,
+/* Bodies from this size on are read only once: two multiplications carry the body's CRC over into the record's. Below it,
  * reading the body again costs less than they do. */
 #define COMBINE_FROM 1024u
 
@@ -20,7 +20,7 @@ uint32_t record_trim(const uint8_t *properties, uint32_t size)
     return size && properties[size - 1] == PROPERTY_END ? size - 1 : size;
 }
 
-/* The user's properties as stored: with the separator that parts them from the CRC property. */
+/* The user's properties as stored: with the separator between them and the CRC property. */
 static uint32_t own_properties(const struct record_parts *parts)
 {
     return parts->properties_size ? parts->properties_size + 1 : 0;
@@ -80,8 +80,8 @@ void record_encode(const struct record_parts *parts, uint8_t *image, struct reco
     seal->hole_operator = crc32_operator(checked - (RECORD_STORE_MS_AT + 8));
 }
 
-/* The CRC property with value's ten digits, the least significant first. Two digits, then eight in one word: halves of
- * four, two and one digits are split side by side, each division being a multiplication that is exact in its range. */
+/* Writes the CRC property with value's ten digits, the least significant first. Two digits, then eight in one word: halves of
+ * four, two and one digits are split side by side; each division is a multiplication that is exact in its range. */
 static void write_crc(uint8_t *at, uint32_t value)
 {
     uint32_t upper = value / 100000000, lower = value % 100000000;
@@ -130,7 +130,7 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
     if (total < RECORD_FIXED || total > INT32_MAX || total > available)
         return RECORD_BAD_SIZE;
 
-    /* From here on every step is bounded by total: what is left after it must stay at or above zero. */
+    /* From here on every step is bounded by total: what is left after it must not fall below zero. */
     view->body_crc = load_be32(at + 8);
     view->queue_id = load_be32(at + 12);
     view->flag = load_be32(at + RECORD_FLAG_AT);
@@ -179,7 +179,7 @@ enum record_fault record_parse(const uint8_t *at, uint64_t available, struct rec
 
 static uint32_t crc_of_body(const struct record_view *view) { return crc32_update(0, view->body.data, view->body.size); }
 
-/* The CRC of all bytes before the CRC property, when that of the body is known. */
+/* The CRC of all bytes before the CRC property, if that of the body is known. */
 static uint32_t crc_of_record(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
     const uint32_t checked = view->total_size - RECORD_CRC_SIZE;
@@ -202,9 +202,9 @@ static bool has_zero(const uint8_t *at, uint32_t size)
     return size && memchr(at, 0, size) != NULL;
 }
 
-/* Whether the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
- * property, not an absent one: else a flipped bit in the name would switch the check off. And where a power cut has lost a
- * sector, there are zeros, which no properties string of anybody's holds: they do not count as a record without the property
+/* True if the CRC property, if the record has one, agrees. A frame (name and separators) that is nearly right is a damaged
+ * property, not a missing one: otherwise a flipped bit in the name would switch the check off. If a power cut has lost a
+ * sector, there are zeros, which no valid properties string contains; they do not count as a record without the property
  * either. */
 static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {

@@ -36,7 +36,7 @@
 #define TOPIC_SIZE_MAX 127u
 
 /* The prepared transaction offset of a record that a repair has put in the place of damaged bytes: "ORBITLOS". Such a record is
- * whole and counts in its queue, so that offsets stay dense in whatever reads the log, but no message of anybody's. */
+ * whole and counts in its queue, so that offsets stay dense for every reader of the log, but it is nobody's message. */
 #define RECORD_STANDS_IN UINT64_C(0x4F524249544C4F53)
 
 enum {
@@ -51,16 +51,16 @@ enum {
     SYSFLAG_COMPRESSION_ZLIB = 0x300,
 };
 
-/* Whether a message has a place in its ConsumeQueue: half messages, and those that were taken back, have none. */
+/* True if a message has a place in its ConsumeQueue: half messages, and those that were rolled back, have none. */
 static inline bool record_queued(uint32_t sys_flag)
 {
     const uint32_t part = sys_flag & SYSFLAG_TRANSACTION;
     return part == 0 || part == SYSFLAG_COMMITTED;
 }
 
-/* What a handler knows of a message. Pointers may point into memory that a hostile client still writes: record_encode
- * copies first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties exclude the
- * CRC property and come trimmed (record_trim); one more 0x02 at their end would be harmless, an empty segment. */
+/* What a handler knows about a message. Pointers may point into memory that a hostile client still writes: record_encode copies
+ * first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties do not contain the CRC
+ * property and come trimmed (record_trim); one more 0x02 at their end would be harmless, an empty segment. */
 struct record_parts {
     const uint8_t *topic;
     const uint8_t *properties;
@@ -93,7 +93,7 @@ struct record_seal {
 /* Writes the image to `image` (record_image_size bytes). */
 void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal);
 
-/* Fills the holes and the CRC property of a copy of an image that already lies in the log. */
+/* Fills the holes and the CRC property of a copy of an image that is already in the log. */
 void record_finish(uint8_t *record, uint32_t size, const struct record_seal *seal, uint64_t queue_offset,
                    uint64_t physical_offset, uint64_t store_ms);
 
@@ -125,22 +125,22 @@ enum record_fault {
     RECORD_BAD_SIZE = 4,  /* total size differs from the sum of the parts, or passes `available` */
     RECORD_BAD_BODY_CRC = 5,
     RECORD_BAD_CRC = 6,   /* the CRC property disagrees */
-    RECORD_BAD_PLACE = 7, /* the stored physical offset is not where the record lies */
-    RECORD_LOST = 8,      /* a whole record that stands in for a lost message; only said to who asks for it by its place */
+    RECORD_BAD_PLACE = 7, /* the stored physical offset is not the place of the record */
+    RECORD_LOST = 8,      /* a whole record that stands in for a lost message; reported only if it is asked for by place */
 };
 
 /* Reads the record at `at`, of which `available` bytes may be read. Checks the shape only. */
 enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view);
 
-/* Whether a record that was checked ends with the CRC property, as every one of ours does, and none of RocketMQ 4's. */
+/* True if a checked record ends with the CRC property, as all of OrbitMQ's do, and none of RocketMQ 4's. */
 bool record_sealed(const struct record_view *view);
 
-/* record_parse, then place, body CRC and (where there is one) the CRC property. */
+/* record_parse, then checks place, body CRC and (if there is one) the CRC property. */
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view);
 
-/* What has to hold before a parsed record's body is given away: RECORD_GOOD, RECORD_BAD_BODY_CRC or RECORD_BAD_CRC. The body's CRC
- * does not cover the flag that says whether it is compressed; so where a flag is set, or the body begins as a compressed one does,
- * the CRC property is looked at too. A body with CRC 0 and size 0 is good. */
+/* What must hold before a parsed record's body is given away: RECORD_GOOD, RECORD_BAD_BODY_CRC or RECORD_BAD_CRC. The body's
+ * CRC does not cover the flag that says whether it is compressed; so if a flag is set, or the body begins as a compressed one
+ * does, the CRC property is checked too. A body with CRC 0 and size 0 is good. */
 enum record_fault record_check_body(const uint8_t *at, const struct record_view *view);
 
 #endif

@@ -1,4 +1,5 @@
-/* Names of RocketMQ's. Every property of a sender's own is looked up here, so it is a switch over lengths: of one length there are few. */
+/* Names of RocketMQ's. Every property that a sender sets is looked up here, so it is a switch over lengths: few names have the
+ * same length. */
 #include "format/reserved.h"
 
 #define NAME(text, kind)                                 \
@@ -128,13 +129,13 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
     return NULL;
 }
 
-/* TAGS or KEYS, with what ends a name: how nearly every properties string begins, and all that most have. */
+/* TAGS or KEYS, with the byte that ends a name: nearly every properties string begins so, and most have nothing else. */
 static inline bool argument_at(const uint8_t *at, uint32_t left)
 {
     return left > 5 && at[4] == PROPERTY_NAME_END && (memcmp(at, "TAGS", 4) == 0 || memcmp(at, "KEYS", 4) == 0);
 }
 
-/* Steps as properties_next does, but looks for the end of a name only where it is not known already: a handler does this for every
+/* Steps as properties_next does, but looks for the end of a name only if it is not known already: a handler does this for every
  * message. */
 bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name)
 {

@@ -1,7 +1,7 @@
-/* Names that mean something to RocketMQ: of properties, which its clients and brokers write beside the sender's own, and of topics, in
- * which it keeps what it works with. A sender who could take one would store a wish that nobody here grants, and that a RocketMQ
- * broker might grant later. They are refused until they work; whatever a store of RocketMQ's holds under them can be read.
- * Source: RocketMQ 4.9 and 5 MessageConst, TopicValidator, MixAll.
+/* Names that mean something to RocketMQ: of properties, which its clients and brokers write beside the sender's own, and of
+ * topics, in which it keeps internal data. A sender that could use one would store a request that OrbitMQ does not carry out,
+ * and that a RocketMQ broker might carry out later. They are refused until they work. What a store of RocketMQ's holds under
+ * them can be read. Source: RocketMQ 4.9 and 5 MessageConst, TopicValidator, MixAll.
  */
 #ifndef ORBITMQ_RESERVED_H
 #define ORBITMQ_RESERVED_H
@@ -10,7 +10,7 @@
 
 enum reserved {
     RESERVED_NOT = 0,      /* a name of the sender's own */
-    RESERVED_ID = 1,       /* UNIQ_KEY: the sender's id for the message, which the index knows; a sender may set it */
+    RESERVED_ID = 1,       /* UNIQ_KEY: the sender's id for the message, which is indexed; a sender may set it */
     RESERVED_ARGUMENT = 2, /* TAGS and KEYS, which are arguments of a send */
     RESERVED_NOTE = 3,     /* what brokers and clients note about a message */
     RESERVED_WISH = 4,     /* what asks a RocketMQ broker for something: to deliver later, again, in a transaction, to answer */
@@ -22,11 +22,11 @@ enum reserved reserved_property(struct slice name);
 /* Why a sender may not set a property of this kind, for errors; NULL: it may. */
 const char *reserved_property_why(enum reserved kind);
 
-/* Why no sender may make or write a topic of this name, for errors; NULL: it is any topic. */
+/* Why no sender may create or write a topic of this name, for errors; NULL: it is an ordinary topic. */
 const char *reserved_topic_why(const uint8_t *name, uint32_t size);
 
-/* Whether a properties string has a name that no sender may set, and which; the first of them. TAGS and KEYS are in order here: they are
- * how the arguments look on their way. */
+/* The first name in a properties string that no sender may set, if there is one. TAGS and KEYS are allowed here, because this
+ * is how those arguments travel. */
 bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name);
 
 #endif

@@ -1,4 +1,5 @@
-/* Arguments of METH_FASTCALL and METH_O methods that are called too often for PyArg_Parse. Each is false with an exception set. */
+/* Arguments of METH_FASTCALL and METH_O methods that are called too often for PyArg_Parse. Each function returns false with an
+ * exception set. */
 #ifndef ORBITMQ_ARGUMENTS_H
 #define ORBITMQ_ARGUMENTS_H
 
@@ -7,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAST_COUNT_MAX (1u << 24) /* messages in one call; who asks for more gets as many */
+#define FAST_COUNT_MAX (1u << 24) /* messages in one call; a caller that asks for more gets this many */
 
 static inline bool py_arity(const char *name, Py_ssize_t given, Py_ssize_t wanted)
 {

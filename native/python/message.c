@@ -1,6 +1,6 @@
-/* Message: 48 bytes and no copy. It holds its keeper (a pinned CommitLog file, or bytes) and the record's address; every
- * attribute is decoded when it is asked for, because most messages are asked for one or two. The message exports the buffer
- * protocol over its body, so a memoryview keeps the message, and the message the mapping. */
+/* Message: 48 bytes and no copy. It holds its keeper (a pinned CommitLog file, or bytes) and the record's address. Every
+ * attribute is decoded when it is asked for, because most users ask for one or two. The message exports the buffer protocol
+ * over its body, so a memoryview keeps the message, and the message keeps the mapping. */
 #include "python/message.h"
 #include "base/bytes.h"
 
@@ -14,8 +14,8 @@ struct message {
 };
 
 #define CRC_NAME "__CRC32#"
-/* Of a decompressed body. A record of 4 MiB can hold a thousand times as many zeros; RocketMQ's producers send 4 MiB of plain
- * body at most unless they are told otherwise. */
+/* Largest decompressed body. A record of 4 MiB can decompress to a thousand times as many zeros; RocketMQ's producers send at
+ * most 4 MiB of plain body by default. */
 #define PLAIN_MAX (64 << 20)
 
 static PyTypeObject *message_type;
@@ -97,7 +97,7 @@ static int message_getbuffer(PyObject *self, Py_buffer *view, int flags)
     return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)(message->record + message->body_at), message->body_size, 1, flags);
 }
 
-/* A compressed body's is that of the plain one, which has to be made for it. */
+/* For a compressed body, the length of the plain one, which has to be made for it. */
 static Py_ssize_t message_length(PyObject *self)
 {
     const struct message *message = (struct message *)self;
@@ -109,7 +109,8 @@ static Py_ssize_t message_length(PyObject *self)
     return length;
 }
 
-/* Else one without a body would be false for its length, and `while message := consumer.poll(1)` end at it. */
+/* Otherwise a message without a body would be false because of its length, and `while message := consumer.poll(1)` would end at
+ * it. */
 static int message_bool(PyObject *self)
 {
     (void)self;
@@ -127,7 +128,7 @@ static struct record_view view_of(PyObject *self)
     return view;
 }
 
-/* Text of stored bytes. What is not UTF-8 becomes U+FFFD, as in Java. */
+/* Stored bytes as text. What is not UTF-8 becomes U+FFFD, as in Java. */
 static PyObject *text(struct slice slice)
 {
     return PyUnicode_DecodeUTF8((const char *)slice.data, slice.size, "replace");

@@ -1,10 +1,10 @@
-/* The module orbitmq.native._types: its definition, and the raising of our own exceptions from C. */
+/* The module orbitmq.native._types: its definition, and the raising of OrbitMQ's exceptions from C. */
 #include "python/objects.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 
-/* Written in the child only, before any of its own code runs, hence not atomic. */
+/* Written in the child only, before any of its own code runs, so it need not be atomic. */
 static unsigned forks;
 
 static void count_fork(void) { forks++; }
@@ -22,7 +22,7 @@ static PyObject *hint_of(const char *text)
 
 void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...)
 {
-    if (!values && PyErr_Occurred()) /* building them failed; that error is the news */
+    if (!values && PyErr_Occurred()) /* building them failed; that error is reported instead */
         return NULL;
     va_list arguments;
     va_start(arguments, format);

@@ -1,6 +1,6 @@
-/* What the parts of the extension module orbitmq.native._types share. It holds the entry points that are called once a message,
- * where cffi's drop and retake of the interpreter lock would cost more than the work. Limited API of Python 3.11, one wheel
- * for all later versions. Files in native/python know Python; all others must not.
+/* What the parts of the extension module orbitmq.native._types share. The module holds the entry points that are called once a
+ * message, for which cffi's release and retake of the interpreter lock would cost more than the work. Limited API of Python
+ * 3.11, one wheel for all later versions. Files in native/python know Python; all others must not.
  */
 #ifndef ORBITMQ_OBJECTS_H
 #define ORBITMQ_OBJECTS_H
@@ -19,14 +19,14 @@ __attribute__((weak)) int py_add_turns(PyObject *module);
  * must have. Always returns NULL. */
 void *py_raise(const char *kind, const char *hint, PyObject *values, const char *format, ...);
 
-/* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> where it is no text. what: for the message. */
+/* UTF-8 of a str, which keeps it; NULL with orbitmq.errors.<kind> if it cannot be encoded. what: for the message. */
 const char *py_utf8(PyObject *text, const char *kind, const char *what, Py_ssize_t *size);
 
 /* Creates a type from its spec and adds it to the module under the spec's last name part; NULL with an exception set. */
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
 
 /* How many forks lie between this process and the one that loaded the module: a session belongs to the count at which it was
- * attached. Cheaper than getpid on every call. */
+ * attached. Cheaper than getpid in every call. */
 unsigned py_forks(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* Turns: one thread of a process at a time, in `with` statements that no signal handler can make lose the lock.
+/* Turns: one thread of a process at a time, in `with` statements in which no signal handler can lose the lock.
  *
- * A handler's exception (Ctrl-C) comes up after a call, so that Python code cannot take a lock and then enter a `try`. Between the
- * taking and the body of a `with` statement nothing comes up, nor between the end of the body and the giving back, as long as
- * both are C. The interpreter lock guards all fields; `lock` is what other threads sleep on. */
+ * A handler's exception (Ctrl-C) appears after a call, so Python code cannot safely take a lock and then enter a `try`. Between
+ * the taking and the body of a `with` statement no exception can appear, nor between the end of the body and the release, as
+ * long as both are C. The interpreter lock guards all fields; other threads sleep on `lock`. */
 #include "base/clock.h"
 #include "python/objects.h"
 
-#define SLICE_NS 100000000u /* longest sleep: a signal that another thread got, or that came just before, is heeded after it */
+#define SLICE_NS 100000000u /* longest sleep: a signal that another thread got, or that came just before, is handled after it */
 
 struct turns {
     PyObject_HEAD
@@ -15,7 +15,7 @@ struct turns {
     Py_ssize_t depth;
 };
 
-/* What within() gives: one attempt, for one `with` statement. */
+/* The result of within(): one attempt, for one `with` statement. */
 struct turn {
     PyObject_HEAD
     struct turns *turns;
@@ -67,7 +67,7 @@ static void turns_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     if (turns_of(self)->lock) {
-        if (turns_of(self)->depth) /* in a forked child: of a thread that is not here */
+        if (turns_of(self)->depth) /* in a forked child: the turn of a thread that does not exist here */
             PyThread_release_lock(turns_of(self)->lock);
         PyThread_free_lock(turns_of(self)->lock);
     }

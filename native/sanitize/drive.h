@@ -1,5 +1,5 @@
-/* What the drivers share: they run the lock-free parts from threads, where the sanitizers can watch both sides, and end with 0
- * or abort. Threads instead of processes: the thread sanitizer sees one address space only. */
+/* What the drivers share. They run the lock-free parts in threads, so that the sanitizers can watch both sides, and end with 0
+ * or abort. Threads instead of processes, because the thread sanitizer sees one address space only. */
 #ifndef ORBITMQ_DRIVE_H
 #define ORBITMQ_DRIVE_H
 
@@ -25,7 +25,8 @@ static inline pthread_t drive_start(void *(*work)(void *), void *with)
 
 static inline void drive_join(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
-/* Zeroed and aligned to a cache line; of exactly this size, so that one byte beyond it is the address sanitizer's. */
+/* Zeroed and aligned to a cache line; of exactly this size, so that the address sanitizer notices an access one byte beyond
+ * it. */
 static inline void *drive_memory(size_t size)
 {
     unsigned char *memory = aligned_alloc(64, (size + 63) / 64 * 64);

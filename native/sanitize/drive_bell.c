@@ -1,4 +1,5 @@
-/* Bells between threads: ping-pong, where one lost ring ends in a timeout; and one ringer with several sleepers and cancels. */
+/* Bells between threads: ping-pong, in which one lost ring ends in a timeout; and one ringer with several sleepers and
+ * cancels. */
 #include "shared/bell.h"
 #include "base/clock.h"
 #include "drive.h"
@@ -27,8 +28,8 @@ static void wait_for(struct bell *bell, const _Atomic uint32_t *value, uint32_t 
             bell_cancel(bell, ticket);
             return;
         }
-        /* A ring's wake-up may reach a sleeper that has seen the ring already and announced anew: one more look, at once.
-         * Only a sleep that lasts its whole limit is a lost ring. */
+        /* A ring's wake-up may reach a sleeper that has seen the ring already and announced again: one more look, at once. Only
+         * a sleep that lasts its whole limit is a lost ring. */
         const uint64_t from = clock_ns();
         CHECK(bell_sleep(bell, ticket, FOR_EVER) == BELL_RUNG || clock_ns() - from < FOR_EVER);
     }

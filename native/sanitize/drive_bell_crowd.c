@@ -1,4 +1,5 @@
-/* A client's crowd on one bell: the broker's ring wakes a few of it, whoever they are, and an honest crowd wakes the rest itself. */
+/* A client's crowd on one bell: the broker's ring wakes a few sleepers, whichever they are, and an honest crowd wakes the rest
+ * itself. */
 #include "shared/bell.h"
 #include "base/clock.h"
 #include "drive.h"
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #define CROWD 100u
-#define FOR_EVER UINT64_C(30000000000) /* 30 s: only who was never woken sleeps so long */
+#define FOR_EVER UINT64_C(30000000000) /* 30 s: only a sleeper that was never woken sleeps that long */
 
 struct table {
     struct bell bell;

@@ -1,5 +1,5 @@
-/* Columns of records with any properties and bodies, each record in memory of exactly its size, and buffers of exactly the room
- * that columns_fit asks for; compared with what the record's own parser says. */
+/* Columns of records with any properties and bodies. Each record is in memory of exactly its size, and buffers have exactly the
+ * room that columns_fit asks for; the result is compared with what the record's own parser says. */
 #include "client/columns.h"
 #include "drive.h"
 
@@ -25,7 +25,7 @@ static uint32_t write_properties(uint8_t *text, uint64_t *seed)
     return size;
 }
 
-/* A record of any shape that is well formed, and the reference that a reader would make of it. */
+/* A well-formed record of any shape, and the reference that a reader would make of it. */
 static struct message_ref make(uint64_t *seed)
 {
     uint8_t properties[300];
@@ -96,7 +96,7 @@ static struct slice value_at(const struct column_text *text, uint32_t index)
 
 static bool same(struct slice a, struct slice b) { return a.size == b.size && memcmp(a.data, b.data, a.size) == 0; }
 
-/* Every name that is there stands in the row once, with its last value; own: but TAGS and KEYS. */
+/* Every name occurs in the row once, with its last value; own: all but TAGS and KEYS. */
 static void same_pairs(const struct column_pairs *pairs, uint32_t row, struct slice properties)
 {
     const uint32_t begin = (uint32_t)pairs->starts[row], end = (uint32_t)pairs->starts[row + 1];

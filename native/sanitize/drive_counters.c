@@ -1,4 +1,4 @@
-/* A page written by its owner and read by another thread meanwhile: numbers only grow, quantiles stay in range. */
+/* A page that its owner writes while another thread reads it: numbers only grow, quantiles stay in range. */
 #include "shared/counters.h"
 #include "drive.h"
 

@@ -1,4 +1,5 @@
-/* CRCs by every way that this processor has, against one bit at a time; at every alignment, chained, copied and combined. */
+/* CRCs by every implementation that this processor has, compared with one bit at a time; at every alignment, chained, copied
+ * and combined. */
 #include "base/crc32.h"
 #include "drive.h"
 

@@ -1,4 +1,5 @@
-/* The lock from threads: a plain number that only the lock protects; and a holder that ends inside, stolen from exactly once. */
+/* The lock in threads: a plain number that only the lock protects; and a holder that ends inside, from which the lock is stolen
+ * exactly once. */
 #include "drive.h"
 #include "shared/lock.h"
 

@@ -1,4 +1,4 @@
-/* Properties strings of any bytes, in memory of exactly their size, against a reader that goes byte by byte. */
+/* Properties strings of any bytes, in memory of exactly their size, compared with a reader that goes byte by byte. */
 #include "drive.h"
 #include "format/properties.h"
 

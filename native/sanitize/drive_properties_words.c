@@ -1,4 +1,4 @@
-/* The same with the code for processors without SSE2, which stands in for that of the core. */
+/* The same with the code for processors without SSE2, which replaces that of the core here. */
 #undef __SSE2__
 #include "format/properties.c"
 

@@ -1,4 +1,4 @@
-/* A ring between two threads, every record checked byte for byte; then a consumer over garbage, which must stay inside. */
+/* A ring between two threads, with every record checked byte for byte; then a consumer over garbage, which must stay inside. */
 #include "drive.h"
 #include "shared/ring.h"
 
@@ -56,7 +56,7 @@ static void *consume(void *with)
     return NULL;
 }
 
-/* Whatever the producer wrote, every payload that is shown lies inside the ring, and the walk ends. */
+/* Whatever the producer wrote, every payload that is shown is inside the ring, and the walk ends. */
 static void read_garbage(struct ring *ring, uint64_t seed)
 {
     for (uint32_t round = 0; round < GARBAGE_ROUNDS; round++) {

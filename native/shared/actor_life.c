@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Stores are relaxed throughout: an actor is forked after its page is written, which orders everything, and whoever else
- * reads a page wants fresh numbers only (counters.h). */
+/* Stores are relaxed throughout: an actor is forked after its page is written, which orders everything, and all other readers
+ * of a page only want fresh numbers (counters.h). */
 
 uint32_t actor_born(struct control *control, uint32_t actor, const char *name)
 {
@@ -15,7 +15,7 @@ uint32_t actor_born(struct control *control, uint32_t actor, const char *name)
     memcpy(page->name, name, size + 1);
     const uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_relaxed) + 1;
     atomic_store_explicit(&page->epoch, epoch, memory_order_relaxed);
-    actor_beat(control, actor); /* one that hangs from the beginning is silent since then */
+    actor_beat(control, actor); /* one that hangs from the beginning has been silent since then */
     actor_set_state(control, actor, 0, ACTOR_STARTING, 0);
     return epoch;
 }

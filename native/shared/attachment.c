@@ -13,7 +13,7 @@ struct attachment *attachment_open(void *control, void *topics, void *wake, void
     assert(lane_count <= LANES_MAX && actor < ACTORS_MAX);
     assert(segment_check(control, SEGMENT_CONTROL, sizeof(struct control)) == SEGMENT_GOOD);
     assert(segment_check(topics, SEGMENT_TOPICS, ((struct segment_header *)topics)->size) == SEGMENT_GOOD);
-    /* Not the header of the wake words: clients can write there. */
+    /* Not the header of the wake words, because clients can write there. */
     struct attachment *tree = calloc(1, sizeof *tree);
     if (!tree)
         return NULL;
@@ -56,9 +56,9 @@ struct entry_copy {
     struct session_shape shape;
 };
 
-/* Copies an entry that is open under this epoch. The coordinator may free the slot and fill it anew while we copy, at once
- * where a session has no ring to drain; half of each would be a shape that the memory does not have. So the entry is looked at
- * again behind the copy. */
+/* Copies an entry that is open under this epoch. The coordinator may free the slot and fill it again while we copy, and at once
+ * if a session has no ring to drain. Half of each would be a shape that the memory does not have. So the entry is looked at
+ * again after the copy. */
 static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct entry_copy *copy)
 {
     if (!entry_open(entry))
@@ -70,8 +70,8 @@ static bool copy_entry(const struct session_entry *entry, uint32_t epoch, struct
     return entry_open(entry) && entry->shape.epoch == epoch && copy->shape.epoch == epoch;
 }
 
-/* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the one, of the right size, and can
- * not be resized under us. */
+/* Opens the memfd that the supervisor keeps for this entry and makes sure that it is the right one, of the right size, and
+ * cannot be resized under us. */
 static bool map_session(struct attachment *tree, const struct entry_copy *entry, struct session_map *map)
 {
     const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -133,7 +133,7 @@ void attachment_beat(struct attachment *tree)
 {
     struct actor_page *page = tree->page;
     const uint64_t now = clock_ms();
-    /* relaxed, all: a reader wants fresh numbers, nothing is ordered by them */
+    /* relaxed, all: a reader wants fresh numbers, and they order nothing */
     if (now == atomic_load_explicit(&page->heartbeat_ms, memory_order_relaxed))
         return; /* once a millisecond is often enough for a line that others read, and for a system call */
     atomic_store_explicit(&page->heartbeat_ms, now, memory_order_relaxed);
@@ -144,7 +144,7 @@ void attachment_beat(struct attachment *tree)
 
 void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error)
 {
-    /* relaxed, then release: whoever sees the state sees why */
+    /* relaxed, then release: a reader that sees the state sees the reason */
     atomic_store_explicit(&tree->page->error, error, memory_order_relaxed);
     atomic_store_explicit(&tree->page->state, state, memory_order_release);
 }

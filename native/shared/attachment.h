@@ -25,8 +25,8 @@ struct attachment {
     struct session_map sessions[SESSIONS_MAX];
 };
 
-/* Attaches to segments that are already mapped into this process; lanes may hold NULL where the process needs none. Aborts
- * on a segment of another layout: the supervisor has checked them. */
+/* Attaches to segments that are already mapped into this process; lanes may hold NULL if the process needs none. Aborts on a
+ * segment of another layout: the supervisor has checked them. */
 struct attachment *attachment_open(void *control, void *topics, void *wake, void **lanes, uint32_t lane_count, uint32_t actor);
 void attachment_close(struct attachment *tree);
 
@@ -37,7 +37,7 @@ struct session_map *attachment_session(struct attachment *tree, uint32_t slot, u
 /* Unmaps sessions that are gone; cheap when sessions_version has not moved. */
 void attachment_sweep(struct attachment *tree);
 
-/* Says that this actor lives: its heartbeat, and on the first call its pid. */
+/* Reports that this actor is alive: its heartbeat, and on the first call its pid. */
 void attachment_beat(struct attachment *tree);
 void attachment_state(struct attachment *tree, enum actor_state state, uint32_t error);
 

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define ONE_ASLEEP (UINT64_C(1) << 32)
-/* A bell may lie in memory that a hostile client writes, and crowds with sleepers. Both bounds are far from what honest ones
- * need; who is left out of a ring has slept for 100 ms at most. */
+/* A bell may be in memory that a hostile client writes and crowds with sleepers. Both limits are far above what honest clients
+ * need. A sleeper that a ring left out has slept for 100 ms at most. */
 #define ANSWER_TRIES 1000u
 #define WAKES_MAX 1024
 
@@ -69,11 +69,11 @@ enum bell_wake bell_sleep(struct bell *bell, uint32_t ticket, uint64_t limit_ns)
     bell_cancel(bell, ticket);
     if (fault == EINTR)
         return BELL_SIGNAL;
-    /* Anything else without a ring (a stray wake of the kernel's) is one more look for the caller, as a timeout is. */
+    /* Anything else without a ring (a stray wake of the kernel's) means one more look for the caller, as a timeout does. */
     return BELL_TIMEOUT;
 }
 
-/* most: so many will be woken; if there are more, they are told that they are a crowd. */
+/* most: how many will be woken; if there are more, they are told that they are a crowd. */
 static uint32_t answer(struct bell *bell, uint32_t most)
 {
     /* seq_cst: the news before the look at the announcement. Pairs with the fence in bell_announce [edge B1-B2]. */
@@ -121,7 +121,7 @@ bool bell_available(void)
 
 uint32_t bell_rung(const struct bell *bell)
 {
-    /* acquire: whoever finds a ring after its ticket sees the news behind it. Pairs with answer [edge B3]. */
+    /* acquire: a caller that finds a ring after its ticket sees the news behind it. Pairs with answer [edge B3]. */
     return word_rung(atomic_load_explicit(&bell->word, memory_order_acquire));
 }
 

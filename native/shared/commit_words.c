@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READ_AGAIN 16 /* a member that commits without a pause is caught standing still long before that */
+#define READ_AGAIN 16 /* a member that commits without a pause is found between two commits long before that */
 
 static int write_u64(int descriptor, uint64_t value, off_t at)
 {
@@ -31,7 +31,7 @@ int commit_words_make(int descriptor, uint32_t capacity)
 int commit_words_close(int descriptor)
 {
     const int error = write_u64(descriptor, 1, offsetof(struct commit_words, closed));
-    /* seq_cst: `closed` before our reads of the words, which both are the kernel's accesses to the page that the member has mapped. A
+    /* seq_cst: `closed` before our reads of the words; both are the kernel's accesses to the page that the member has mapped. A
      * member stores its words, fences, then reads `closed`: one of us sees the other. Pairs with pull_hold_commit_all [G2]. */
     atomic_thread_fence(memory_order_seq_cst);
     return error;
@@ -64,8 +64,9 @@ int commit_words_read(int descriptor, uint32_t capacity, uint64_t *words, uint32
     int error = read_once(descriptor, &head, words, count);
     if (!error && head != COMMIT_WORDS_MAGIC)
         error = EILSEQ;
-    /* The kernel copies bytes and promises nothing about words: one that is stored meanwhile could come half old, half new. So each is
-     * read until it is the same twice. What its member still stores behind the fence it will be told not to count on. */
+    /* The kernel copies bytes and promises nothing about words: a word that is stored meanwhile could be half old, half new. So
+     * each is read until it is the same twice. If its member still stores something after the fence, it will be told that it
+     * may not count. */
     uint64_t again[64];
     for (uint32_t from = 0; !error && from < count; from += 64) {
         const uint32_t most = count - from < 64 ? count - from : 64;

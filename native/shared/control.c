@@ -33,8 +33,8 @@ void commit_write(struct commit_record *record, const struct commit_slot *slot)
     atomic_store_explicit(&record->version, version + 1, memory_order_release);
 }
 
-/* acquire, in every look from Python, here and below: whoever sees a position may read what it covers. Pairs with the release of
- * whoever raises it [W1, F1, P1]. */
+/* acquire, in every look from Python, here and below: a reader that sees a position may read what it covers. Pairs with the
+ * release of the process that raises it [W1, F1, P1]. */
 static uint64_t look(const struct position *position)
 {
     return atomic_load_explicit(&position->value, memory_order_acquire);
@@ -67,7 +67,7 @@ void control_positions(const struct control *control, struct positions_seen *see
 static bool await(const struct position *position, struct bell *bell, uint64_t end, uint64_t limit_ns)
 {
     const uint32_t ticket = bell_announce(bell);
-    /* The look behind the announcement: reput and the flush service publish, then look who sleeps [B1, B2]. */
+    /* The look after the announcement: reput and the flush service publish, then look who sleeps [B1, B2]. */
     if (look(position) < end)
         bell_sleep(bell, ticket, limit_ns < BELL_LIMIT_NS ? limit_ns : BELL_LIMIT_NS);
     else
@@ -153,7 +153,7 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     assert(shape->slot < SESSIONS_MAX && shape->epoch != 0);
     struct session_entry *entry = &control->sessions[shape->slot];
     assert(atomic_load_explicit(&entry->state, memory_order_relaxed) == SESSION_FREE);
-    /* release: the FREE state before the new line, for whoever copies it meanwhile and then looks again [E2] */
+    /* release: the FREE state before the new line, for a process that copies it meanwhile and then looks again [E2] */
     atomic_thread_fence(memory_order_release);
     entry->descriptor = descriptor;
     entry->inode = inode;

@@ -1,7 +1,7 @@
-/* The control block and the wake words: what the processes of a tree know of each other.
+/* The control block and the wake words: what the processes of a tree know about each other.
  *
- * The control block is written by the broker's processes only; clients map it read-only. The wake segment is the one that
- * clients may write too: bells and news bits, where a lie costs a late or spurious wake of at most BELL_LIMIT_NS.
+ * Only the broker's processes write the control block; clients map it read-only. Clients may also write the wake segment: bells
+ * and news bits, in which a false value causes a late or spurious wake-up of at most BELL_LIMIT_NS.
  */
 #ifndef ORBITMQ_CONTROL_H
 #define ORBITMQ_CONTROL_H
@@ -19,7 +19,7 @@
 #define ACTORS_MAX 32u
 #define FLUSH_CROWD 4u
 
-/* A position that only grows, and beside it why it may have stopped. */
+/* A position that only grows, and the reason if it has stopped. */
 struct position {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t value;
     _Atomic uint32_t error;      /* errno that stopped it, 0 while it may grow */
@@ -37,8 +37,8 @@ struct commit_record {
     _Alignas(SEGMENT_LINE) struct commit_slot slot[2];
 };
 
-/* SESSION_LOST: the writer has given it up. The handler may be in the middle of it, and its slot is not free before it has let
- * go; so it answers with SESSION_FAULTY, as it answers SESSION_CLOSING with SESSION_DRAINED. */
+/* SESSION_LOST: the writer has given it up. The handler may be in the middle of it, and its slot is not freed before the
+ * handler has let go. So the handler answers with SESSION_FAULTY, as it answers SESSION_CLOSING with SESSION_DRAINED. */
 enum session_state {
     SESSION_FREE = 0,
     SESSION_READY = 1,
@@ -48,16 +48,16 @@ enum session_state {
     SESSION_LOST = 5,
 };
 
-/* What the broker itself knows of a session; clients cannot write here. */
+/* What the broker itself knows about a session; clients cannot write here. */
 struct session_entry {
     /* the coordinator's; SESSION_DRAINED and SESSION_FAULTY are the handler's answers */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t state; /* release after the rest of the line [E1] */
     int32_t descriptor;   /* number of the memfd in the supervisor: /proc/<supervisor>/fd/<descriptor> */
     uint64_t inode;       /* of the memfd, to tell it from a later one under the same number */
     struct session_shape shape;
-    /* the handler's alone: where it stands in the submission ring, the sequence of the last message before there, and the session
-     * that this is about. Two slots, flipped by `version`, because a note must be whole when a successor reads it. Of another
-     * epoch, nothing is taken: so nobody clears a note, and one that comes late is not the next session's */
+    /* the handler's alone: its position in the submission ring, the sequence of the last message before it, and the session
+     * that this is about. Two slots, flipped by `version`, because a note must be whole when a successor reads it. If the epoch
+     * is another one, nothing is taken: so nobody needs to clear a note, and a late one does not count for the next session */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t taken_version;
     struct { uint64_t position, sequence, epoch; } taken[2];
     /* the writer's: verdicts delivered; the copy in the session is for the client */
@@ -83,12 +83,12 @@ struct settings {
     uint32_t lanes;               /* send handlers */
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
-    uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked */
-    uint32_t go_on_unsynced;      /* 1: messages that wait for no disk are taken after a sync of the log has failed */
+    uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked for */
+    uint32_t go_on_unsynced;      /* 1: after a failed sync of the log, messages that do not wait for the disk are accepted */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
-    uint32_t untouched;           /* 1: queues and index stay as they are too; a damaged store has them made up to date */
+    uint32_t untouched;           /* 1: queues and index stay as they are too; in a damaged store they are brought up to date */
     uint32_t reserved;
-    uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 where cores are short */
+    uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 if cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;
     uint32_t retention_hours;     /* of topics without a time of their own; 0: for ever */
@@ -133,7 +133,7 @@ struct control {
     struct actor_page actors[ACTORS_MAX];
 };
 
-/* Which page is whose. Handlers follow from ACTOR_HANDLER on. */
+/* The page of each process. Handlers follow from ACTOR_HANDLER on. */
 enum actor_index {
     ACTOR_SUPERVISOR = 0,
     ACTOR_REPUT = 1,
@@ -161,12 +161,12 @@ struct wake {
 void control_init(struct control *control, const struct settings *settings, uint64_t generation);
 void wake_init(struct wake *wake, uint64_t generation);
 
-/* Sleeps once, at most limit_ns and at most BELL_LIMIT_NS, unless the reput position has reached `end`; true when it has. */
+/* Sleeps once, at most limit_ns and at most BELL_LIMIT_NS, unless the reput position has reached `end`; true if it has. */
 bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 /* The same for the flushed position. */
 bool control_await_flushed(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 
-/* For Python, which sees atomics only through these. */
+/* For Python, which can access atomics only through these. */
 struct positions_seen {
     uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;
     uint32_t wrote_error, flushed_error, reput_error, allocated_error, queues_error;
@@ -185,18 +185,20 @@ void control_recovered(struct control *control, uint64_t log_min, uint64_t log_e
 void control_set_rising(struct control *control, uint64_t from);
 uint64_t control_rising(const struct control *control);
 
-/* The allocator's Python half: a CommitLog file became ready, or could not be made (error: errno). Wakes the writer. */
+/* The allocator's Python half: a CommitLog file is ready, or could not be made (error: errno). Wakes the writer. */
 void control_set_allocated(struct control *control, uint64_t end, uint32_t error);
 
-/* The flush service's Python half: the log begins here now. The queues' min offsets were raised before; the files below may go. */
+/* The flush service's Python half: the log begins here now. The queues' min offsets were raised before; the files below may be
+ * removed. */
 void control_raise_min_offset(struct control *control, uint64_t log_min);
 
 /* The coordinator: session_open_entry fills a FREE entry and makes it READY; session_set_state moves it on. Both raise
  * sessions_version. */
 void session_open_entry(struct control *control, int32_t descriptor, uint64_t inode, const struct session_shape *shape);
 void session_set_state(struct control *control, uint32_t slot, uint32_t state);
-/* Moves an entry on only from the state that the caller knows; false where somebody else was faster. A handler's answer that comes
- * after the coordinator has freed the slot, or the end of a session that a handler has just found faulty, changes nothing. */
+/* Moves an entry on only from the state that the caller knows; false if somebody else was faster. If a handler's answer comes
+ * after the coordinator has freed the slot, or the end of a session comes when a handler has just found it faulty, nothing
+ * changes. */
 bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to);
 uint32_t session_get_state(const struct control *control, uint32_t slot);
 /* Shape (and descriptor) of the entry as it stands; completed: verdicts delivered. */
@@ -207,8 +209,8 @@ void session_get_entry(const struct control *control, uint32_t slot, struct sess
 void control_set_queues_error(struct control *control, uint32_t error);
 uint32_t control_queues_error(const struct control *control);
 
-/* Nothing is removed by age while the clock is ahead of the time that passed: the flush service says how far, the coordinator that an
- * operator takes it for right, with what it showed then. */
+/* Nothing is removed by age while the clock is ahead of the time that passed. The flush service says how far; the coordinator
+ * says that an operator has confirmed it, with what it showed then. */
 void control_set_clock_ahead(struct control *control, uint64_t ms);
 uint64_t control_clock_ahead(const struct control *control);
 void control_believe_clock(struct control *control, uint64_t now_ms);
@@ -219,7 +221,7 @@ uint64_t group_epoch(const struct control *control, uint32_t group);
  * new epoch and report Fenced [G1]. */
 uint64_t group_raise_epoch(struct control *control, uint32_t group);
 
-/* So many sessions wait for the disk together that whoever stays awake keeps the processors from others. */
+/* So many sessions wait for the disk together that a process which stays awake would keep the processors from others. */
 static inline bool control_crowded(const struct control *control)
 {
     /* relaxed: a hint */

@@ -53,7 +53,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, double q)
     uint64_t rank = (uint64_t)exact;
     if ((double)rank < exact || rank == 0)
         rank++;
-    /* The writer goes on meanwhile; buckets only grow, so the walk still ends at or before the bucket of that rank. */
+    /* The writer continues meanwhile; buckets only grow, so the walk still ends at or before the bucket of that rank. */
     uint64_t seen = 0;
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += atomic_load_explicit(&histogram->bucket[i], memory_order_relaxed);
@@ -65,7 +65,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, double q)
 
 void actor_page_view(const struct actor_page *page, struct actor_view *view)
 {
-    /* The name is set before the actor starts and stays; a torn look at it is bounded by the NUL written here. */
+    /* The name is set before the actor starts and does not change; a torn look at it is bounded by the NUL written here. */
     memcpy(view->name, page->name, sizeof view->name);
     view->name[sizeof view->name - 1] = 0;
     view->pid = atomic_load_explicit(&page->pid, memory_order_relaxed);

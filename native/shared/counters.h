@@ -1,5 +1,5 @@
-/* One page a process: who it is, whether it moves, what it did. Its owner writes, anybody reads while it runs; every word
- * is relaxed, because a reader wants a fresh number and not a consistent set.
+/* One page a process: who it is, whether it moves, what it did. Its owner writes, and any process reads while it runs. Every
+ * word is relaxed, because a reader wants a fresh number and not a consistent set.
  */
 #ifndef ORBITMQ_COUNTERS_H
 #define ORBITMQ_COUNTERS_H
@@ -20,7 +20,7 @@ enum actor_state {
     ACTOR_FAILED = 6,
 };
 
-/* Which counter is which, for every actor; those that an actor has no use for stay 0. */
+/* The index of each counter, the same for every actor; counters that an actor does not use stay 0. */
 enum counter {
     COUNT_STEPS = 0,       /* bounded steps that found work */
     COUNT_SLEEPS = 1,

@@ -28,7 +28,7 @@
 #define SPIN_LOOKS 200u             /* looks before the first sleep: some microseconds, longer than most sections */
 #define SLEEP_NS UINT64_C(50000000) /* between two looks at the holder's life; half of the 100 ms that any wait may be late */
 
-/* State and start time (clock ticks since boot) of a thread; 0, or the errno of the attempt to read them. */
+/* Reads state and start time (clock ticks since boot) of a thread; 0, or the errno of the attempt. */
 static int thread_stat(uint32_t thread, char *state, uint64_t *start)
 {
     char text[PROCESS_STAT_ROOM];
@@ -57,8 +57,8 @@ uint64_t lock_self(void)
         char state;
         uint64_t start;
         int fault = thread_stat(thread, &state, &start);
-        /* A process that has no descriptor left must not die of it: start 0 says that nobody knows. Otherwise without /proc no
-         * death could ever be told from life. */
+        /* A process that has no descriptor left must not die of it: start 0 means that it is not known. Otherwise, without
+         * /proc, no death could ever be told from life. */
         if (fault == EMFILE || fault == ENFILE || fault == ENOMEM)
             start = 0;
         else
@@ -84,7 +84,7 @@ bool lock_holder_dead(uint64_t word)
     return syscall(SYS_tkill, thread, 0) < 0 && errno == ESRCH;
 }
 
-/* Takes the lock over from the holder that `word` names, if that one is dead. */
+/* Takes the lock over from the holder that `word` names, if that holder is dead. */
 static bool steal(struct lock *lock, uint64_t word, uint64_t mine)
 {
     if (word == 0 || !lock_holder_dead(word))
@@ -101,7 +101,7 @@ static inline bool take(struct lock *lock, uint64_t mine)
                                                    memory_order_relaxed);
 }
 
-/* relaxed: a look that decides only whether to try; take and steal order what follows. */
+/* relaxed: this look only decides whether to try; take and steal order what follows. */
 static inline uint64_t look(const struct lock *lock) { return atomic_load_explicit(&lock->word, memory_order_relaxed); }
 
 /* The lock is not recursive: a thread that waits for itself is a bug, found at once instead of hanging. */
@@ -123,7 +123,7 @@ enum lock_result lock_acquire(struct lock *lock, uint64_t limit_ns)
     }
     uint64_t deadline = limit_ns == 0 ? UINT64_MAX : clock_ns() + limit_ns;
     if (deadline < limit_ns)
-        deadline = UINT64_MAX; /* a limit beyond the end of time is none */
+        deadline = UINT64_MAX; /* a limit beyond the end of time means no limit */
     for (;;) {
         uint64_t word = look(lock);
         if (word == 0) {

@@ -69,7 +69,7 @@ void *ring_claim(struct ring_producer *producer, uint32_t payload_size)
             return NULL;
     }
     if (padding > 0) {
-        /* Committed at once: even if the claim is given up, padding alone is a ring that can be read. */
+        /* Committed at once: even if the claim is given up, padding alone makes a ring that can be read. */
         header_store(producer->ring->data + index, (uint32_t)padding, RING_PADDING);
         CRASH_POINT("ring_padded");
         producer->position += padding;

@@ -75,8 +75,8 @@ bool ring_capacity_good(uint64_t capacity);
 void ring_producer_attach(struct ring_producer *producer, struct ring *ring, uint64_t capacity);
 void ring_consumer_attach(struct ring_consumer *consumer, struct ring *ring, uint64_t capacity, uint64_t position);
 
-/* Room for a record with payload_size bytes, or NULL when the ring is full now. A second claim before the commit replaces
- * the first. payload_size must satisfy ring_stride(payload_size) <= capacity / 2. */
+/* Room for a record with payload_size bytes, or NULL if the ring is full now. A second claim before the commit replaces the
+ * first. payload_size must satisfy ring_stride(payload_size) <= capacity / 2. */
 void *ring_claim(struct ring_producer *producer, uint32_t payload_size);
 
 /* Ends the claimed record, of the claimed or a smaller payload size, with its type (not 0). The consumer sees it after
@@ -97,7 +97,7 @@ void ring_pass(struct ring_consumer *consumer, const struct ring_record *header)
 /* Gives everything before position back to the producer. */
 void ring_release(struct ring_consumer *consumer, uint64_t position);
 
-/* Both shared positions, for whoever attaches after a death, for a look before a sleep, and for showing. */
+/* Both shared positions, for a process that attaches after a death, for a look before a sleep, and for showing. */
 static inline uint64_t ring_tail_position(const struct ring *ring)
 {
     /* acquire: whoever reads records below what this returns finds them whole. Pairs with ring_publish [edge R1]. */

@@ -26,7 +26,7 @@ void segment_sign(void *memory, const struct segment_owner *owner)
 
 enum segment_fault segment_check(const void *memory, enum segment_kind kind, uint64_t size)
 {
-    /* A session's header lies in memory that its client may still write: what is checked must be what is believed. */
+    /* A session's header is in memory that its client may still write: what is checked must be what is used. */
     struct segment_header header;
     if (size < sizeof header)
         return SEGMENT_BAD_SIZE;

@@ -64,10 +64,10 @@ enum segment_fault {
     SEGMENT_BAD_SIZE = 4,
 };
 
-/* Says whose a fresh, zeroed segment is. Before segment_init, which leaves this part as it is. */
+/* Records who owns a fresh, zeroed segment. Call before segment_init, which leaves this part as it is. */
 void segment_sign(void *memory, const struct segment_owner *owner);
 
-/* Fills the header of a fresh segment that is zeroed but for its owner. */
+/* Fills the header of a fresh segment that is zeroed except for its owner. */
 void segment_init(void *memory, enum segment_kind kind, uint64_t size, uint64_t generation);
 
 /* Says whether memory holds a segment of this kind that fits into size bytes. */

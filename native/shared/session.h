@@ -1,14 +1,14 @@
-/* A session segment: the one piece of memory that a client writes. A sealed memfd of fixed size, made by the coordinator.
+/* A session segment: the only memory that a client writes. A sealed memfd of fixed size, made by the coordinator.
  *
  *   | header | shape | bell | completed | interest line | stalled | lock | window completion slots | SQ ring |
  *   | queue_capacity interest slots (u32) |
  *
- * The broker believes nothing in it: shape is read from the session table instead (control.h), SQ records are copied and
- * bounded, and everything else a client may write here only decides when that same client is woken.
+ * The broker believes nothing in it. It reads the shape from the session table instead (control.h), copies and bounds SQ
+ * records, and everything else that a client may write here only decides when that same client is woken.
  *
- * The submission ring carries frames (struct send_frame): one topic, one or more messages. Messages are numbered 1, 2, 3 ...
- * by both sides in the order in which they stand in the ring; completion slot (n - 1) & (window - 1) holds the verdict of
- * message n once `completed` >= n. Slots belong to the writer, which fills them in that order.
+ * The submission ring carries frames (struct send_frame): one topic, one or more messages. Both sides number messages 1, 2, 3
+ * ... in the order in which they are in the ring; completion slot (n - 1) & (window - 1) holds the verdict of message n once
+ * `completed` >= n. Slots belong to the writer, which fills them in that order.
  */
 #ifndef ORBITMQ_SESSION_H
 #define ORBITMQ_SESSION_H
@@ -49,22 +49,22 @@ struct session {
     struct bell bell;
     /* the writer's: verdicts of messages 1 .. completed stand in their slots. release after the slots [S1] */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t completed;
-    /* the client's: its list of interests is interest[0 .. interest_count), valid for interest_version [S2];
-     * the notifier's: the version it has acted on */
+    /* the client's: its list of interests is interest[0 .. interest_count), valid for interest_version [S2]; the notifier's:
+     * the version it has acted on */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_version;
     _Atomic uint32_t interest_count;
-    /* the client's: CLOCK_MONOTONIC of its last call, or of its last look while it waits; how the coordinator tells a member that
-     * hangs (actors/group_clock.py) */
+    /* the client's: CLOCK_MONOTONIC of its last call, or of its last look while it waits; the coordinator uses it to recognise
+     * a member that hangs (actors/group_clock.py) */
     _Atomic uint64_t called_ns;
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
-    /* the client's: threads that sleep on the bell for room in the ring; nobody else's sleep is cut short for it */
+    /* the client's: threads that sleep on the bell for room in the ring; no other sleep is cut short for room */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
     /* the client's threads share the submission ring under this lock */
     struct lock lock;
     _Alignas(SEGMENT_LINE) uint8_t parts[];
 };
 
-/* Where the parts lie; computed from a trusted shape. */
+/* The places of the parts; computed from a trusted shape. */
 struct session_parts {
     struct completion *slots;
     struct ring *sq;

@@ -2,7 +2,7 @@
 
 uint64_t session_called_ns(const struct session *session)
 {
-    /* relaxed: a time, compared with ours; nothing is read behind it */
+    /* relaxed: a time, compared with ours; no other data depends on it */
     return atomic_load_explicit(&session->called_ns, memory_order_relaxed);
 }
 
@@ -25,8 +25,8 @@ void session_call_notifier(struct wake *wake, uint32_t slot)
     bell_ring(&wake->notifier);
 }
 
-/* An older value would only be a shorter wait's mistake, so it is taken after the session's DRAINED state, which the handler stores
- * behind its publishing. */
+/* An older value could only make a wait too short, so it is taken after the session's DRAINED state, which the handler stores
+ * after it has published. */
 uint64_t lane_published(const struct lane *lane) { return ring_tail_position(&lane->ring); }
 
 /* The writer's deliveries lie before its release. */

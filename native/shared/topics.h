@@ -28,21 +28,20 @@ struct topic_entry {
     uint32_t slot_capacity;
     _Atomic uint32_t queues; /* writable and readable queues; only grows */
     _Atomic uint32_t perm;
-    _Atomic uint32_t retention_hours; /* the topic's own: 0 as the broker's, RETENTION_FOR_EVER */
-    _Atomic uint32_t durable; /* 1: a send waits for the disk where neither it nor its producer says what it waits for */
+    _Atomic uint32_t retention_hours; /* the topic's own: 0 as the broker's setting, RETENTION_FOR_EVER */
+    _Atomic uint32_t durable; /* 1: a send waits for the disk if neither it nor its producer says what it waits for */
     uint8_t name_size;
     uint8_t name[TOPIC_NAME_MAX];
     uint8_t pad[32];
 };
 static_assert(sizeof(struct topic_entry) == 3 * SEGMENT_LINE, "a topic takes three lines");
 
-/* Who writes each line stands above it. Everything only grows but `waiter` and a
- * successor writer's next offset. */
+/* The writer of each line is named above it. Everything only grows, except `waiter` and a successor writer's next offset. */
 struct queue_slot {
     /* the CommitLog writer's: the queue offset that the next message gets */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t next_offset;
-    /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit. min_offset is reput's until it first raises
-     * max_offset, and from then on the flush service's, whose retention raises it */
+    /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit. min_offset is reput's until it
+     * first raises max_offset, and from then on the flush service's, whose retention raises it */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t max_offset;
     _Atomic uint64_t min_offset;
     _Atomic uint64_t physical_end;
@@ -86,7 +85,7 @@ uint32_t topics_find(const struct topics *topics, const uint8_t *name, uint32_t 
 
 enum topics_add_result { TOPICS_ADDED = 0, TOPICS_FULL = 1, TOPICS_QUEUES_FULL = 2, TOPICS_EXISTS = 3 };
 
-/* The coordinator only: what topics_add would answer. */
+/* The coordinator only: the answer that topics_add would give. */
 enum topics_add_result topics_room(const struct topics *topics, const uint8_t *name, uint32_t size, uint32_t slot_capacity);
 
 /* The coordinator only. *index: the topic's, new or existing. */
@@ -106,8 +105,8 @@ void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 /* The coordinator: whether sends to the topic wait for the disk unless they say otherwise. Counts for every later send. */
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
-/* For whoever sends. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable; a sender that was
- * told of that by whoever had it done sees it, since the telling goes through the kernel. */
+/* For senders. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable. A sender that was
+ * told of the change by the process that asked for it sees the change, because the message goes through the kernel. */
 static inline bool topic_durable(const struct topics *topics, uint32_t index)
 {
     return atomic_load_explicit(&topics->topic[index].durable, memory_order_relaxed) != 0;
@@ -120,7 +119,8 @@ struct queue_seen {
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 /* The supervisor, after recovery and before the first actor starts. */
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
-/* The flush service: messages below min_offset are not given out any more. Only raises; min_offset is at most a max_offset seen. */
+/* The flush service: messages below min_offset are no longer delivered. Only raises; min_offset is at most a max_offset
+ * seen. */
 void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);
 
 #endif

@@ -1,4 +1,4 @@
-/* What became of one message. Numbers are ours; verdicts.c turns them into exceptions. */
+/* The result for one message. The numbers are OrbitMQ's; verdicts.c turns them into exceptions. */
 #ifndef ORBITMQ_VERDICT_H
 #define ORBITMQ_VERDICT_H
 
@@ -10,11 +10,11 @@ enum verdict {
     VERDICT_UNKNOWN_QUEUE = 4,      /* detail: queues of the topic */
     VERDICT_BODY_TOO_LARGE = 5,     /* detail: the limit on the record, bytes */
     VERDICT_PROPERTIES_TOO_LARGE = 6, /* detail: the limit, bytes */
-    VERDICT_STORE_FULL = 7,         /* no next CommitLog file, for want of room, handles or mappings; detail: errno */
+    VERDICT_STORE_FULL = 7,         /* no next CommitLog file: no space, descriptors or mappings; detail: errno */
     VERDICT_STORE_FAILED = 8,       /* the log is in its error state; detail: errno */
     VERDICT_RESERVED = 10,          /* a property has a name that no sender may set */
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
-    VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is taken; detail: errno */
+    VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is accepted; detail: errno */
 };
 
 #endif

@@ -1,4 +1,5 @@
-/* The Reader's messages as Arrow buffers: bytearrays that grow while rows are appended, cut to their size at the end. */
+/* The Reader's messages as Arrow buffers: bytearrays that grow while rows are appended, and are cut to their size at the
+ * end. */
 #include "python/consumer/reader_object.h"
 
 enum buffer {
@@ -45,7 +46,7 @@ static const struct {
     PAIRS(COLUMN_PROPERTIES),
 };
 
-/* Buffers of bits == 32 that hold one value more than rows. */
+/* Buffers with bits == 32 that hold one value more than rows. */
 static bool has_one_more(enum buffer which)
 {
     return which == BODY_OFFSETS || which == TAGS_OFFSETS || which == KEYS_OFFSETS || which == ID_OFFSETS ||
@@ -129,7 +130,7 @@ static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
            open_pairs(batch, PROPERTIES, &batch->columns.properties, false);
 }
 
-/* Room for so many bytes more. The first growth after some rows are known goes as far as they let expect for all. */
+/* Makes room for so many more bytes. Once some rows are known, the first growth goes as far as they suggest for all rows. */
 static bool grow(struct batch *batch, enum buffer which, uint64_t used, uint64_t more)
 {
     const uint32_t rows = batch->columns.rows;
@@ -179,7 +180,7 @@ static bool reserve_all(struct batch *batch, const struct columns_need *need)
            reserve_pairs(batch, &columns->properties, PROPERTIES, need->text);
 }
 
-/* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the rows there are; -1 with an exception. */
+/* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the other rows; -1 with an exception. */
 static int append_compressed(struct batch *batch, const struct message_ref *ref, uint64_t body_limit,
                              const struct reader_cursor *cursors)
 {
@@ -218,7 +219,7 @@ static int64_t append_some(struct batch *batch, const struct message_ref *refs, 
     return need.rows;
 }
 
-/* Appends and delivers undelivered messages. Returns 1 when all `count` did fit, 0, or -1 with an exception. */
+/* Appends and delivers undelivered messages. Returns 1 if all `count` fitted, 0, or -1 with an exception. */
 static int append_block(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit)
 {
     while (count > 0) {
@@ -232,8 +233,8 @@ static int append_block(struct reader_object *self, struct batch *batch, uint32_
     return 1;
 }
 
-/* Appends messages block after block, up to `look_until` units looked at. False with an exception when that left no row; with
- * rows, it is left for the next call. */
+/* Appends messages block after block, up to `look_until` units looked at. False with an exception if that left no row; if there
+ * are rows, the exception is left for the next call. */
 static bool append_all(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit,
                        uint64_t look_until)
 {
@@ -242,13 +243,13 @@ static bool append_all(struct reader_object *self, struct batch *batch, uint32_t
         if (result < 0 && batch->columns.rows == 0)
             return false;
         if (result < 0)
-            PyErr_Clear(); /* the message is still undelivered, and the first of the next call */
+            PyErr_Clear(); /* the message is still undelivered, and is the first one of the next call */
         const uint32_t left = batch->rows - batch->columns.rows;
         if (result <= 0 || left == 0 || self->reader->looked >= look_until)
             break;
         count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK);
         if (self->strict && py_reader_removal(self))
-            break; /* what is gathered follows once that was told */
+            break; /* what is gathered is delivered once that was reported */
     }
     return true;
 }
@@ -261,7 +262,8 @@ static void pair_sizes(uint64_t *size, enum buffer first, const struct column_pa
     size[first + VALUE] = pairs->starts ? column_bytes(&pairs->value, count) : 0;
 }
 
-/* (rows, nulls in tags, nulls in keys, nulls in headers, buffers): these cut to what there is, None where a column is not selected. */
+/* (rows, nulls in tags, nulls in keys, nulls in headers, buffers): buffers cut to their size, None if a column is not
+ * selected. */
 static PyObject *batch_result(struct batch *batch)
 {
     const struct columns *columns = &batch->columns;

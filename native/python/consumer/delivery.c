@@ -1,4 +1,4 @@
-/* A Reader's batches, handed out piece by piece: as messages, as bodies, or one record by its place. */
+/* Delivers a Reader's batches piece by piece: as messages, as bodies, or one record by its place. */
 #include "python/consumer/reader_object.h"
 
 int64_t py_reader_gather(struct reader_object *self, uint32_t most)

@@ -1,4 +1,4 @@
-/* What stopped a Reader, as the exception that it stands for. */
+/* Turns what stopped a Reader into the exception for it. */
 #include "python/consumer/reader_object.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static bool all_pinned(const struct log_map *log)
     return pinned == LOG_MAP_SLOTS;
 }
 
-/* Python is left to say which knob there is: shm/means.py. */
+/* Python finds the setting to name: shm/means.py. */
 static bool means_short(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 PyObject *py_reader_raise(struct reader_object *self)

@@ -17,7 +17,7 @@ static void pin_dealloc(PyObject *self)
     if (reader) {
         reader->pins[pin->file - reader->reader->log.files] = NULL;
         log_map_unpin(&reader->reader->log, pin->file);
-        if (reader->closed) /* nobody will come by to do it */
+        if (reader->closed) /* nobody else will do it */
             log_map_forget(&reader->reader->log, UINT64_MAX);
         Py_DECREF(reader);
     }
@@ -25,7 +25,8 @@ static void pin_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* A borrowed pin would be enough for the first message; a new reference keeps it alive until all of a batch are made. */
+/* A borrowed pin would be enough for the first message; a new reference keeps it alive until all messages of a batch are
+ * made. */
 PyObject *py_pin_of(struct reader_object *self, const struct message_ref *ref)
 {
     const size_t index = (size_t)(ref->file - self->reader->log.files);

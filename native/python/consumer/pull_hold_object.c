@@ -1,5 +1,5 @@
-/* PullHold: a consumer session for Python. Only `wait` gives the interpreter lock back, and only when there is something to wait
- * for; the rest are a few loads and stores, wanted at every poll. */
+/* PullHold: a consumer session for Python. Only `wait` releases the interpreter lock, and only if there is something to wait
+ * for. The rest are a few loads and stores, needed at every poll. */
 #include "python/consumer/reader_object.h"
 #include "client/pull_hold.h"
 
@@ -8,7 +8,7 @@ struct pull_hold_object {
     struct pull_hold hold;
     PyObject *owner;  /* keeps session and segments mapped; NULL after close */
     Py_buffer words;  /* where the member commits; .obj NULL: nowhere */
-    uint32_t waiting; /* threads in pull_hold_wait: close waits for none of them, so it is refused */
+    uint32_t waiting; /* threads in pull_hold_wait: close would not wait for them, so it is refused */
 };
 
 static struct pull_hold_object *self_of(PyObject *self) { return (struct pull_hold_object *)self; }
@@ -37,8 +37,8 @@ static PyObject *pull_hold_object_join(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* A list of ints as an array; NULL with an exception set. The hold is looked at afterwards: a sequence of the caller's own making
- * may have closed it. */
+/* Converts a list of ints to an array; NULL with an exception set. The hold is checked afterwards, because a sequence class of
+ * the caller's own may have closed it. */
 static uint64_t *take_list(const struct pull_hold_object *self, PyObject *list, uint32_t *count)
 {
     const Py_ssize_t size = PySequence_Size(list);
@@ -185,7 +185,7 @@ static PyObject *pull_hold_object_wait(PyObject *object, PyObject *const *argume
     struct reader_object *reader = py_reader_of(arguments[0]);
     if (!reader)
         return NULL;
-    /* a look first, with the lock held: giving it back costs milliseconds beside a busy thread */
+    /* a look first, with the lock held: releasing it costs milliseconds beside a busy thread */
     int result = (int)pull_hold_wait(&self->hold, reader->reader, 0);
     if (result == PULL_HOLD_TIMEOUT && timeout_ns > 0) {
         PyObject *owner = Py_NewRef(self->owner);

@@ -1,7 +1,7 @@
-/* Reader: the consumer's view of the store for Python. Its methods keep the interpreter lock: a batch takes microseconds, and giving
- * the lock back beside a busy thread would cost milliseconds to get again. But some run Python code (zlib, which gives the lock back;
- * whatever the garbage collector finds), and the batch must not be taken from under them then. So a Reader is busy for the whole
- * length of each method, and for whoever comes meanwhile it is not usable: see GUARDED at the end. */
+/* Reader: the consumer's view of the store for Python. Its methods keep the interpreter lock: a batch takes microseconds, and
+ * beside a busy thread it would cost milliseconds to get the lock back. But some methods run Python code (zlib, which releases
+ * the lock; the garbage collector), and the batch must not be taken away from them then. So a Reader is busy during the whole
+ * of each method, and other callers cannot use it meanwhile: see GUARDED at the end. */
 #include "python/consumer/reader_object.h"
 
 #include <errno.h>
@@ -151,7 +151,7 @@ static PyObject *reader_object_positions(PyObject *object, PyObject *unused)
         if (!position || PyList_SetItem(list, i, position) < 0)
             Py_CLEAR(list);
     }
-    /* undelivered messages, the last first, so that the first of each queue stays */
+    /* undelivered messages, the last one first, so that the first of each queue stays */
     for (uint32_t i = reader->count; list && i-- > self->taken;) {
         PyObject *position = PyLong_FromUnsignedLongLong(reader->refs[i].queue_offset);
         if (!position || PyList_SetItem(list, reader->refs[i].cursor, position) < 0)
@@ -160,7 +160,7 @@ static PyObject *reader_object_positions(PyObject *object, PyObject *unused)
     return list;
 }
 
-/* [(cursor, messages, offset behind the last of them)] since the last call, None when there is nothing to tell. */
+/* [(cursor, messages, offset after the last of them)] since the last call; None if there is nothing to report. */
 static PyObject *reader_object_removals(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -230,7 +230,7 @@ static PyObject *reader_object_rising(PyObject *object, PyObject *cursor)
 static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
 {
     struct reader_object *self = py_reader_self(object);
-    PyObject *held = PySequence_Tuple(tags); /* a sequence of the caller's own making need not hold what it gives */
+    PyObject *held = PySequence_Tuple(tags); /* a sequence class of the caller's own need not keep what it gives */
     const Py_ssize_t count = held ? PyTuple_Size(held) : 0;
     struct slice *slices = held && count <= 4096 ? PyMem_Calloc((size_t)count + 1, sizeof *slices) : NULL;
     if (!slices) {
@@ -329,7 +329,7 @@ static void reader_object_dealloc(PyObject *object)
     if (!self->closed && self->reader)
         reader_close(self->reader);
     if (self->reader)
-        reader_free(self->reader); /* pins hold us, so none is left */
+        reader_free(self->reader); /* pins hold a reference to the reader, so none is left */
     Py_XDECREF(self->owner);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -370,7 +370,7 @@ static PyGetSetDef reader_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* Each method as Python calls it: not while another one is at work, and the Reader busy meanwhile. */
+/* Each method as Python calls it: refused while another one runs, and the Reader is busy meanwhile. */
 #define GUARDED(name, method) \
     static PyObject *guarded_##name(PyObject *object, PyObject *argument) \
     { \

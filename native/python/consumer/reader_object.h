@@ -23,8 +23,8 @@ struct reader_object {
     struct reader *reader;
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
     uint32_t taken;  /* messages of the batch that were delivered */
-    uint64_t told;   /* of reader->skipped, what our user knows of */
-    bool strict;     /* raise OffsetOutOfRange where messages were removed, before what follows them */
+    uint64_t told;   /* of reader->skipped, how many our user has been told about */
+    bool strict;     /* raise OffsetOutOfRange if messages were removed, before what follows them */
     bool closed;
     bool busy;       /* a method or a wait is at work, which may have given back the interpreter lock ... */
     unsigned busy_in; /* ... of the process with this py_forks(): in a forked child there is no such thread */
@@ -36,7 +36,7 @@ static inline struct reader_object *py_reader_self(PyObject *self) { return (str
 /* False with Closed raised, or UsageError while it is busy. */
 bool py_reader_usable(const struct reader_object *self);
 
-/* Around whatever may run Python code, or gives back the interpreter lock. */
+/* Wraps code that may run Python code, or releases the interpreter lock. */
 static inline void py_reader_begin(struct reader_object *self)
 {
     self->busy = true;
@@ -44,22 +44,22 @@ static inline void py_reader_begin(struct reader_object *self)
 }
 static inline void py_reader_end(struct reader_object *self) { self->busy = false; }
 
-/* The Reader that a Python object is, or NULL with an exception: it is none, or not usable. */
+/* The Reader that a Python object is, or NULL with an exception: it is another type, or cannot be used now. */
 struct reader_object *py_reader_of(PyObject *object);
 
 /* ---- delivery.c ---- */
 
-/* Makes sure that undelivered messages are at hand, if there are any to be had. Returns how many, at most `most`; -1 with
- * an exception set. */
+/* Makes sure that undelivered messages are gathered, if there are any. Returns how many, at most `most`; -1 with an exception
+ * set. */
 int64_t py_reader_gather(struct reader_object *self, uint32_t most);
 
-/* True when messages were removed before they were read, and nobody was told yet. */
+/* True if messages were removed before they were read, and that was not reported yet. */
 static inline bool py_reader_removal(const struct reader_object *self) { return self->reader->skipped != self->told; }
 
 /* Gives back what was gathered and not delivered. */
 void py_reader_put_back(struct reader_object *self);
 
-/* Counts messages as delivered. After the last of a batch its files are let go, so that an idle consumer pins nothing. */
+/* Counts messages as delivered. After the last one of a batch its files are unpinned, so that an idle consumer pins nothing. */
 static inline void py_reader_delivered(struct reader_object *self, uint32_t count)
 {
     self->taken += count;
@@ -69,9 +69,9 @@ static inline void py_reader_delivered(struct reader_object *self, uint32_t coun
     }
 }
 
-/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(batch): the next one, out of a batch
- * of that size, or None; gathered(): likewise, but never looks for more. record(physical offset): the message there; raises
- * where none is. */
+/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(batch): the next one, out of a
+ * batch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
+ * raises if there is none. */
 PyObject *py_delivery_messages(PyObject *object, PyObject *most);
 PyObject *py_delivery_message(PyObject *object, PyObject *batch);
 PyObject *py_delivery_gathered(PyObject *object, PyObject *unused);
@@ -80,8 +80,8 @@ PyObject *py_delivery_record(PyObject *object, PyObject *physical_offset);
 
 /* ---- arrow.c ---- */
 
-/* Methods of the Reader. columns(selection, most, body_limit): up to `most` messages as buffers. names(): what the topic column's
- * numbers stand for. */
+/* Methods of the Reader. columns(selection, most, body_limit): up to `most` messages as buffers. names(): the names behind the
+ * topic column's numbers. */
 PyObject *py_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_columns_names(PyObject *object, PyObject *unused);
 
@@ -96,7 +96,7 @@ int py_add_pin(PyObject *module);
 /* Raises what reader->fault says, and clears it. */
 PyObject *py_reader_raise(struct reader_object *self);
 
-/* Raises OffsetOutOfRange for one queue of which messages were removed, and counts it as told. */
+/* Raises OffsetOutOfRange for one queue of which messages were removed, and counts that as reported. */
 PyObject *py_reader_raise_removal(struct reader_object *self);
 
 /* ---- pull_hold_object.c ---- */

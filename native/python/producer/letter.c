@@ -1,8 +1,8 @@
-/* What one call wants sent: arguments checked, and the properties string that they make.
+/* What one call sends: arguments checked, and the properties string that they make.
  *
  *   TAGS 0x01 tags 0x02 KEYS 0x01 key ' ' key 0x02 name 0x01 value 0x02 ...
  *
- * Strings are used where they lie: a str keeps its UTF-8, and the call keeps the str.
+ * Strings are used in place: a str keeps its UTF-8, and the call keeps the str.
  */
 #include "python/producer/producer.h"
 
@@ -72,7 +72,7 @@ static int property_error(PyObject *value, const char *what, const char *why)
     return -1;
 }
 
-/* UTF-8 of a name or value that may stand in the properties string. A key must also hold no space, since one separates keys. */
+/* UTF-8 of a name or value for the properties string. A key must not contain a space either, because spaces separate keys. */
 static int property_text(PyObject *value, const char *what, bool key, const char **text, uint32_t *size)
 {
     Py_ssize_t length;
@@ -112,7 +112,7 @@ int parse_tags(PyObject *value, const char **tags, uint32_t *size)
         return -1;
     for (uint32_t i = 1; i < *size; i++)
         if ((*tags)[i - 1] == '|' && (*tags)[i] == '|') {
-            /* No filter could ask for it, in RocketMQ neither. */
+            /* No filter could ask for it, not even in RocketMQ. */
             py_raise("PropertyError", "a message has one tag; what it is to be found by besides are keys",
                        Py_BuildValue("{s:O}", "value", value), "could not use tags %R: '||' separates the tags of a filter", value);
             return -1;
@@ -131,12 +131,13 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     *size = 0;
     if (value == Py_None)
         return 0;
-    if (PyUnicode_Check(value)) /* one key; taken as a sequence it would be one a character, which nobody wants */
+    if (PyUnicode_Check(value)) /* one key; taken as a sequence it would become one key per character, which nobody wants */
         return property_text(value, "key", true, keys, size);
     if (PyTuple_CheckExact(value) && PyTuple_Size(value) == 0)
         return 0;
     if (PyList_CheckExact(value) && PyList_Size(value) == 1) {
-        /* the usual case, without a copy; the reference, because another thread may empty the list while we wait for room */
+        /* the usual case, without a copy; we hold a reference, because another thread may empty the list while we wait for
+         * room */
         *joined = PyList_GetItem(value, 0);
         Py_INCREF(*joined);
         if (property_text(*joined, "key", true, keys, size) == 0)
@@ -243,7 +244,7 @@ static int parse_flag(PyObject *value, uint32_t *flag)
     return 0;
 }
 
-/* -1 with PropertyError for a name that is not the caller's to set. */
+/* -1 with PropertyError for a name that the caller must not set. */
 static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
 {
     const enum reserved kind = reserved_property((struct slice){(const uint8_t *)text, size});

@@ -1,7 +1,7 @@
 /* One session as the producer holds it, and the messages in flight on it.
  *
- * A completion slot is used again `window` messages later, so verdicts are copied out before: link_harvest walks the runs
- * from the oldest, hands each its verdicts, and frees the slots. Nothing is searched; a batch's verdicts are one memcpy.
+ * A completion slot is used again `window` messages later, so verdicts are copied out before. link_harvest walks the runs from
+ * the oldest, gives each its verdicts, and frees the slots. Nothing is searched; a batch's verdicts are one memcpy.
  */
 #include "python/producer/producer.h"
 
@@ -61,7 +61,7 @@ void link_release(struct link *link)
 {
     if (--link->users > 0)
         return;
-    /* May be called on the way out of a failed call: that exception must survive. */
+    /* May be called while a failed call returns: its exception must survive. */
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *close = PyObject_GetAttrString(link->handle, link->leaves ? "leave" : "close");
@@ -117,7 +117,7 @@ void link_harvest(struct link *link)
     const uint32_t window = sender->shape.window;
     uint64_t completed = sender_completed(sender);
     if (completed > sender->submitted)
-        completed = sender->submitted; /* `completed` lies in memory that a stray write of ours could have hit */
+        completed = sender->submitted; /* `completed` is in memory that a stray write of ours could have hit */
     uint64_t settled = sender->settled;
     while (settled < completed) {
         struct run *run = run_at(link, link->run_head);

@@ -1,12 +1,13 @@
-/* What one batch call wants sent: bodies, tags and keys, taken so that nobody can change them while we wait, and checked
- * before the first message is sent: whatever is wrong with any of them, nothing is in the log then.
+/* What one batch call sends: bodies, tags and keys, taken so that nobody can change them while we wait, and checked before the
+ * first message is sent. If anything is wrong with any of them, nothing is in the log.
  *
- * Without a queue or a key the messages are spread over the topic's queues in runs of equal length, not one by one: the
- * index of a queue, and later its reader, then work on neighbouring memory.
+ * Without a queue or a key the messages are spread over the topic's queues in runs of equal length, not one by one: the index
+ * of a queue, and later its reader, then work on neighbouring memory.
  */
 #include "python/producer/producer.h"
 
-/* The bodies as a tuple of bytes. A tuple of bytes is taken as it is, and one is made otherwise: nobody can change it while we wait. */
+/* The bodies as a tuple of bytes. A tuple of bytes is used as it is; otherwise one is made, which nobody can change while we
+ * wait. */
 static PyObject *take_bodies(PyObject *bodies)
 {
     if (PyBytes_Check(bodies) || PyUnicode_Check(bodies))
@@ -81,7 +82,7 @@ struct piece parcel_text(PyObject *texts, uint32_t i)
     Py_ssize_t size = 0;
     if (!text || text == Py_None)
         return (struct piece){NULL, 0};
-    /* cannot fail: the conversion was done once, and a str keeps it */
+    /* cannot fail: the conversion was done once, and a str keeps the result */
     const char *at = PyUnicode_AsUTF8AndSize(text, &size);
     return (struct piece){at, (uint32_t)size};
 }
@@ -104,7 +105,7 @@ static int measure(Producer *self, Batch *batch, uint32_t topic)
     return 0;
 }
 
-/* Which queues the messages go to. */
+/* The queues that the messages go to. */
 static int choose_queues(Producer *self, Batch *batch, uint32_t topic, PyObject *key, int64_t wanted)
 {
     /* relaxed: the number of queues only grows, and the handler checks again */
@@ -155,7 +156,7 @@ static int take_tags(Batch *batch, PyObject *value)
     return 0;
 }
 
-/* Which queue a batch is to go to, as its caller said. */
+/* The queue that the caller chose for a batch. */
 struct destination {
     int64_t queue;  /* -1: not given */
     PyObject *key;  /* borrowed, or NULL */

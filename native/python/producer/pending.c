@@ -1,4 +1,4 @@
-/* Pending: one message's verdict to come. Not tracked by the garbage collector, which would cost a fifth of a send: it
+/* Pending: the future verdict of one message. The garbage collector does not track it, which would cost a fifth of a send: it
  * refers to its producer, and nothing of the producer refers back but the run, which does not count.
  */
 #include "python/producer/producer.h"
@@ -25,7 +25,7 @@ static void pending_dealloc(Pending *self)
 {
     Producer *producer = self->producer;
     if (self->posted && self->verdict.code == VERDICT_NONE) {
-        /* In flight and of no interest any more: its run becomes one-way. */
+        /* In flight, and nobody is interested any more: its run becomes one-way. */
         struct link *link = producer->link;
         struct run *run = &link->runs[self->run & (link->sender.shape.window - 1)];
         run->kind = RUN_ONEWAY;

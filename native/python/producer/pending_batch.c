@@ -1,5 +1,5 @@
-/* PendingBatch: many messages of one call. batch_new has everything checked (parcel.c); push() then encodes straight from
- * the bodies into the ring, frame by frame; verdicts come back as pieces of one table.
+/* PendingBatch: many messages of one call. batch_new has everything checked (parcel.c); push() then encodes straight from the
+ * bodies into the ring, frame by frame; verdicts come back as pieces of one table.
  */
 #include "python/producer/producer.h"
 #include "python/producer/producer_docs.h"
@@ -8,7 +8,7 @@
 
 static PyTypeObject *batch_type;
 
-/* Of nothing yet: the caller takes what is to be sent, and has batch_made judge it. */
+/* An empty batch: the caller takes what is to be sent, and batch_made checks it. */
 static Batch *batch_empty(Producer *self)
 {
     Batch *batch = PyObject_New(Batch, batch_type);
@@ -22,7 +22,7 @@ static Batch *batch_empty(Producer *self)
     return batch;
 }
 
-/* The batch with room for its verdicts; NULL with an exception, which is there already when it was not taken. */
+/* The batch with room for its verdicts; NULL with an exception, which is set already if the arguments were not accepted. */
 static Batch *batch_made(Batch *batch, int taken)
 {
     if (taken < 0) {
@@ -78,7 +78,7 @@ static void fill_frame(Batch *batch, struct sender *sender)
             .queue_id = parcel_queue(batch),
         };
         uint8_t *at = sender_add(sender, &message);
-        if (!at) { /* no room: its queue is still to be given out */
+        if (!at) { /* no room: its queue has not been assigned yet */
             batch->queue_left = queue_left;
             batch->longer = longer;
             batch->queue = queue;
@@ -103,13 +103,13 @@ static uint32_t stride_of(const Batch *batch, uint32_t i)
     return (uint32_t)send_message_stride(properties_size(tags.size, tags.text, keys.size, keys.text), body);
 }
 
-/* Sends what there is room for: SENDER_OK when that was all, or what stands in the way; -1 with an exception. */
+/* Sends what there is room for: SENDER_OK if that was everything, or the obstacle; -1 with an exception. */
 static int push(Producer *self, Batch *batch)
 {
     while (batch->sent < batch->count) {
         const uint64_t born_ms = born_now();
         if (batch->sent && (!producer_usable(self, born_ms) || batch->life != self->life)) {
-            /* sending on would leave a hole in the middle; and nobody waits for another tree to learn that */
+            /* continuing would leave a hole in the middle; and nobody waits for another tree to learn that */
             const struct completion lost = {.code = VERDICT_LOST};
             verdict_result(self, batch->topic, &lost, 0);
             return -1;
@@ -154,7 +154,7 @@ static int push(Producer *self, Batch *batch)
     return SENDER_OK;
 }
 
-/* Ends a batch that was sent in part: it is the batch of those messages now, and the exception says so. */
+/* Ends a batch that was sent in part: it is now the batch of those messages, and the exception says so. */
 static void cut_short(Batch *batch)
 {
     verdict_pending((PyObject *)batch);
@@ -169,7 +169,7 @@ static void cut_short(Batch *batch)
     PyErr_Restore(type, value, traceback);
 }
 
-/* Sends it all, waiting for room where the producer waits. */
+/* Sends all of it, and waits for room if the producer waits. */
 static int push_all(Producer *self, Batch *batch, uint64_t timeout_ns)
 {
     uint64_t deadline_ns = 0;
@@ -341,7 +341,7 @@ PyObject *producer_push(Producer *self, PyObject *object)
         return PyErr_Format(PyExc_TypeError, "_push takes a batch of this producer");
     Batch *batch = (Batch *)object;
     for (;;) {
-        /* An event loop pushes, which must not wait for a session: it opens one aside, and comes again. */
+        /* An event loop pushes, and must not wait for a session: it opens one in a thread, and tries again. */
         if (batch->sent == 0 && !self->closed && !(producer_usable(self, born_now()) && !(self->rides && producer_stopping(self))))
             Py_RETURN_FALSE;
         const int result = push(self, batch);
@@ -386,7 +386,7 @@ static PyObject *batch_receipt(Batch *self, PyObject *number)
     return verdict_result(self->producer, self->topic, &self->verdicts[i], self->flushed);
 }
 
-/* _cut(): ends a batch that was sent in part; it is the batch of those messages from then on. */
+/* _cut(): ends a batch that was sent in part; from then on it is the batch of those messages. */
 static PyObject *batch_cut(Batch *self, PyObject *unused)
 {
     (void)unused;
@@ -414,7 +414,7 @@ static PyObject *batch_answered(Batch *self, void *unused)
     return PyBool_FromLong(answered(self));
 }
 
-/* The verdicts as they are: 32 bytes each (struct completion), native-endian, of the messages answered so far. */
+/* The verdicts in their stored form: 32 bytes each (struct completion), native-endian, for the messages answered so far. */
 static int batch_buffer(Batch *self, Py_buffer *view, int flags)
 {
     return PyBuffer_FillInfo(view, (PyObject *)self, self->verdicts, (Py_ssize_t)(self->answered * sizeof *self->verdicts), 1, flags);

@@ -1,6 +1,6 @@
-/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from
- * it, which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once
- * a message stays in Python.
+/* ProducerBase: the producer's session and its sends of one message. orbitmq.client.producer derives the public class from it,
+ * which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once a message stays in
+ * Python.
  */
 #include "python/producer/producer.h"
 #include "python/producer/producer_docs.h"
@@ -53,8 +53,8 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
             queue = self->next_queue[topic];
         }
         const struct sender *sender = &link->sender;
-        /* Verdicts are taken out early enough that the window seldom looks full, and seldom enough that the line that the
-         * writer raises `completed` in does not travel for every message. */
+        /* Verdicts are taken out early enough that the window seldom looks full, and seldom enough that the cache line in which
+         * the writer raises `completed` does not travel for every message. */
         if (sender->submitted - sender->settled >= sender->shape.window / 2 && (sender->submitted & 63) == 0)
             link_harvest(link);
         const enum sender_result result = post_once(self, letter, topic, queue, born_ms);
@@ -148,7 +148,7 @@ static PyObject *producer_settle(Producer *self, PyObject *timeout)
 }
 
 /* _wait(settled, end, timeout): until a message after `settled` has its verdict (end 0), or the disk has reached `end`; or the
- * tree is gone, or the time is over. False when there is no session to wait on. */
+ * tree is gone, or the time is over. False if there is no session to wait on. */
 static PyObject *producer_wait(Producer *self, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 3)
@@ -175,7 +175,7 @@ static PyObject *producer_settled(Producer *self, void *unused)
     return PyLong_FromUnsignedLongLong(producer_look(self) ? self->link->sender.settled : 0);
 }
 
-/* _retire(): ends the session and all further use; what is in flight is perhaps stored. */
+/* _retire(): ends the session and all further use; what is in flight counts as perhaps stored. */
 static PyObject *producer_close(Producer *self, PyObject *unused)
 {
     (void)unused;
@@ -198,7 +198,7 @@ static PyObject *producer_is_ready(Producer *self, void *unused)
     return PyBool_FromLong(!self->closed && producer_usable(self, born_now()) && !(self->rides && producer_stopping(self)));
 }
 
-/* _prepare(): has a session when it returns. */
+/* _prepare(): makes sure that there is a session. */
 static PyObject *producer_prepare(Producer *self, PyObject *unused)
 {
     (void)unused;

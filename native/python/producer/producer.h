@@ -24,14 +24,14 @@
 #include "client/sender.h"
 
 #define FOREVER UINT64_MAX
-#define PROPERTIES_ROOM RECORD_PROPERTIES_MAX /* what a message's own properties may take, last separator included, bytes */
+#define PROPERTIES_ROOM RECORD_PROPERTIES_MAX /* most bytes that a message's own properties may take, last separator included */
 
-/* Beside enum verdict, in completions of our own: nobody will answer. */
+/* In addition to enum verdict, in completions of our own: nobody will answer. */
 enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001, VERDICT_NOT_ON_DISK = 0x10002 };
 
 /* What a send or a producer asks for. */
 enum durability {
-    DURABILITY_UNSAID = 0, /* as the producer says; of a producer: as the topic says */
+    DURABILITY_UNSAID = 0, /* as the producer says; for a producer: as the topic says */
     DURABILITY_APPENDED = 1,
     DURABILITY_FLUSHED = 2,
 };
@@ -42,8 +42,9 @@ typedef struct batch Batch;
 
 /* ---- link.c ---- */
 
-/* Messages with consecutive sequences whose verdicts go to one place. The owner is not counted: it takes itself out of its
- * runs when it goes, and its messages are one-way from then on. So a producer and its pendings form no cycle. */
+/* Messages with consecutive sequences whose verdicts go to one place. The run holds no reference to its owner: the owner
+ * removes itself from its runs when it goes, and its messages are one-way from then on. So a producer and its pendings form no
+ * cycle. */
 struct run {
     enum run_kind { RUN_ONEWAY, RUN_PENDING, RUN_BATCH } kind;
     uint32_t count;
@@ -56,7 +57,7 @@ struct link {
     PyObject *handle;   /* the SessionHandle that keeps everything mapped */
     unsigned forks;     /* py_forks() when it was attached */
     uint32_t users;     /* the producer, and every thread that waits without the interpreter's lock */
-    bool leaves;        /* its end comes with its producer's finalization, which may wait for nothing */
+    bool leaves;        /* it ends when its producer is finalized, which may wait for nothing */
     struct run *runs;   /* window of them: each stands for at least one message in flight */
     uint64_t run_head;  /* oldest run; run & (window - 1) */
     uint64_t run_tail;
@@ -69,7 +70,7 @@ void link_release(struct link *link);
 /* Notes that the `count` messages just published belong to owner; returns the run's number. */
 uint64_t link_push(struct link *link, enum run_kind kind, void *owner, uint32_t index, uint32_t count);
 
-/* Hands out the verdicts that have come. */
+/* Distributes the verdicts that have come. */
 void link_harvest(struct link *link);
 
 /* Gives every message in flight `code` instead of a verdict. */
@@ -94,35 +95,35 @@ struct producer {
     uint64_t flushed_before; /* flushed position at the end of the previous life */
     uint64_t failed;         /* of former links */
     uint64_t timeout_ns;
-    uint64_t regain_ns;      /* how long it took to get the interpreter's lock back the last time */
+    uint64_t regain_ns;      /* how long it took the last time to get the interpreter's lock back */
     PyObject *host;          /* bytes: the broker's address and port in message ids; NULL before the first session */
-    uint32_t *next_queue;    /* by topic index: whose turn it is */
+    uint32_t *next_queue;    /* by topic index: the queue whose turn it is */
     enum durability durability;
     bool wait_when_full;
-    bool flush_every; /* the broker flushes every batch: nobody's receipt comes before the disk, whatever was asked */
-    bool rides;  /* it waits for another tree where one has ended, before it sends anything */
+    bool flush_every; /* the broker flushes every batch: no receipt comes before the disk, whatever was asked for */
+    bool rides;  /* it waits for another tree if one has ended, before it sends anything */
     bool closed;
     struct topic_memo topics[TOPIC_CACHE];
 };
 
-/* A session of this process whose tree lives, as far as we looked lately: 0, or -1 with Closed, BrokerStopped or what opening
- * one raised. */
+/* Makes sure of a session of this process whose tree is alive, as far as we looked lately: 0, or -1 with Closed, BrokerStopped
+ * or what opening one raised. */
 int producer_ready(Producer *self, uint64_t now_ms);
 
 /* The same, without opening one. */
 bool producer_usable(Producer *self, uint64_t now_ms);
 
-/* True while the tree of the session, which there is, ends in order: what is in flight may still be answered. */
+/* True while the tree of the existing session is stopping in order: what is in flight may still be answered. */
 bool producer_stopping(const Producer *self);
 
-/* Takes the verdicts that have come; false when there is no session (any more). */
+/* Takes the verdicts that have come; false if there is no session (any more). */
 bool producer_look(Producer *self);
 
-/* Index of the topic in the present topic table, or TOPIC_NONE with an exception. */
+/* Index of the topic in the current topic table, or TOPIC_NONE with an exception. */
 uint32_t producer_topic(Producer *self, PyObject *name);
 
-/* Whether what is sent to the topic now waits for the disk: what the call or else the producer said, or else the topic's default. Here
- * because every message asks; the topic's entry is read for its queues anyway. */
+/* True if what is sent to the topic now waits for the disk: what the call says, or else the producer, or else the topic's
+ * default. It is here because every message asks; the topic's entry is read for its queues anyway. */
 static inline bool producer_durable(const Producer *self, uint32_t topic, enum durability said)
 {
     if (self->flush_every || said == DURABILITY_FLUSHED)
@@ -137,16 +138,16 @@ void producer_forget_topics(Producer *self);
 /* The session is over: its messages in flight get `code`. */
 void producer_retire(Producer *self, uint32_t code);
 
-/* What a wait came to. PRODUCER_AGAIN: look again, whatever the reason. */
+/* The result of a wait. PRODUCER_AGAIN: look again, whatever the reason. */
 enum producer_wait { PRODUCER_ERROR = -1, PRODUCER_AGAIN = 0, PRODUCER_TIMEOUT = 1, PRODUCER_STOPPED = 2 };
 enum wait_for { WAIT_VERDICT, WAIT_FLUSHED, WAIT_ROOM };
 enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head,
                                           uint64_t deadline_ns);
 
-/* For a sender that waits for one receipt: spins a little before it gives up the interpreter's lock. */
+/* For a sender that waits for one receipt: spins a little before it releases the interpreter's lock. */
 enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns);
 
-/* After a frame did not fit: 0 when it is worth another try, -1 with Full, TimedOut or a signal's exception. */
+/* Called after a frame did not fit: 0 if it is worth another try, -1 with Full, TimedOut or a signal's exception. */
 int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
                        uint64_t *deadline_ns);
 
@@ -155,7 +156,7 @@ uint32_t producer_flush_error(const Producer *self);
 uint64_t deadline_after(uint64_t timeout_ns);
 uint64_t born_now(void);
 
-/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and forgets it. */
+/* The session's lock, around a frame. A thief finds a frame half made by a dead thread and drops it. */
 void producer_lock(struct link *link);
 void producer_unlock(struct link *link);
 
@@ -177,13 +178,13 @@ struct letter {
     int64_t queue;        /* -1: not given */
     bool viewed;
     enum durability durability;
-    bool durable;         /* what came of it when it was last tried to post the letter */
+    bool durable;         /* the result of the last attempt to post the letter */
     uint64_t timeout_ns;
 };
 
 int letters_init(void); /* once, at import */
 
-/* Arguments of send, send_async and send_oneway. letter_clear is needed after success only. */
+/* Arguments of send, send_async and send_oneway. Call letter_clear after success only. */
 int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
 void letter_clear(struct letter *letter);
 
@@ -204,25 +205,25 @@ int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *name
 int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, const char *second, PyObject **topic,
                      PyObject **rest);
 
-/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both stand
- * among the positional arguments; -1 with TypeError. */
+/* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
+ * positional arguments; -1 with TypeError. */
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, /* these for batches too */
     ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
 
-/* TAGS and KEYS as they stand in the properties string. */
+/* TAGS and KEYS as they are in the properties string. */
 uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys);
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
 
-/* What body and properties of a message to this topic may take together, bytes. */
+/* Most bytes that body and properties of a message to this topic may take together. */
 uint64_t letter_room(const Producer *self, uint32_t topic);
 
-/* Whether a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
+/* Checks that a message fits; -1 with MessageTooLarge or PropertiesTooLarge. body_size is checked before it is narrowed. */
 int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t properties_size);
 
-/* The knob that would let a record of this size through, given the limits of session and broker, bytes. */
+/* The setting that would allow a record of this size, given the limits of session and broker, bytes. */
 const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker);
 
 /* The queue that a queue number or a key asks for: 0 and *queue, or -1 with an exception. */
@@ -242,7 +243,7 @@ struct pending {
     bool durable;
 };
 
-/* An appended record's way to the disk, for a sender that wants it there. */
+/* The way of an appended record to the disk, for a sender that wants it there. */
 struct on_disk {
     Producer *producer;
     PyObject *topic;
@@ -250,19 +251,19 @@ struct on_disk {
     uint64_t end;  /* in the log */
 };
 
-/* The flushed position as far as a message of that life may count on it. */
+/* The flushed position as far as a message of that life may rely on it. */
 uint64_t disk_flushed(const struct on_disk *wish);
 
 /* True while waiting for the disk makes sense. */
 bool disk_open(const struct on_disk *wish);
 
-/* Waits: 0 and `verdict` changed if it will never be there, or -1 with an exception. */
+/* Waits: 0, with `verdict` changed if it will never be there, or -1 with an exception. */
 int disk_wait(const struct on_disk *wish, uint64_t timeout_ns, uint64_t deadline_ns, struct completion *verdict);
 
 int pending_init(PyObject *module);
 Pending *pending_new(Producer *producer, PyObject *topic);
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
-/* True when there is something left to wait for, as far as is known. */
+/* True if there is something left to wait for, as far as is known. */
 bool pending_open(const Pending *self);
 
 struct batch {
@@ -280,7 +281,7 @@ struct batch {
     uint64_t end;       /* of the last appended record */
     uint64_t flushed;   /* the flushed position when the result was taken */
     uint64_t bytes;     /* of the messages still to be sent, as strides */
-    uint32_t count;     /* messages; lowered to sent when sending stopped half way */
+    uint32_t count;     /* messages; lowered to sent if sending stopped half-way */
     uint32_t sent;
     uint32_t answered;
     uint32_t failed;
@@ -291,7 +292,7 @@ struct batch {
     uint32_t longer;    /* runs to come that take one more than count / queues */
     uint32_t queues;    /* of the topic, when the batch was made */
     enum durability durability;
-    bool durable;       /* what came of it when the first message was sent: one answer for all */
+    bool durable;       /* the result when the first message was sent: one answer for all */
 };
 
 /* ---- parcel.c ---- */
@@ -341,7 +342,7 @@ PyObject *producer_push(Producer *self, PyObject *batch);
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
 PyObject *verdict_unknown_topic(PyObject *topic);
 PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what);
-/* Hangs what can still be waited for on the exception that is on its way, as its attribute `pending`. */
+/* Sets `pending`, what can still be waited for, as an attribute of the current exception. */
 void verdict_pending(PyObject *pending);
 
 /* ---- receipt.c ---- */

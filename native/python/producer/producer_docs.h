@@ -1,5 +1,5 @@
-/* What help() and inspect.signature() say of a producer's calls. Each text begins with the signature as CPython's __text_signature__
- * wants it: "name($self, ...)", then a line "--". What several calls share stands once.
+/* What help() and inspect.signature() show about a producer's calls. Each text begins with the signature as CPython's
+ * __text_signature__ wants it: "name($self, ...)", then a line "--". Text that several calls share is here once.
  */
 #ifndef ORBITMQ_PRODUCER_DOCS_H
 #define ORBITMQ_PRODUCER_DOCS_H

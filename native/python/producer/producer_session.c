@@ -1,4 +1,4 @@
-/* The producer's hold on the broker: its session, the topic table, and the waits. A session is opened when the first send
+/* The producer's connection to the broker: its session, the topic table, and the waits. A session is opened when the first send
  * needs one, and again after a fork or the tree's death; until then the producer simply has none.
  */
 #include "python/producer/producer.h"
@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include <time.h>
 
-#define LOOK_MS 100u          /* how often a sender looks whether the tree lives */
+#define LOOK_MS 100u          /* how often a sender checks that the tree is alive */
 #define HELD_SPIN_NS 25000u   /* spin under the interpreter's lock: another thread would keep us out for 5 ms */
-#define CONTENDED_NS 1000000u /* getting the interpreter's lock back took longer: somebody computes under it */
-#define HANDOVER_NS 50000u    /* how long such a one is given to take the lock, before we ask for it again */
+#define CONTENDED_NS 1000000u /* if getting the interpreter's lock back took longer, another thread computes under it */
+#define HANDOVER_NS 50000u    /* how long such a thread is given to take the lock, before we ask for it again */
 #define SLICE_NS BELL_LIMIT_NS /* longest wait without a look at what other threads of ours did, such as close() */
 
 uint64_t deadline_after(uint64_t timeout_ns)
@@ -76,7 +76,7 @@ void producer_retire(Producer *self, uint32_t code)
     self->flushed_before = producer_flushed(self);
     self->link = NULL;
     link_lose(link, code);
-    if (code != VERDICT_FORKED) /* else its messages are the parent's to count */
+    if (code != VERDICT_FORKED) /* otherwise its messages are the parent's to count */
         self->failed += link->failed;
     producer_forget_topics(self);
     link_release(link);
@@ -152,12 +152,12 @@ bool producer_usable(Producer *self, uint64_t now_ms)
 
 bool producer_stopping(const Producer *self)
 {
-    /* relaxed: the state only moves on, and a send that slips past it is answered by the tree's end */
+    /* relaxed: the state only moves on, and if a send slips past it, the tree's end answers it */
     return atomic_load_explicit(&self->link->sender.control->tree_state, memory_order_relaxed) >= TREE_STOPPING;
 }
 
-/* Waits for the tree that comes after the one that is stopping; the session is kept until then, for the sake of what is in
- * flight. 0, or -1 with an exception. */
+/* Waits for the tree that comes after the one that is stopping. The session is kept until then, for the messages in flight. 0,
+ * or -1 with an exception. */
 static int outlast_stop(Producer *self)
 {
     const uint64_t life = self->life;
@@ -165,7 +165,7 @@ static int outlast_stop(Producer *self)
     if (!result)
         return -1;
     Py_DECREF(result);
-    if (self->life == life) /* else another thread has opened the next session already */
+    if (self->life == life) /* otherwise another thread has opened the next session already */
         producer_retire(self, VERDICT_LOST);
     return 0;
 }
@@ -233,8 +233,8 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
     struct link *link = self->link;
     const uint64_t now = clock_ns();
     uint64_t limit_ns = deadline_ns > now ? deadline_ns - now : 0;
-    /* Whoever computes under the interpreter's lock keeps it for 5 ms from when we ask for it, and room comes meanwhile. To wait
-     * for room first would be to wait twice. */
+    /* A thread that computes under the interpreter's lock keeps it for 5 ms from when we ask for it, and room comes meanwhile.
+     * Waiting for room first would mean waiting twice. */
     const uint64_t slice_ns = what == WAIT_ROOM && self->regain_ns > CONTENDED_NS ? HANDOVER_NS : SLICE_NS;
     const bool last = limit_ns <= slice_ns;
     if (!last)
@@ -265,7 +265,7 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
         return PRODUCER_STOPPED;
     case SENDER_OK:
         if (what != WAIT_ROOM)
-            return PRODUCER_AGAIN; /* the caller has what it waited for, and Python looks for signals when it returns */
+            return PRODUCER_AGAIN; /* the caller has what it waited for, and Python handles signals when it returns */
         break;
     case SENDER_TIMEOUT:
         if (last)
@@ -285,7 +285,7 @@ enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint
     return producer_wait_unlocked(self, WAIT_VERDICT, sequence, 0, deadline_ns);
 }
 
-/* Waits for room for `wanted` messages, or a quarter of those in flight: enough that a waker's 5 us are shared by many, little
+/* Waits for room for `wanted` messages, or a quarter of those in flight: enough to share a waker's 5 us among many, little
  * enough that the broker does not run dry meanwhile. */
 static enum producer_wait wait_room(Producer *self, enum sender_result why, uint32_t wanted, uint64_t deadline_ns)
 {

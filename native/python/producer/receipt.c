@@ -1,5 +1,5 @@
-/* Receipts, made without their __init__: Receipt is a frozen dataclass with slots, and to be filled from Python would cost it more
- * than all the rest of a send (0.8 us of 1.1 where caches are warm, three times that where many processes take turns).
+/* Receipts, made without their __init__: Receipt is a frozen dataclass with slots, and filling it from Python would cost more
+ * than all the rest of a send (0.8 us of 1.1 with warm caches, three times that if many processes take turns).
  */
 #include "python/producer/producer.h"
 
@@ -11,7 +11,7 @@ static PyTypeObject *type;
 static PyObject *members[MEMBERS]; /* the slots' descriptors */
 static PyObject *appended, *flushed;
 
-/* At the first receipt and not at import, because the class lies above this module. */
+/* At the first receipt and not at import, because the class is in a layer above this module. */
 static int prepare(void)
 {
     PyObject *module = PyImport_ImportModule("orbitmq.client.receipt");
@@ -32,7 +32,7 @@ static int prepare(void)
     return 0;
 }
 
-/* Stores value, whose reference it takes; false with an exception, also where value is NULL and one is set already. */
+/* Stores value, whose reference it takes; false with an exception, also if value is NULL and an exception is set already. */
 static bool fill(PyObject *receipt, enum member member, PyObject *value)
 {
     const descrsetfunc set = (descrsetfunc)PyType_GetSlot(Py_TYPE(members[member]), Py_tp_descr_set);

@@ -1,11 +1,12 @@
-/* What one call wants sent out of Arrow's buffers: bodies and finished properties strings, each a column of bytes, so that no
- * Python object stands for a message. Everything is checked before the first is sent; the buffers are held until the last is.
+/* What one call sends out of Arrow's buffers: bodies and finished properties strings, each a column of bytes, so that no Python
+ * object stands for a message. Everything is checked before the first is sent; the buffers are held until the last one is.
  *
- * The caller may write to its buffers at any time, also while we wait for room. So whatever decides where we read, and how much, is
- * copied first, and the copy is checked: offsets, and queues. Data and flags are read once, when a row goes out, and decide nothing.
+ * The caller may write to its buffers at any time, even while we wait for room. So everything that decides where we read, and
+ * how much, is copied first, and the copy is checked: offsets, and queues. Data and flags are read once, when a row is sent,
+ * and decide nothing.
  *
  *   column    64-bit offsets of rows + 1 entries, never falling, into its data; native byte order
- *   queues    32 bits a row; negative: by the row's key, or in turn where that is empty
+ *   queues    32 bits a row; negative: by the row's key, or in turn if that is empty
  */
 #include "python/producer/producer.h"
 
@@ -20,7 +21,7 @@ struct column {
 struct table {
     struct column bodies, properties, keys;
     Py_buffer queues, flags;
-    uint32_t queue[]; /* what came of queues and keys */
+    uint32_t queue[]; /* the result for queues and keys */
 };
 
 static struct piece cell(const struct column *column, uint32_t i)
@@ -72,7 +73,7 @@ static int choose_queue(Producer *self, Batch *batch, uint32_t topic, uint32_t i
     const struct piece key = table->keys.offsets ? cell(&table->keys, i) : (struct piece){NULL, 0};
     if (wanted >= 0)
         return letter_queue(self, topic, batch->topic, wanted, NULL, &table->queue[i]);
-    if (key.size) { /* as queue_key= of a send has it */
+    if (key.size) { /* like queue_key= of a send */
         table->queue[i] = crc32_update(0, key.text, key.size) % batch->queues;
     } else {
         table->queue[i] = self->next_queue[topic] % batch->queues;

@@ -1,4 +1,4 @@
-/* Verdicts as their receivers see them: a receipt, or the exception that the code stands for. */
+/* Turns verdicts into what their receivers get: a receipt, or the exception for the code. */
 #include "python/producer/producer.h"
 #include "format/reserved.h"
 
@@ -21,7 +21,7 @@ void verdict_pending(PyObject *pending)
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     if (!value || PyObject_SetAttrString(value, "pending", pending) < 0)
-        PyErr_Clear(); /* the attribute is a help, the exception is the news */
+        PyErr_Clear(); /* the attribute only helps; the exception matters */
     PyErr_Restore(type, value, traceback);
 }
 
