@@ -22,6 +22,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import SettingError, StoreLocked, WouldDelete
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
@@ -211,7 +212,7 @@ def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:
     broker ran has the tree.json of that broker."""
     generation, is_own = None, False
     with suppress(OSError, ValueError, KeyError, TypeError):
-        record = json.loads(settings.layout.tree_json.read_bytes())
+        record = finite_json.loads(settings.layout.tree_json.read_bytes())
         generation = int(record["generation"])
         is_own = record["lock"] == [lock.device, lock.inode]
     remove_dead(lock, generation, is_own=is_own)

@@ -36,8 +36,10 @@ def _locks(status: os.stat_result) -> Iterator[int]:
         parts = line.split()
         if len(parts) < 8 or parts[1] == "->":
             continue
-        major, minor, inode = parts[5].split(":")
-        if int(inode) == status.st_ino and _same_device(int(major, 16), int(minor, 16), status.st_dev):
+        major, _, rest = parts[5].partition(":")
+        minor, _, inode = rest.partition(":")
+        # A lock whose file the kernel cannot tell has <none>:0 there.
+        if inode == str(status.st_ino) and _same_device(int(major, 16), int(minor, 16), status.st_dev):
             yield int(parts[4])
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import NoPermission, SettingError
+from orbitmq.shm import finite_json
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
@@ -204,7 +205,7 @@ def read_description(name: str) -> Description | None:
     SettingError; NoPermission: it belongs to another user."""
     path = description_path(name)
     try:
-        return description_of(json.loads(path.read_text()))
+        return description_of(finite_json.loads(path.read_text()))
     except PermissionError:
         raise NoPermission(
             f"cannot use the broker {name!r}, uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
@@ -216,6 +217,8 @@ def read_description(name: str) -> Description | None:
 def description_of(values: dict[str, Any]) -> Description:
     """Made from the content of a file, without fields that a later version may have added. Raises: TypeError: it is not a
     description."""
+    if not isinstance(values, dict):
+        raise TypeError(values)
     known = {each.name for each in fields(Description)}
     return Description(**{name: value for name, value in values.items() if name in known})
 

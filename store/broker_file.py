@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from orbitmq.errors import NoPermission
+from orbitmq.shm import finite_json
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.runtime import ASK_OPERATOR, Description, description_of
 from orbitmq.store.layout import StoreLayout
@@ -35,7 +36,7 @@ def read(layout: StoreLayout) -> Description | None:
     Raises: NoPermission: this user may not read the store.
     """
     try:
-        values = json.loads(layout.broker_json.read_text())
+        values = finite_json.loads(layout.broker_json.read_text())
         here = FileId.of(layout.lock)
         is_copy = values["lock"] != [here.device, here.inode]
         return None if is_copy else description_of(values)

@@ -10,13 +10,15 @@ import json
 import re
 from typing import Any
 
+from orbitmq.shm import finite_json
+
 # A string, to be skipped, or a whole number before a colon. Outside of strings, only a key is that.
 _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\d+)(?=\s*:)')
 
 
 def loads(text: str) -> Any:
     """The value. Bare integer keys become their text, as quoted ones do. Raises: ValueError."""
-    return json.loads(_STRING_OR_KEY.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text))
+    return finite_json.loads(_STRING_OR_KEY.sub(lambda found: f'"{found[1]}"' if found[1] else found[0], text))
 
 
 def dumps(value: Any, *, depth: int = 0) -> str:

@@ -8,6 +8,7 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
@@ -32,7 +33,7 @@ class Kept:
 def load(layout: StoreLayout) -> Kept:
     """The value for a store without a note, or with one that cannot be read: everything, for ever."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        noted = json.loads(layout.retention.read_bytes())
+        noted = finite_json.loads(layout.retention.read_bytes())
         return Kept(int(noted["hours"]), int(noted["size"]))
     return Kept()
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq import errors
-from orbitmq.shm import text
+from orbitmq.shm import finite_json, text
 from orbitmq.store import atomic_file
 from orbitmq.store.file_places import refuse_folders
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
@@ -229,7 +229,7 @@ class StoreLayout:
                 path=str(self.store_json),
             ) from error
         try:
-            stored = json.loads(text)
+            stored = finite_json.loads(text)
             version = stored["layout"]
             sizes = {name: int(stored[name]) for name in FILE_SETTINGS} if version == LAYOUT_VERSION else {}
         except (ValueError, KeyError, TypeError) as error:

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 
 from orbitmq.errors import StoreLocked, StoreUnsupported
+from orbitmq.shm import finite_json
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.lock_holder import holders, is_locked
 from orbitmq.shm.runtime import start_ticks
@@ -161,7 +162,7 @@ def _recorded(layout: StoreLayout, lock: FileId) -> tuple[str, int, bool] | None
     """Name and process of the last taker of this lock, and whether it is alive. None: nothing says so, or it is that of a
     copy's original."""
     try:
-        about = json.loads(layout.holder.read_bytes())
+        about = finite_json.loads(layout.holder.read_bytes())
         if about["lock"] != [lock.device, lock.inode]:
             return None
         return str(about["name"]), int(about["pid"]), start_ticks(int(about["pid"])) == about["start_ticks"]

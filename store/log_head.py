@@ -63,7 +63,8 @@ def newest_ms(layout: StoreLayout, file_size: int, start: int, stopping: Callabl
 
 def _look(content: bytes, at: int, offset: int) -> tuple[int, int] | None:
     """Size and time of the record that is there. None: there is none."""
-    size, _, _, _, _, _, place, flag, _ = _HEAD.unpack_from(content, at)
-    if size <= 0 or place != offset:
+    size, magic, _, _, _, _, place, flag, _ = _HEAD.unpack_from(content, at)
+    # A blank marker has zeros where a record has its place, which is right at the very beginning of the log.
+    if size <= 0 or place != offset or magic == BLANK_MAGIC:
         return None
     return size, _LONG.unpack_from(content, at + _HEAD.size + (20 if flag & _BORN_V6 else 8))[0]

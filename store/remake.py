@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store import atomic_file
@@ -58,7 +59,7 @@ def load(layout: StoreLayout) -> Order | None:
     except FileNotFoundError:
         return None
     try:
-        what = json.loads(content)
+        what = finite_json.loads(content)
         queues = {(str(topic), int(queue)): int(begin) for topic, queue, begin in what["queues"]}
         fill = tuple(Stretch.of_record(record) for record in what["fill"])
         return Order(queues, None if what["cut"] is None else int(what["cut"]), fill)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any
 
 from orbitmq.errors import SettingError
@@ -33,9 +34,9 @@ def value_of(name: str, kind: type, text: str) -> Any:
     if kind is str:
         return text
     size = _SIZE.fullmatch(text)
-    if size is not None and kind is int:
-        return int(float(size[1]) * _UNITS[size[2].lower()])
     try:
+        if size is not None and kind is int:
+            return int(Fraction(size[1]) * _UNITS[size[2].lower()])
         return kind(text)
     except ValueError:
         what = "a whole number, or a size such as 64K or 1.5G" if kind is int else "a number"

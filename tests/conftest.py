@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from orbitmq.shm.segment import MOUNT, shared_memory_free
 from tests.slowest import Slowest
 
 # Of shared memory, below which tests leave it to the brokers.
 ROOM = 1 << 30
+
+
+# The machine may be ten times slower than the one that a test was written on.
+settings.register_profile("orbitmq", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("orbitmq")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import ExportDamaged
+from orbitmq.shm import finite_json
 
 VERSION = 1
 PENDING, COMPLETE = "pending", "complete"
@@ -123,7 +124,7 @@ class Run:
 def decoded(path: Path, content: bytes) -> Run:
     """Raises: ExportDamaged: it cannot be understood; has .path."""
     try:
-        plain = json.loads(content)
+        plain = finite_json.loads(content)
         if plain["version"] != VERSION:
             raise ExportDamaged(
                 f"cannot read {path}: it is of version {plain['version']}, and {VERSION} is known",

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from orbitmq.errors import StoreError, TimedOut
+from orbitmq.shm import finite_json
 from orbitmq.spark.sink import staging
 from orbitmq.spark.sink.staging import Staging
 from orbitmq.store import atomic_file
@@ -118,7 +119,7 @@ def load(folder: Path) -> State | None:
     """Raises: StoreError: the file is damaged."""
     path = folder / "state.json"
     try:
-        content = json.loads(path.read_bytes())
+        content = finite_json.loads(path.read_bytes())
         intent = content.pop("intent")
         state = State(**content)
         if intent is not None:

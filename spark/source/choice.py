@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import UnknownQueue, UnknownTopic
+from orbitmq.shm import finite_json
 from orbitmq.spark.refusal import refused, topics_there
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
@@ -104,7 +104,7 @@ def unknown_queue(option: str, topic: str, queue: int, queues: Mapping[int, obje
 
 def _assigned(option: str, text: str) -> Choice:
     try:
-        content = json.loads(text)
+        content = finite_json.loads(text)
         queues = {str(topic): tuple(dict.fromkeys(_queue(queue) for queue in numbers)) for topic, numbers in content.items()}
     except (ValueError, TypeError, AttributeError):
         queues = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from orbitmq.shm import finite_json
 from orbitmq.spark.refusal import refused
 from orbitmq.spark.source.choice import Choice
 from orbitmq.spark.source.counts import moment_ms
@@ -91,7 +91,7 @@ def _numbers(option: str, text: str, choice: Choice, number: Callable[[object], 
     try:
         each = {
             str(topic): {int(queue): number(value) for queue, value in queues.items()}
-            for topic, queues in json.loads(text).items()
+            for topic, queues in finite_json.loads(text).items()
         }
     except (ValueError, TypeError, AttributeError):
         raise refused(option, text, "it cannot be understood", how) from None

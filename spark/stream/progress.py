@@ -3,10 +3,10 @@ own, but the offsets that it reports contain the same information."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from orbitmq.shm import finite_json
 from orbitmq.spark.stream.offsets import from_json
 
 
@@ -32,5 +32,5 @@ def behind_latest(source: Mapping[str, Any] | Any) -> dict[str, str]:
 def _offsets(source: Any, name: str) -> dict[tuple[str, int], int]:
     found = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
     if isinstance(found, str):
-        found = json.loads(found) if found.strip() not in ("", "null") else None
+        found = finite_json.loads(found) if found.strip() not in ("", "null") else None
     return from_json(found) if found else {}

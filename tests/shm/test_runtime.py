@@ -76,3 +76,11 @@ def test_the_lock_of_a_folder(tmp_path: Path) -> None:
     with folder_lock(tmp_path, patience_s=0):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", ["", "[]", "5", "{}", '"x"', '{"name": "x"}', "[" * 100_000])
+def test_a_description_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    """Whatever lies in its place, a broker that is looked for is simply not there."""
+    monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path))
+    runtime.description_path("x").write_text(content)
+    assert runtime.read_description("x") is None

@@ -7,14 +7,11 @@ Method: golden text taken from the shapes that a 4.9.3 broker writes; broken, mi
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import config, json_text
+from orbitmq.store import config
 from orbitmq.store.config import DataVersion, GroupConfig, TopicConfig
 from orbitmq.store.layout import StoreLayout
 
@@ -153,18 +150,3 @@ def test_nothing_readable_is_an_error(layout: StoreLayout) -> None:
     with pytest.raises(StoreFailed) as caught:
         config.load_topics(layout)
     assert caught.value.path == str(path)
-
-
-_SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
-_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
-
-
-@given(_VALUES)
-def test_text_keys_round_trip(value: Any) -> None:
-    """Strings that look like bare keys must come back as they were."""
-    assert json_text.loads(json_text.dumps(value)) == value
-
-
-@given(st.dictionaries(st.integers(), st.integers()))
-def test_integer_keys_round_trip(value: dict[int, int]) -> None:
-    assert {int(key): each for key, each in json_text.loads(json_text.dumps(value)).items()} == value

@@ -13,8 +13,7 @@ from orbitmq.store.kept import Kept
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import resolve, states
-from orbitmq.store.setting_text import mistyped
-from orbitmq.store.tree_settings import KINDS, REMEMBERED
+from orbitmq.store.tree_settings import REMEMBERED
 
 
 @pytest.fixture
@@ -115,33 +114,6 @@ def test_an_environment_that_cannot_be(layout: StoreLayout) -> None:
     with pytest.raises(SettingError, match="ORBITMQ_HANDLERS"):
         resolve(str(layout.root), {}, {"ORBITMQ_HANDLERS": "99"})
     assert resolve(str(layout.root), {}, {"ORBITMQ_HANDLERS": " "}).told == {}
-    environ = {"ORBITMQ_RETENTION_HOUR": "0", "ORBITMQ_BROKER": "x", "ORBITMQ_RUNTIME_DIR": "/", "ORBITMQ_FLUSH": "batch"}
-    assert mistyped(KINDS, environ) == [("ORBITMQ_RETENTION_HOUR", "ORBITMQ_RETENTION_HOURS")]
-
-
-@pytest.mark.parametrize(
-    ("now", "before", "less"),
-    [
-        (Kept(72, 0), Kept(0, 0), True),
-        (Kept(72, 0), Kept(73, 0), True),
-        (Kept(72, 0), Kept(72, 0), False),
-        (Kept(0, 0), Kept(72, 5), False),
-        (Kept(72, 5), Kept(72, 0), True),
-        (Kept(72, 5), Kept(72, 4), False),
-        (Kept(100, 3), Kept(72, 4), True),
-    ],
-)
-def test_what_keeps_less(now: Kept, before: Kept, less: bool) -> None:
-    assert now.less_than(before) is less
-
-
-def test_a_note_that_cannot_be_read_keeps_everything(layout: StoreLayout) -> None:
-    """The note only ever makes somebody ask: damage to it must not make a deletion look allowed."""
-    kept.store(layout, Kept(72, 9))
-    assert kept.load(layout) == Kept(72, 9)
-    for damage in (b"", b"{", b"[]", b"5", b'{"hours": "x"}', b"\xff"):
-        layout.retention.write_bytes(damage)
-        assert kept.load(layout) == Kept()
 
 
 def test_a_change_that_would_delete(layout: StoreLayout) -> None:
