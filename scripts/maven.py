@@ -1,4 +1,4 @@
-"""Jars as Maven's own client fetches them, kept in the checkout's build folder: what tests and benchmarks compare us with."""
+"""Jars that Maven fetches, kept in the checkout's build folder: tests and benchmarks compare OrbitMQ with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FETCH_S = 300  # a watchdog: 60 jars, 50 MB
 
 
 class CannotRun(Exception):
-    """Something that the machine has to provide is missing; says what, and what would help."""
+    """The machine lacks something. Says what, and what would help."""
 
 
 def tool(name: str, package: str) -> str:
@@ -30,8 +30,8 @@ def tool(name: str, package: str) -> str:
 
 
 def kept(place: Path, kind: str, source: Path, make: Callable[[Path], None]) -> Path:
-    """The folder in `place` made from this version of a source: the one that is kept, or a new one, which appears whole or not
-    at all."""
+    """The folder in `place` made from this version of a source: the one that is kept, or a new one, which appears complete or
+    not at all."""
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     folder = place / f"{kind}-{digest}"
     if not folder.is_dir():
@@ -43,13 +43,13 @@ def kept(place: Path, kind: str, source: Path, make: Callable[[Path], None]) -> 
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.is_dir():  # unless somebody else has just made it
+                if not folder.is_dir():  # unless another process has just made it
                     raise
     return folder
 
 
 def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | None = None) -> None:
-    """Copies the jars of a pom.xml, and those they need, to a folder. what: their name for who reads the error.
+    """Copies the jars of a pom.xml, and those they need, to a folder. what: their name for the error message.
 
     Raises: CannotRun.
     """

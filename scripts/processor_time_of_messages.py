@@ -1,6 +1,6 @@
 """The command behind scripts/processor_time: one producer streams messages of 100 bytes in batches of 1,000, then one consumer
-reads them as message objects, as bytes and as Arrow. What each process has run is taken from the kernel (schedstat). It
-hardly depends on who else uses the machine, so two checkouts can be told apart where messages a second tell nothing.
+reads them as message objects, as bytes and as Arrow. The kernel says how long each process has run (schedstat). That hardly
+depends on what else runs on the machine, so it can distinguish two checkouts when messages a second show nothing.
 
 A checkout is measured by its own interpreter, which runs this file with --once.
 """
@@ -25,7 +25,7 @@ ACTORS = ("handler 0", "writer", "reput", "flush", "allocator")
 
 
 def ran_ns(pid: int) -> int:
-    """How long all threads of a process have had a processor."""
+    """How long all threads of a process have run on a processor."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 

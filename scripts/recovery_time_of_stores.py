@@ -1,9 +1,9 @@
-"""The command behind scripts/recovery_time: stores of several sizes, each recovered after every kind of end.
+"""The command behind scripts/recovery_time: recovers stores of several sizes after every kind of end.
 
-A store is written by a broker, which stops. Then its signs are set to those of a broker that ended otherwise, with so much of
-the log behind the flushed position, and it is recovered in this process, as the child of a start does it. Pages of the log are
-in memory or not, as writing has left them; `cold` has the tail dropped from memory first. All of it is on disk before the clock
-starts; waiting for the disk, which recovery does a few times, is told apart.
+A broker writes a store and stops. Then the signs of the store are set to those of a broker that ended in another way, with so
+much of the log behind the flushed position. The store is recovered in this process, as the child of a start does it. Pages of
+the log are in memory or not, as writing has left them; `cold` has the tail dropped from memory first. Everything is on disk
+before the clock starts. The time that recovery waits for the disk, which it does a few times, is counted separately.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write(root: Path, size: int) -> int:
 
 
 def boundary(layout: StoreLayout, end: int, tail: int) -> int:
-    """Where a record begins, about `tail` bytes before the log's end: of a queue's units one names it."""
+    """A record boundary about `tail` bytes before the log's end. One of the queues' units names it."""
     from orbitmq.store.consume_queue import ConsumeQueue
 
     queue = ConsumeQueue(layout.root, "t", 0, StoreSettings().queue_file_units)
@@ -59,7 +59,7 @@ def boundary(layout: StoreLayout, end: int, tail: int) -> int:
 
 
 def set_ending(layout: StoreLayout, flushed: int, store_ms: int, *, power: bool) -> None:
-    """The signs of a broker that ran, and had flushed so far."""
+    """Sets the signs of a broker that ran, and had flushed up to here."""
     abort.create(layout)
     layout.positions.unlink()
     boot = positions.boot_id
@@ -73,7 +73,7 @@ def set_ending(layout: StoreLayout, flushed: int, store_ms: int, *, power: bool)
 
 
 def drop(layout: StoreLayout, start: int) -> None:
-    """Has the log from `start` on leave memory."""
+    """Drops the log from `start` on from memory."""
     size = StoreSettings().log_file_size
     for first in list_starts(layout, size):
         if first + size > start:

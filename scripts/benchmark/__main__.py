@@ -27,7 +27,7 @@ notes = Console(stderr=True)
 
 
 def chosen(names: Sequence[str]) -> list[Measure]:
-    """The measures that yield any of these names; a prefix before `*` will do, and `spark` is all of Spark's."""
+    """The measures that produce any of these names. A prefix before `*` selects several, and `spark` selects all of Spark's."""
     names = ["spark_*" if name == "spark" else name for name in names]
     if not names or "all" in names:
         return list(MEASURES)
@@ -44,7 +44,7 @@ def _matches(wanted: str, names: Sequence[str]) -> bool:
 
 
 def run(measure: Measure, runs: int | None) -> list[Result]:
-    """All runs of one measure on one broker, each beside the ceiling's."""
+    """All runs of one measure on one broker, each followed by a run of the ceiling."""
     counted = runs or measure.runs
     samples: list[tuple[Sample | None, ...]] = []
     with stage(dict(measure.settings)) if measure.broker else nullcontext() as playing:

@@ -1,5 +1,5 @@
-"""The ceilings of the design in bare C, built when they are wanted and run beside each of our runs: ceiling.c is the same
-pipeline, crowd.c processes that wait for one disk together."""
+"""The ceilings of the design in bare C, built when they are needed and run beside each of OrbitMQ's runs. ceiling.c is the same
+pipeline; crowd.c is processes that wait for one disk together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CROWD = Path(__file__).with_name("crowd.c")
 
 
 def source() -> Path | None:
-    """ceiling.c, from $ORBITMQ_CEILING or from shared/bench beside the checkout; None where there is none."""
+    """ceiling.c, from $ORBITMQ_CEILING or from shared/bench beside the checkout; None if there is none."""
     named = os.environ.get("ORBITMQ_CEILING")
     path = Path(named) if named else ROOT.parent / "shared" / "bench" / "ceiling.c"
     return path if path.exists() else None
@@ -25,7 +25,7 @@ def source() -> Path | None:
 @cache
 def _program(path: Path) -> Path | None:
     program = Path(tempfile.mkdtemp(prefix="orbitmq-ceiling-")) / path.stem
-    # The CRC instruction of ceiling.c is x86's; elsewhere there is no ceiling to compare with.
+    # ceiling.c uses x86's CRC instruction; on other processors there is no ceiling to compare with.
     machine = ("-msse4.2",) if path.stem == "ceiling" else ()
     built = subprocess.run(["gcc", "-O2", *machine, "-o", str(program), str(path)], capture_output=True, check=False)
     return program if built.returncode == 0 else None
@@ -40,9 +40,10 @@ def _run(path: Path | None, *arguments: object) -> dict[str, Any] | None:
 
 
 def throughput(messages: int, body: int, batch: int, folder: Path) -> float | None:
-    """Messages a second, end to end, on warm pages: of two runs the second counts, which reuses the first one's pages.
+    """Messages a second, end to end, on warm pages: of two runs the second counts, which reuses the pages of the first.
 
-    On pages that nobody touched before, the same program is six times slower, and a ratio to that says nothing about us.
+    On pages that nobody touched before, the same program is six times slower, and a ratio to that would say nothing about
+    OrbitMQ.
     """
     arguments = ("throughput", messages, body, batch, folder)
     _run(source(), *arguments)
@@ -57,7 +58,7 @@ def latency_us(messages: int, body: int, folder: Path) -> tuple[float, float] | 
 
 
 def crowd(processes: int, messages: int, user_ns: int, folder: Path) -> float | None:
-    """Messages a second of so many processes together, each of which waits for the disk with every message and spends user_ns
+    """Messages a second of so many processes together. Each waits for the disk with every message and spends user_ns
     nanoseconds of its own on it."""
     found = _run(CROWD, processes, messages, user_ns, folder)
     return float(found["messages_per_s"]) if found else None

@@ -1,8 +1,8 @@
-/* How fast processes that wait for the disk can be at best: N of them share one writer, and nothing else is done.
+/* The best possible speed of processes that wait for the disk: N of them share one writer, and nothing else is done.
  *
  *   crowd PROCESSES MESSAGES_EACH USER_NS FOLDER
  *
- * Each process spends USER_NS of its own on a message (0: none), counts up `asked`, wakes the writer if that sleeps, and sleeps
+ * Each process spends USER_NS of its own on a message (0: none), raises `asked`, wakes the writer if it sleeps, and sleeps
  * until its message is on the disk. The writer waits until three quarters of those who waited last time have come back, or a
  * millisecond, writes 224 bytes for each in one piece, calls fdatasync once, and wakes all. Prints {"messages_per_s": ...}.
  */

@@ -1,4 +1,4 @@
-"""The disk by itself: what no synced sender can be faster than."""
+"""The disk alone: no synced sender can be faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draining a backlog: into Python objects, and into Arrow batches."""
+"""Reading a backlog: into Python objects, and into Arrow batches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]
 
 
 def _backlog(stage: Stage) -> str:
-    """One topic a stage, filled once; draining does not change it."""
+    """One topic a stage, filled once. Reading it does not change it."""
     if stage.name not in _backlogs:
         topic = stage.topic()
         together(Role(produce, stage.name, topic, MESSAGES, False, "appended"))

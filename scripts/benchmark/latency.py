@@ -1,4 +1,5 @@
-"""Latency: send to receipt, one at a time; and open loop from the intended send time to the consumer's hands."""
+"""Latency in two forms: from send to receipt, one message at a time; and at a fixed rate, from the intended send time to the
+consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from scripts.benchmark.stage import Stage
 
 RECEIPTS = 20_000
 PACED_SECONDS = 3
-SPIN_NS = 150_000  # the pacer sleeps until this long before a send is due, then spins: a timer wakes too late
+SPIN_NS = 150_000  # the pacer sleeps until this long before a send is due, then spins, because a timer wakes it too late
 PR_SET_TIMERSLACK = 29
 HIGHEST_NS = 10_000_000_000
 

@@ -1,4 +1,4 @@
-"""Starting, resuming after a death, and doing nothing."""
+"""Starting, resuming after a death, and idling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDLE_SECONDS = 30
 
 
 def start_s() -> tuple[Sample, ...]:
-    """From nothing to the first receipt on an empty store."""
+    """From no broker to the first receipt on an empty store."""
     with scratch() as folder:
         begin = time.monotonic()
         with orbitmq.Broker(folder / "store", name=f"bench-start-{os.getpid()}") as broker:
@@ -25,7 +25,7 @@ def start_s() -> tuple[Sample, ...]:
 
 
 def resume_s(stage: Stage) -> tuple[Sample, ...]:
-    """The longest silence between two receipts while each actor in turn is killed."""
+    """The longest pause between two receipts while each actor in turn is killed."""
     topic = stage.topic()
     producer = stage.broker.producer()
     worst = 0.0
@@ -55,7 +55,7 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def idle_cpu_percent(stage: Stage) -> tuple[Sample, ...]:
-    """CPU of the whole tree, percent of one core, with 2 producers and 4 waiting consumers connected."""
+    """CPU of all processes of the broker, percent of one core, with 2 producers and 4 waiting consumers connected."""
     topic = stage.topic()
     clients = [orbitmq.connect(stage.name) for _ in range(6)]
     producers = [client.producer() for client in clients[:2]]

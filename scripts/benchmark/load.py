@@ -1,4 +1,4 @@
-"""The honest load: 1,000 distinct bodies of 100 bytes, a tag on every message, 8 queues, index and record CRCs on."""
+"""The load: 1,000 distinct bodies of 100 bytes, a tag on every message, 8 queues, index and record CRCs on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What people use instead, measured by the peer scripts beside the checkout, one JSON line a result.
+"""What people use instead of OrbitMQ, measured by the peer scripts beside the checkout, one JSON line a result.
 
-Each script runs in a virtual environment of its own; a peer whose server or package is missing says so and is left out.
+Each script runs in a virtual environment of its own. If a peer's server or package is missing, the script says so and is left
+out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def folder() -> Path | None:
 
 
 def measure(log: Any) -> list[dict[str, Any]]:
-    """Runs every peer that can run here with 100-byte bodies. Returns the scripts' own result lines."""
+    """Runs every peer that can run here, with 100-byte bodies. Returns the scripts' own result lines."""
     scripts = folder()
     if scripts is None:
         log("peers: no peer scripts beside the checkout (shared/bench/peers)")

@@ -1,4 +1,4 @@
-"""The same stream over few and many queues, in turn on one broker: only runs of the same minute can be compared."""
+"""The same stream over few and many queues, in turn on one broker, because only runs of the same minute can be compared."""
 
 from __future__ import annotations
 

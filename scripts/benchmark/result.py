@@ -1,4 +1,4 @@
-"""What a measure is, and what it found."""
+"""A measure, and its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run: our value, and the ceiling's from the same moment (None where the ceiling has no such measure)."""
+    """One run: OrbitMQ's value, and the ceiling's from the same moment (None if the ceiling has no such measure)."""
 
     value: float
     ceiling: float | None = None
@@ -36,7 +36,7 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Median of the pairs' ratios, ours over the ceiling's."""
+        """Median of the pairs' ratios, OrbitMQ's over the ceiling's."""
         if not self.ceilings:
             return None
         return statistics.median(v / c for v, c in zip(self.values, self.ceilings, strict=True))
@@ -57,15 +57,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A group of numbers that one run yields together.
+    """A group of numbers that one run produces together.
 
-    Attributes:
-        names: the result names, in order.
-        run: called once a run, with a `Stage` where a broker is wanted; returns one Sample a name, None for what cannot be
-            measured here.
-        unit, durability, targets: as shown in the table; targets, one a name, are the design's.
-        runs: runs that are counted; warm: runs before them that are not.
-        broker: whether all runs play on one broker, with these settings.
+    Attributes: names: the result names, in order. run: called once a run, with a `Stage` if it needs a broker. Returns one
+    Sample for each name; None for what cannot be measured here. unit, durability, targets: as shown in the table; targets, one
+    for each name, are the design's. runs: runs that are counted; warm: runs before them that are not. broker: whether all runs
+    use one broker, with these settings.
     """
 
     names: tuple[str, ...]

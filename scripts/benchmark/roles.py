@@ -1,4 +1,4 @@
-"""Processes of a benchmark: forked, brought to the start line, started together, asked for their result."""
+"""Processes of a benchmark: forked, prepared, started together, and asked for their result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 class RoleError(RuntimeError):
-    """A role died or raised; its traceback is the message."""
+    """A role died or raised. Its traceback is the message."""
 
 
 def _play(pipe: Connection, prepare: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...]) -> None:
@@ -59,7 +59,7 @@ class Role:
         return self._expect("done")  # type: ignore[no-any-return]
 
     def finish(self) -> None:
-        """Lets the process end; its clients close with it."""
+        """Lets the process end, which closes its clients."""
         self._pipe.send("end")
         self._process.join(10)
         if self._process.is_alive():
@@ -68,8 +68,8 @@ class Role:
 
 
 def together(*roles: Role, warm: Path | None = None) -> list[tuple[int, int, Any]]:
-    """Starts all at once; their results in the same order. warm: a folder on the
-    disk that is measured; the run then finds its pages touched before."""
+    """Starts all at once, and returns their results in the same order. warm: a folder on the disk that is measured; the run
+    then finds its pages warm."""
     if warm:
         warm_pages(warm)
     for role in roles:

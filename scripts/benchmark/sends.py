@@ -17,7 +17,7 @@ BUSY = 1_000_000
 SYNCED = 3_000
 SYNCED_EACH = 1000
 SENDERS = 64
-SENDER_NS = 4_500  # of its own that the client spends on a synced message: interpreter and library, user time
+SENDER_NS = 4_500  # time of its own that the client spends on a synced message: interpreter and library, user time
 
 
 def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[], int]:
@@ -74,8 +74,8 @@ def _synced(name: str, topic: str, messages: int) -> Callable[[], int]:
 
 
 def send_synced(stage: Stage) -> tuple[Sample, ...]:
-    """One sender, whose ceiling is the bare disk of a moment before; then 64 at once, and the throughput of all of them, whose
-    ceiling is as many bare processes that spend on a message what the client library does."""
+    """One sender, compared with the bare disk of a moment before; then 64 at once. The ceiling for their total is as many bare
+    processes that spend as much on a message as the client library does."""
     topic = stage.topic()
     disk = syncs_per_second(stage.folder)
     ((begin, end, _),) = together(Role(_synced, stage.name, topic, SYNCED))

@@ -1,4 +1,4 @@
-"""Where a measure plays: a store in a fresh folder, a broker on it, and topics made on demand."""
+"""The environment of a measure: a store in a fresh folder, a broker on it, and topics made on demand."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Stage:
         self._open = ExitStack()
 
     def kept_topic(self, queues: int) -> str:
-        """One topic for all runs: the table of queues has no room for thousands of new ones each time."""
+        """One topic for all runs, because the table of queues has no room for thousands of new ones each time."""
         if queues not in self._kept:
             self._kept[queues] = self.topic(queues)
         return self._kept[queues]
 
     def kept(self, name: str, make: Callable[[], AbstractContextManager[_T]]) -> _T:
-        """What all runs use, made when it is first asked for, and closed before the broker stops."""
+        """An object that all runs use: made when it is first asked for, and closed before the broker stops."""
         if name not in self._props:
             self._props[name] = self._open.enter_context(make())
         return self._props[name]  # type: ignore[no-any-return]
@@ -67,7 +67,7 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def stage(settings: dict[str, Any]) -> Iterator[Stage]:
-    """A broker under a name nobody else uses; its store goes with it."""
+    """A broker under a name that nobody else uses. Its store is removed with it."""
     with scratch() as folder:
         name = f"bench-{os.getpid()}-{next(_numbers)}"
         with orbitmq.Broker(folder / "store", name=name, **settings) as broker:

@@ -19,7 +19,7 @@ IN_FLIGHT = 6  # batches whose receipts are not looked at yet
 
 
 def produce(name: str, topic: str, messages: int, keyed: bool, durability: str) -> Callable[[], int]:
-    """Batches of 1,000 from a Python list; every receipt is looked at."""
+    """Sends batches of 1,000 from a Python list, and looks at every receipt."""
     producer = orbitmq.connect(name).producer(durability=durability)
     keys = [load.keys_of(start, load.BATCH) for start in range(0, messages, load.BATCH)] if keyed else None
 
@@ -38,7 +38,7 @@ def produce(name: str, topic: str, messages: int, keyed: bool, durability: str) 
 
 
 def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
-    """Every body as bytes, counted and summed."""
+    """Reads every body as bytes, counts them and sums their checksums."""
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="latest")
 
     def act() -> tuple[int, int]:
@@ -68,7 +68,7 @@ def run_stream(
 
 
 def _beside_ceiling(messages: int, **how: Any) -> Callable[[Stage], tuple[Sample, ...]]:
-    """A run of ours, with run_stream's arguments, and then one of the ceiling's."""
+    """A run of OrbitMQ's, with run_stream's arguments, and then one of the ceiling's."""
 
     def run(stage: Stage) -> tuple[Sample, ...]:
         value = run_stream(stage, messages, **how)

@@ -24,8 +24,8 @@ OURS, READY, KAFKA = "ours", "ready-made", "Kafka"
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """`messages` bodies of `body` bytes, each with a key, over load.QUEUES queues. counts: rows of each of our partitions.
-    kafka: address of a broker that has the messages too, or None."""
+    """`messages` bodies of `body` bytes, each with a key, over load.QUEUES queues. counts: rows of each of OrbitMQ's
+    partitions. kafka: address of a broker that has the messages too, or None."""
 
     store: Path
     topic: str
@@ -39,7 +39,7 @@ class Backlog:
         return (OURS, READY, KAFKA) if self.kafka else (OURS, READY)
 
     def frame(self, place: str, columns: Sequence[str]) -> DataFrame:
-        """Its rows; what a place reads besides the columns it cannot help."""
+        """Its rows. A place may have to read more than these columns."""
         read = session().read
         if place == KAFKA:
             options = {"kafka.bootstrap.servers": self.kafka or "", "subscribe": self.topic, "startingOffsets": "earliest"}
@@ -49,7 +49,7 @@ class Backlog:
         return read.format("orbitmq").options(path=str(self.store), subscribe=self.topic, columns=",".join(columns)).load()
 
     def _ready_options(self, columns: Sequence[str]) -> dict[str, str]:
-        """The rows of each partition, and of each batch, are those of our source."""
+        """Gives each partition, and each batch, as many rows as OrbitMQ's source does."""
         from orbitmq.spark.columns import BATCH_BYTES, BATCH_ROWS
 
         return {

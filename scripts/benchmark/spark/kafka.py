@@ -49,8 +49,8 @@ def broker_jars() -> Path:
 
 @contextmanager
 def broker(folder: Path, partitions: int) -> Iterator[str]:
-    """A broker with Kafka's defaults, its log in the folder; topics appear as they are written to, with so many partitions.
-    Gives its address. Raises: CannotRun."""
+    """A broker with Kafka's defaults, its log in the folder. Topics are created when they are written to, with so many
+    partitions. Yields its address. Raises: CannotRun."""
     java = maven.tool("java", "Java (default-jre-headless)")
     folder.mkdir()
     port, controller = _free_ports(2)

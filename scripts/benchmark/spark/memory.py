@@ -1,5 +1,5 @@
-"""What a task's Python process needs for one long partition: its own memory. The mapped log besides is the page cache's, and
-the kernel takes it back when it wants to."""
+"""The memory of its own that a task's Python process needs for one long partition. The mapped log is not counted: it is in the
+page cache, and the kernel takes it back when it wants to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _own_mb(pid: int) -> float:
 
 @contextmanager
 def _peak() -> Iterator[list[float]]:
-    """The most that any of Spark's Python processes needs meanwhile, MB."""
+    """The most that any of Spark's Python processes needs while the work runs, MB."""
     java = int(session().sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
     peak = [0.0]
     over = Event()

@@ -1,4 +1,4 @@
-"""Planning a query over 10,000 queues, as Spark has it done: options read, the store looked at, partitions cut."""
+"""Planning a query over 10,000 queues, as Spark does it: options are read, the store is looked at, partitions are cut."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _seconds(store: Path) -> float:
 
 
 def plan(stage: Stage) -> tuple[Sample, ...]:
-    """With its broker running, and of a store that was stopped."""
+    """With a running broker, and of a stopped store."""
     stage.kept("filled", lambda: _filled(stage))
     stopped = stage.kept("stopped", lambda: _stopped(stage))
     return Sample(_seconds(stage.folder / "store")), Sample(_seconds(stopped))

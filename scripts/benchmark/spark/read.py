@@ -1,5 +1,5 @@
-"""What Spark makes of a topic: rows counted, bodies summed, all written to Parquet. Each query in turn through our source,
-through ready-made batches, and through Spark's Kafka source."""
+"""Spark's queries on a topic: rows counted, bodies summed, everything written to Parquet. Each query runs in turn through
+OrbitMQ's source, ready-made batches, and Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MB = 1e6
-# Query: the columns that it asks for.
+# Each query with the columns that it asks for.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "count": ("offset",),
     "length": ("value",),
     "parquet": ("key", "value", "partition", "offset", "timestamp"),
 }
-# Bodies: how many of what size. Enough of them that starting a query, 0.2 s, is the smaller part of each time.
+# Number and size of bodies. There are enough of them that starting a query, 0.2 s, is the smaller part of each time.
 BACKLOGS = {"100": (4_000_000, 100), "1k": (1_000_000, 1_024)}
 
 
 def _ask(query: str, rows: DataFrame, folder: Path) -> int:
-    """What proves that all was read: rows, or bytes of bodies."""
+    """The proof that everything was read: rows, or bytes of bodies."""
     if query == "count":
         return rows.count()
     if query == "length":

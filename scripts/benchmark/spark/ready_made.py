@@ -1,6 +1,7 @@
-"""The ceiling of a Python data source: one Arrow batch of our shape, made once in each task and handed to Spark ever again.
+"""The ceiling of a Python data source: one Arrow batch of the same shape, made once in each task and handed to Spark again and
+again.
 
-What Spark and its Python process cost is in it, and nothing else; the rest is ours.
+It contains what Spark and its Python process cost, and nothing else; the rest is OrbitMQ's.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ReadyMadeReader(DataSourceReader):
 
 
 def bodies(size: int) -> list[bytes]:
-    """DISTINCT bodies that no compression helps."""
+    """DISTINCT bodies that cannot be compressed."""
     import random
 
     randbytes = random.Random(size).randbytes
@@ -63,7 +64,7 @@ def bodies(size: int) -> list[bytes]:
 
 
 def made_batch(names: Sequence[str], body: int, rows: int) -> pa.RecordBatch:
-    """A batch with the source's own schema, filled as the benchmark's messages are."""
+    """A batch with the source's own schema, filled like the benchmark's messages."""
     import pyarrow as pa
 
     wanted = columns.schema(names)

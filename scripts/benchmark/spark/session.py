@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: one JVM for all of them, with Spark's Kafka source in it where that can be had."""
+"""The Spark session of the benchmarks: one JVM for all of them, with Spark's Kafka source if that can be had."""
 
 from __future__ import annotations
 
