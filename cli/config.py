@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.markup import escape
@@ -26,6 +26,9 @@ from orbitmq.store.lock import StoreLock, is_held
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import SettingState, file_values, resolve, states
 from orbitmq.store.tree_settings import tree_settings
+
+if TYPE_CHECKING:
+    from orbitmq.client.setting_types import StoredSettings
 
 app = typer.Typer(help="See and change what a store is run with.", no_args_is_help=True)
 Store = Annotated[
@@ -154,7 +157,11 @@ def _changer(store: Path | None, name: str | None) -> Iterator[tuple[Change, str
             lock.release()
         return
     with orbitmq.connect(name, store=store) as broker:
-        yield lambda values, forget, sure: broker.change_settings(values, forget=forget, allow_deletion=sure), broker.name
+
+        def change(values: dict[str, Any], forget: list[str], sure: bool) -> list[str]:
+            return broker.change_settings(cast("StoredSettings", values), forget=forget, allow_deletion=sure)
+
+        yield change, broker.name
 
 
 def _look(store: Path | None, name: str | None) -> tuple[StoreLayout, list[SettingState] | None]:

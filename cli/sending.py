@@ -14,7 +14,7 @@ import orbitmq
 from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.exit_codes import INTERRUPTED
 from orbitmq.cli.options import Name, Store, Topic, Wait, usual
-from orbitmq.client.producer import MESSAGE_MAX, MESSAGE_USUAL
+from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
 
 BATCH = 1000

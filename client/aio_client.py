@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
-from orbitmq.client.listener import QueuesCallback
+from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.message import Message
+from orbitmq.client.parameters import called_with
+from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import shown
@@ -20,6 +22,8 @@ from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
 if TYPE_CHECKING:
+    from orbitmq.client.setting_types import StoredSettings
+    from orbitmq.client.several import Several
     from orbitmq.store.setting_sources import SettingState
 
 
@@ -56,7 +60,7 @@ class AsyncClient:
         return await aside(self._client.settings, f"look at the broker {self.name!r}")
 
     async def change_settings(
-        self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
+        self, values: StoredSettings | None = None, *, forget: Several[str] = (), allow_deletion: bool = False
     ) -> list[str]:
         """Changes the settings that the broker's store remembers; see Client.change_settings."""
         return await aside(
@@ -81,63 +85,18 @@ class AsyncClient:
             f"look for messages to {topic!r} with the key {key!r}",
         )
 
-    async def producer(
-        self,
-        *,
-        window: int = 32768,
-        message_max: int = 256 * 1024,
-        on_full: Literal["wait", "error"] = "wait",
-        timeout: float = 30.0,
-        durability: Durability | None = None,
-        wait: float | None = None,
-    ) -> AsyncProducer:
+    @called_with(ProducerSettings)
+    async def producer(self, **settings: Any) -> AsyncProducer:
         """A producer with a session of its own; see Client.producer."""
-        made = await aside(
-            lambda: self._client.producer(
-                window=window, message_max=message_max, on_full=on_full, timeout=timeout, durability=durability, wait=wait
-            ),
-            f"make a producer of the broker {self.name!r}",
-        )
-        return AsyncProducer(made, timeout=timeout)
+        doing = f"make a producer of the broker {self.name!r}"
+        return AsyncProducer(await aside(lambda: self._client.producer(**settings), doing))
 
-    async def consumer(
-        self,
-        group: str | None = None,
-        topics: Sequence[str] = (),
-        *,
-        tags: str | None = None,
-        start: Literal["earliest", "latest"] = "earliest",
-        batch: int = 1000,
-        verify: bool = True,
-        removed: Literal["skip", "raise"] = "skip",
-        on_assigned: QueuesCallback | None = None,
-        on_revoked: QueuesCallback | None = None,
-        on_lost: QueuesCallback | None = None,
-        max_poll_interval: float | None = 300.0,
-        revoke_timeout: float = 5.0,
-        wait: float | None = None,
-    ) -> AsyncConsumer:
+    @called_with(ConsumerSettings)
+    async def consumer(self, *group_and_topics: Any, **settings: Any) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer. The event loop calls the callbacks, with the AsyncConsumer as
         argument. They may be coroutine functions."""
-        made = await aside(
-            lambda: self._client.consumer(
-                group,
-                topics,
-                tags=tags,
-                start=start,
-                batch=batch,
-                verify=verify,
-                removed=removed,
-                on_assigned=on_assigned,
-                on_revoked=on_revoked,
-                on_lost=on_lost,
-                max_poll_interval=max_poll_interval,
-                revoke_timeout=revoke_timeout,
-                wait=wait,
-            ),
-            f"make a consumer of the broker {self.name!r}",
-        )
-        return AsyncConsumer(made)
+        doing = f"make a consumer of the broker {self.name!r}"
+        return AsyncConsumer(await aside(lambda: self._client.consumer(*group_and_topics, **settings), doing))
 
     async def stop_broker(self) -> None:
         """See Client.stop_broker."""

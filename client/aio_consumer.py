@@ -13,7 +13,7 @@ import inspect
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -27,6 +27,8 @@ from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from orbitmq.client.several import Several
 
 # longest wait of the thread: if its event loop is gone, nobody ends the wait, and the process could not exit before
 SLICE_S = 1.0
@@ -63,7 +65,7 @@ class AsyncConsumer:
         return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0), timeout, bool)
 
     async def poll_arrow(
-        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
+        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Several[str] | None = None
     ) -> pa.RecordBatch:
         """See Consumer.poll_arrow."""
         take: Callable[[], Any] = lambda: self._consumer.poll_arrow(max_messages, 0, columns=columns)  # noqa: E731

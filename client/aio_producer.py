@@ -7,12 +7,13 @@ the receipt (see waiter.py). A thread asks the broker's coordinator to open and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from orbitmq.client.aside import aside, aside_or_here, running_loop
+from orbitmq.client.body import BatchKeys, Bodies, Body
 from orbitmq.client.producer import Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.unclosed import shown
@@ -21,7 +22,6 @@ from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.native._types import Pending, PendingBatch
 from orbitmq.shm.durability import Durability
 
-Body = bytes | bytearray | memoryview | str
 T = TypeVar("T")
 
 
@@ -55,10 +55,10 @@ class Room:
 class AsyncProducer:
     """See Producer. Tasks and event loops may share one. Made by `AsyncClient.producer()`."""
 
-    def __init__(self, producer: Producer, *, timeout: float) -> None:
+    def __init__(self, producer: Producer, *, timeout: float | None = None) -> None:
         self._producer = producer
         self._producer._asides = set()
-        self._timeout = timeout
+        self._timeout = producer.timeout if timeout is None else timeout
 
     async def send(
         self,
@@ -133,10 +133,10 @@ class AsyncProducer:
     async def send_batch(
         self,
         topic: str,
-        bodies: Iterable[Body],
+        bodies: Bodies,
         *,
         tags: str | Sequence[str | None] | None = None,
-        keys: Sequence[str | Sequence[str] | None] | None = None,
+        keys: BatchKeys | None = None,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,
@@ -151,10 +151,10 @@ class AsyncProducer:
     async def send_batch_async(
         self,
         topic: str,
-        bodies: Iterable[Body],
+        bodies: Bodies,
         *,
         tags: str | Sequence[str | None] | None = None,
-        keys: Sequence[str | Sequence[str] | None] | None = None,
+        keys: BatchKeys | None = None,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,

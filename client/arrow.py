@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from orbitmq.client.several import Several, not_one_text
 from orbitmq.errors import SettingError
 from orbitmq.native._types import Reader
 
@@ -47,8 +48,9 @@ _PAIRS = {"headers": 22, "properties": 28}
 BODY_LIMIT = (1 << 31) - 1  # largest value of a column's 32-bit offsets
 
 
-def selected(columns: Sequence[str] | None) -> list[str]:
+def selected(columns: Several[str] | None) -> list[str]:
     """The requested columns (None: USUAL), in the order of COLUMNS. Raises: SettingError: an unknown column."""
+    not_one_text(columns, "read columns", "columns")
     for name in columns or ():
         if name not in COLUMNS:
             raise SettingError(f"could not read column {name!r}: there are {', '.join(COLUMNS)}", setting="columns", value=name)

@@ -7,11 +7,14 @@ import os
 import subprocess
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, start_tree
 from orbitmq.client.unclosed import state
+
+if TYPE_CHECKING:
+    from orbitmq.client.setting_types import BrokerSettings
 
 _numbers = itertools.count(1)
 
@@ -41,7 +44,7 @@ class Broker(Client):
         name: str | None = None,
         timeout: float = 5.0,
         allow_deletion: bool = False,
-        **settings: Any,
+        **settings: Unpack[BrokerSettings],
     ) -> None:
         self._owner = os.getpid()
         name = name if name is not None else f"embedded-{self._owner}-{next(_numbers)}"

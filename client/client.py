@@ -6,9 +6,13 @@ import os
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.connection import Connection, checked_wait
+from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.parameters import called_with
+from orbitmq.client.producer_settings import ProducerSettings
+from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import shown, state, warn_unclosed
@@ -19,12 +23,12 @@ from orbitmq.shm.runtime import introduction
 from orbitmq.shm.topic_table import Topic, TopicTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from orbitmq.client.consumer import Consumer
-    from orbitmq.client.listener import QueuesCallback
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
+    from orbitmq.client.setting_types import StoredSettings
     from orbitmq.store.setting_sources import SettingState
 
 _Made = TypeVar("_Made", "Producer", "Consumer")
@@ -114,7 +118,7 @@ class Client:
             return [SettingState(*state) for state in self._connection.ask("settings")]
 
     def change_settings(
-        self, values: Mapping[str, Any] | None = None, *, forget: Sequence[str] = (), allow_deletion: bool = False
+        self, values: StoredSettings | None = None, *, forget: Several[str] = (), allow_deletion: bool = False
     ) -> list[str]:
         """Changes the settings that the broker's store remembers for the next start. Returns the names of those that changed.
         Only the broker's user and root may call it.
@@ -125,6 +129,7 @@ class Client:
         Raises: SettingError: a value is not valid; nothing has changed. WouldDelete; NoPermission; StoreFull.
         """
         with means(f"change the settings of the broker {self.name!r}"):
+            not_one_text(forget, "unset", "forget")
             fields = {"values": dict(values or {}), "forget": list(forget), "allow_deletion": allow_deletion}
             changed: list[str] = self._connection.ask("configure", **fields)
             return changed
@@ -143,21 +148,14 @@ class Client:
         with means(f"have the broker {self.name!r} believe its clock"):
             self._connection.ask("believe_clock")
 
-    def producer(
-        self,
-        *,
-        window: int = 32768,
-        message_max: int = 256 * 1024,
-        on_full: Literal["wait", "error"] = "wait",
-        timeout: float = 30.0,
-        durability: Durability | None = None,
-        wait: float | None = None,
-    ) -> Producer:
+    @called_with(ProducerSettings)
+    def producer(self, **settings: Any) -> Producer:
         """A producer with a session of its own. Several threads may share it.
 
         Args:
-            window: most messages in flight.
-            message_max: largest record in bytes; it determines the size of the session's ring.
+            window: most messages in flight; rounded up to a power of two.
+            message_max: largest record in bytes: body, properties, topic and about 111 bytes around them. It determines the
+                size of the session's ring.
             on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
             timeout: default time, in seconds, that a send waits.
             durability: default of what a receipt waits for: "appended" or "flushed"; None: what the topic of the message says
@@ -170,34 +168,10 @@ class Client:
         with self._makes("a producer"):
             from orbitmq.client.producer import Producer
 
-            made = Producer(
-                self._connection,
-                window=window,
-                message_max=message_max,
-                on_full=on_full,
-                timeout=timeout,
-                durability=durability,
-                wait=self._connection.wait if wait is None else wait,
-            )
-            return self._keep(made)
+            return self._keep(Producer(self._connection, **self._with_wait(settings)))
 
-    def consumer(
-        self,
-        group: str | None = None,
-        topics: Sequence[str] = (),
-        *,
-        tags: str | None = None,
-        start: Literal["earliest", "latest"] = "earliest",
-        batch: int = 1000,
-        verify: bool = True,
-        removed: Literal["skip", "raise"] = "skip",
-        on_assigned: QueuesCallback | None = None,
-        on_revoked: QueuesCallback | None = None,
-        on_lost: QueuesCallback | None = None,
-        max_poll_interval: float | None = 300.0,
-        revoke_timeout: float = 5.0,
-        wait: float | None = None,
-    ) -> Consumer:
+    @called_with(ConsumerSettings)
+    def consumer(self, *group_and_topics: Any, **settings: Any) -> Consumer:
         """A consumer of the topics, as a member of the group. Without a group (None) it reads all their queues, and no offsets
         are stored.
 
@@ -226,23 +200,7 @@ class Client:
         with self._makes("a consumer"):
             from orbitmq.client.consumer import Consumer
 
-            made = Consumer(
-                self._connection,
-                group,
-                topics,
-                tags=tags,
-                start=start,
-                batch=batch,
-                verify=verify,
-                removed=removed,
-                on_assigned=on_assigned,
-                on_revoked=on_revoked,
-                on_lost=on_lost,
-                max_poll_interval=max_poll_interval,
-                revoke_timeout=revoke_timeout,
-                wait=self._connection.wait if wait is None else checked_wait(wait),
-            )
-            return self._keep(made)
+            return self._keep(Consumer(self._connection, *group_and_topics, **self._with_wait(settings)))
 
     def message(self, message_id: str) -> Message:
         """The message with this id, as it stands in receipts and messages.
@@ -279,6 +237,10 @@ class Client:
             made.close()
         if not self._making:
             self._connection.close()
+
+    def _with_wait(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings of a producer or consumer. Unless they say how long to wait for an absent broker, it is as long as we do."""
+        return settings if settings.get("wait") is not None else {**settings, "wait": self._connection.wait}
 
     @contextmanager
     def _makes(self, what: str) -> Iterator[None]:

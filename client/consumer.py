@@ -9,17 +9,20 @@ session of its own, in a group as another member. After the broker's death, the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from orbitmq.client.connection import checked_wait
 from orbitmq.client.consumer_session import GONE
-from orbitmq.client.listener import Listener, QueuesCallback
+from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.listener import Listener
 from orbitmq.client.membership import join_settings
 from orbitmq.client.offset_range import log_removals
+from orbitmq.client.parameters import made_with
 from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener
-from orbitmq.client.subscription import check_settings, tag_list, topic_names
+from orbitmq.client.subscription import tag_list, topic_names
 from orbitmq.client.unclosed import shown, state
 from orbitmq.errors import Closed, SettingError, UsageError
 from orbitmq.native._core import lib
@@ -29,6 +32,8 @@ from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from orbitmq.client.several import Several
 
 FOREVER_NS = (1 << 64) - 1
 
@@ -42,39 +47,23 @@ class Consumer(Positions):
         be opened.
     """
 
-    def __init__(
-        self,
-        opener: ConsumerOpener,
-        group: str | None,
-        topics: Sequence[str],
-        *,
-        tags: str | None = None,
-        start: Literal["earliest", "latest"] = "earliest",
-        batch: int = 1000,
-        verify: bool = True,
-        removed: Literal["skip", "raise"] = "skip",
-        on_assigned: QueuesCallback | None = None,
-        on_revoked: QueuesCallback | None = None,
-        on_lost: QueuesCallback | None = None,
-        max_poll_interval: float | None = 300.0,
-        revoke_timeout: float = 5.0,
-        wait: float = 0.0,
-    ) -> None:
-        check_settings(start, batch, removed)
-        self._batch = batch
-        names = topic_names(topics)
-        listener = Listener(on_assigned, on_revoked, on_lost)
+    @made_with(ConsumerSettings)
+    def __init__(self, opener: ConsumerOpener, *group_and_topics: Any, **settings: Any) -> None:
+        asked = ConsumerSettings(*group_and_topics, **settings)
+        self._batch = asked.batch
+        names = topic_names(asked.topics)
+        listener = Listener(asked.on_assigned, asked.on_revoked, asked.on_lost)
         super().__init__(
             opener,
-            group,
+            asked.group,
             names,
-            join_settings(group, list(names), start, max_poll_interval, revoke_timeout, listener),
+            join_settings(asked.group, list(names), asked.start, asked.max_poll_interval, asked.revoke_timeout, listener),
             listener,
-            tags=tag_list(tags),
-            start=start,
-            verify=verify,
-            strict=removed == "raise",
-            wait=wait,
+            tags=tag_list(asked.tags),
+            start=asked.start,
+            verify=asked.verify,
+            strict=asked.removed == "raise",
+            wait=0.0 if asked.wait is None else checked_wait(asked.wait),
         )
 
     # ---- reading
@@ -112,7 +101,7 @@ class Consumer(Positions):
         return self._gathered(lambda most: self._reader.bodies(most), max_messages, timeout)  # noqa: PLW0108
 
     def poll_arrow(
-        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Sequence[str] | None = None
+        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Several[str] | None = None
     ) -> pa.RecordBatch:
         """The next messages as an Arrow record batch, which has no rows if the time is over. Waits and raises as `poll` does.
 

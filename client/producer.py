@@ -18,25 +18,22 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self, TypeVar, cast
+from typing import Any, NoReturn, Self, TypeVar, cast
 
 from orbitmq.client.bell import Bell
+from orbitmq.client.parameters import made_with
+from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.unclosed import shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import BrokerStopped, OrbitError, SettingError, TimedOut
+from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
 from orbitmq.errors.remedy import as_hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
-from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full
 
-WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
-MESSAGE_MAX = 4 << 20
-MESSAGE_MIN = 1024
-MESSAGE_USUAL = 256 << 10
 SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
 SQ_FRAME = 256  # Bytes of the ring for each message of the window: the size of small messages that are sent one a frame.
@@ -63,58 +60,27 @@ def ring_capacity(message_max: int, window: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
-def _impossible(setting: str, value: object, why: str) -> SettingError:
-    return SettingError(f"could not make a producer with {setting} {value!r}: {why}", setting=setting, value=value)
-
-
 class Producer(ProducerBase):
     """Made by `Client.producer()`, which documents the settings."""
 
-    def __init__(
-        self,
-        opener: SessionOpener,
-        *,
-        window: int = 32768,
-        message_max: int = MESSAGE_USUAL,
-        on_full: Literal["wait", "error"] = "wait",
-        timeout: float = 30.0,
-        durability: Durability | None = None,
-        wait: float = 0.0,
-    ) -> None:
-        """
-        Args:
-            window: most messages in flight; rounded up to a power of two.
-            message_max: largest record in bytes: body, properties, topic and about 111 bytes around them.
-            on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
-            timeout: default time, in seconds, that a send waits for room and then for its receipt.
-            durability: default of what a receipt waits for; None: what the topic says.
-            wait: seconds that this constructor, and a send, wait for an absent broker before anything is on its way. A value
-                above 0 needs an opener that is a PatientOpener.
+    @made_with(ProducerSettings)
+    def __init__(self, opener: SessionOpener, **settings: Any) -> None:
+        """wait: a value above 0 needs an opener that is a PatientOpener.
 
         Raises: SettingError: a setting is not valid. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
-        if not 1 <= window <= WINDOW_MAX:
-            raise _impossible("window", window, f"it must be 1 to {WINDOW_MAX} messages")
-        if not MESSAGE_MIN <= message_max <= MESSAGE_MAX:
-            raise _impossible("message_max", message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
-        if on_full not in ("wait", "error"):
-            raise _impossible("on_full", on_full, "it is 'wait' or 'error'")
-        if durability not in (None, "appended", "flushed"):
-            raise _impossible("durability", durability, "it is 'appended' or 'flushed', or None for what the topic says")
-        if not timeout >= 0:
-            raise _impossible("timeout", timeout, "it must be a number of seconds from 0")
-        if not wait >= 0:
-            raise _impossible("wait", wait, "it must be a number of seconds from 0")
-        super().__init__(on_full == "wait", durability, timeout, wait > 0)
+        asked = ProducerSettings(**settings)
+        wait = asked.wait or 0.0
+        super().__init__(asked.on_full == "wait", asked.durability, asked.timeout, wait > 0)
         self._opener = opener
         self._wait_s = wait
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
-        self._timeout = timeout
-        self.waits_when_full = on_full == "wait"
-        self._window = 1 << (window - 1).bit_length()
-        self._message_max = message_max
+        self.timeout = asked.timeout
+        self.waits_when_full = asked.on_full == "wait"
+        self._window = 1 << (asked.window - 1).bit_length()
+        self._message_max = asked.message_max
         self._waiter: Waiter | None = None
         self._reopen()
         _producers.add(self)
@@ -211,7 +177,7 @@ class Producer(ProducerBase):
 
         Raises: TimedOut: `in_flight` says how many are left.
         """
-        limit = self._timeout if timeout is None else timeout
+        limit = self.timeout if timeout is None else timeout
         if not self._settle(limit):
             left = self.in_flight
             raise TimedOut(f"could not settle {left} messages within {limit} s", in_flight=left, timeout=limit)

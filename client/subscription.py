@@ -1,9 +1,10 @@
-"""What a consumer asked for, checked: settings, topics, tags, and the queues that the topics have now."""
+"""What a consumer asked for, checked: topics, tags, and the queues that the topics have now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orbitmq.client.several import Several, not_one_text
 from orbitmq.errors import NoPermission, SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.text import utf8
@@ -13,16 +14,6 @@ from orbitmq.shm.topic_table import PERM_READ, Topic, TopicTable
 QUEUES_MAX: int = lib.SESSION_QUEUES_MAX  # of one session
 TAGS_MAX = 4096  # of one filter
 _AROUND = bytes(range(33)).decode()  # characters that RocketMQ strips from a tag
-
-
-def check_settings(start: str, batch: int, removed: str) -> None:
-    """Raises: SettingError: a setting is not valid."""
-    if start not in ("earliest", "latest"):
-        raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)
-    if batch < 1:
-        raise SettingError(f"could not fetch {batch} messages at once: 1 is the least", setting="batch", value=batch)
-    if removed not in ("skip", "raise"):
-        raise SettingError(f"could not {removed!r} removed messages: 'skip' or 'raise'", setting="removed", value=removed)
 
 
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
@@ -35,19 +26,13 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     return topic
 
 
-def topic_names(topics: Sequence[str]) -> tuple[str, ...]:
+def topic_names(topics: Several[str]) -> tuple[str, ...]:
     """The topics in the order given, each once.
 
     Raises: SettingError: there are none, or a string was given instead of a list. TopicNameError: a name that no topic can
         have.
     """
-    if isinstance(topics, str):
-        raise SettingError(
-            f"could not consume topics {topics!r}: a list of names is needed",
-            hint=f"write topics=[{topics!r}]",
-            setting="topics",
-            value=topics,
-        )
+    not_one_text(topics, "consume topics", "topics")
     names = tuple(dict.fromkeys(topics))
     if not names:
         hint = 'write topics=["NAME"]'

@@ -1,11 +1,12 @@
 """Types of the extension module over native/python."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Literal
 
 from _typeshed import ReadableBuffer as Buffer
 from _typeshed import WriteableBuffer
 
+from orbitmq.client.body import BatchKeys, Bodies, Body
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import SessionHandle
 
@@ -44,7 +45,7 @@ class ProducerBase:
     def send(
         self,
         topic: str,
-        body: bytes | bytearray | memoryview | str,
+        body: Body,
         *,
         tags: str | None = None,
         keys: str | Sequence[str] | None = (),
@@ -58,7 +59,7 @@ class ProducerBase:
     def send_async(
         self,
         topic: str,
-        body: bytes | bytearray | memoryview | str,
+        body: Body,
         *,
         tags: str | None = None,
         keys: str | Sequence[str] | None = (),
@@ -72,7 +73,7 @@ class ProducerBase:
     def send_oneway(
         self,
         topic: str,
-        body: bytes | bytearray | memoryview | str,
+        body: Body,
         *,
         tags: str | None = None,
         keys: str | Sequence[str] | None = (),
@@ -86,10 +87,10 @@ class ProducerBase:
     def send_batch(
         self,
         topic: str,
-        bodies: Iterable[bytes | bytearray | memoryview | str],
+        bodies: Bodies,
         *,
         tags: str | Sequence[str | None] | None = None,
-        keys: Sequence[str | Sequence[str] | None] | None = None,
+        keys: BatchKeys | None = None,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
@@ -98,10 +99,10 @@ class ProducerBase:
     def send_batch_async(
         self,
         topic: str,
-        bodies: Iterable[bytes | bytearray | memoryview | str],
+        bodies: Bodies,
         *,
         tags: str | Sequence[str | None] | None = None,
-        keys: Sequence[str | Sequence[str] | None] | None = None,
+        keys: BatchKeys | None = None,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
@@ -110,10 +111,10 @@ class ProducerBase:
     def _batch(
         self,
         topic: str,
-        bodies: Iterable[bytes | bytearray | memoryview | str],
+        bodies: Bodies,
         *,
         tags: str | Sequence[str | None] | None = None,
-        keys: Sequence[str | Sequence[str] | None] | None = None,
+        keys: BatchKeys | None = None,
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,

@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.receipt import Receipt
+    from orbitmq.client.setting_types import BrokerSettings, StoredSettings
     from orbitmq.client.topic_info import TopicInfo
 
 __all__ = [
     "Broker",
+    "BrokerSettings",
     "Client",
     "Consumer",
     "Message",
     "Producer",
     "Receipt",
+    "StoredSettings",
     "TopicInfo",
     "__version__",
     "aio",
@@ -42,12 +45,14 @@ __all__ = [
 _MODULES = ("aio", "errors")
 _HOMES = {
     "Broker": "orbitmq.client.broker",
+    "BrokerSettings": "orbitmq.client.setting_types",
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
     "Consumer": "orbitmq.client.consumer",
     "Message": "orbitmq.client.message",
     "Producer": "orbitmq.client.producer",
     "Receipt": "orbitmq.client.receipt",
+    "StoredSettings": "orbitmq.client.setting_types",
     "TopicInfo": "orbitmq.client.topic_info",
 }
 

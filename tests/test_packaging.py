@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
 
 import orbitmq
+from tests.checked.checkers import judge, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ("*.so", "*.o", "__pycache__", "*_core.c", "*.egg-info")
+
+# The wheel is built in one test's time, and each checker takes seconds of a processor.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("wheel")]
 
 # A broker, a message through it and a clean end; and nothing from the checkout.
 USE = """
@@ -27,6 +34,8 @@ with orbitmq.Broker(sys.argv[2]) as broker:
     broker.producer().send("orders", b"out of the box")
     print(bytes(broker.consumer(topics=["orders"]).poll(timeout=30)).decode())
 """
+
+WHERE = "import orbitmq; print(orbitmq.__file__)"
 
 # None in sys.modules stands for a module that cannot be found.
 WITHOUT_EXTRAS = """
@@ -48,21 +57,25 @@ def run(*arguments: str, where: Path, path: str = "") -> subprocess.CompletedPro
     return done
 
 
-@pytest.mark.timeout(300)
-def test_wheel_from_the_source_distribution_works(tmp_path: Path) -> None:
-    """Method: a clean copy is packed, unpacked and built; the wheel is used from a folder of its own, and without its extras
-    the command says what is missing."""
-    copy = tmp_path / "copy"
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a wheel was unpacked into. A clean copy of the sources is packed, unpacked and built."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "copy"
     copy.mkdir()
     for name in ("actors", "cli", "client", "native", "orbitmq", "pyspark_orbitmq", "remoting", "shm", "spark", "store"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns(*BUILT))
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    run("setup.py", "-q", "sdist", "--dist-dir", str(tmp_path), where=copy)
-    shutil.unpack_archive(next(tmp_path.glob("*.tar.gz")), tmp_path / "unpacked")
-    run("setup.py", "-q", "bdist_wheel", "--dist-dir", str(tmp_path), where=next((tmp_path / "unpacked").iterdir()))
-    installed = tmp_path / "installed"
-    shutil.unpack_archive(next(tmp_path.glob("*-abi3-*.whl")), installed, format="zip")
+    run("setup.py", "-q", "sdist", "--dist-dir", str(folder), where=copy)
+    shutil.unpack_archive(next(folder.glob("*.tar.gz")), folder / "unpacked")
+    run("setup.py", "-q", "bdist_wheel", "--dist-dir", str(folder), where=next((folder / "unpacked").iterdir()))
+    shutil.unpack_archive(next(folder.glob("*-abi3-*.whl")), folder / "installed", format="zip")
+    return folder / "installed"
+
+
+def test_wheel_from_the_source_distribution_works(installed: Path, tmp_path: Path) -> None:
+    """Method: the wheel is used from a folder of its own, and without its extras the command says what is missing."""
     assert (installed / "orbitmq" / "py.typed").is_file()
     [metadata] = installed.glob("orbitmq-*.dist-info/METADATA")
     assert "License-Expression: Apache-2.0" in metadata.read_text()
@@ -73,3 +86,23 @@ def test_wheel_from_the_source_distribution_works(tmp_path: Path) -> None:
     assert "pip install 'orbitmq[cli]'" in bare.stdout
     version = run("-m", "orbitmq", "--version", where=tmp_path, path=str(installed))
     assert version.stdout == f"orbitmq {orbitmq.__version__}\n"
+
+
+def environment(folder: Path, installed: Path) -> str:
+    """The interpreter of a new environment that holds the wheel, and of ours everything but the checkout."""
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    for source in (installed, Path(sysconfig.get_path("platlib"))):
+        for path in source.iterdir():
+            if source == installed or not re.match(r"__editable__|(?:pyspark_)?orbitmq", path.name):
+                (packages / path.name).symlink_to(path)
+    return str(folder / "bin" / "python")
+
+
+def test_type_checkers_know_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """Goal: who installs the wheel has the types too (test_types.py). Method: the same program and mistakes, with the wheel."""
+    python = environment(tmp_path / "environment", installed)
+    assert subprocess.check_output([python, "-c", WHERE], cwd=tmp_path, text=True).startswith(str(tmp_path / "environment"))
+    (tmp_path / "user").mkdir()
+    for checker, refused in judge(tmp_path / "user", python).items():
+        assert not verdict(refused), checker

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orbitmq.client.several import Ordered, Several, not_one_text
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import ExportFolder
@@ -33,18 +33,20 @@ class Wish:
     @classmethod
     def of(
         cls,
-        topics: Sequence[str] = (),
-        by: Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
+        topics: Several[str] = (),
+        by: Ordered[str] | None = None,
+        columns: Several[str] | None = None,
         *,
         full: bool = False,
         allow_gaps: bool = False,
     ) -> Wish:
         """Raises: SettingError: a column does not exist, or no folder can be made of it."""
+        for parameter, names in (("topics", topics), ("by", by), ("columns", columns)):
+            not_one_text(names, f"export with {parameter}", parameter)
         if columns is not None:
             columns_of({"columns": ",".join(columns)})
         if by is not None:
-            check_by(by)
+            check_by(tuple(by))
         named = tuple(dict.fromkeys(topics))
         return cls(named, None if by is None else tuple(by), None if columns is None else tuple(columns), full, allow_gaps)
 

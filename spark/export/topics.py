@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orbitmq.client.several import Ordered, Several
 from orbitmq.spark.export import job as export_job
 from orbitmq.spark.export.account import unread
 from orbitmq.spark.export.folder import ExportFolder
@@ -55,11 +56,11 @@ class ExportReport:
 def export(
     store_or_broker: str | Path,
     out: str | Path,
-    topics: Sequence[str] = (),
+    topics: Several[str] = (),
     spark: SparkSession | None = None,
     *,
-    by: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
+    by: Ordered[str] | None = None,
+    columns: Several[str] | None = None,
     full: bool = False,
     allow_gaps: bool = False,
     progress: export_job.Progress | None = None,
@@ -95,7 +96,7 @@ def export_topic(
     spark: SparkSession | None = None,
     *,
     overwrite: bool = False,
-    columns: Sequence[str] | None = None,
+    columns: Several[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ExportReport:
     """One topic. progress: called with messages done and in all. Otherwise as export; overwrite is what is called full

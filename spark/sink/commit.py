@@ -27,7 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orbitmq.client.client import Client, connect
-from orbitmq.client.producer import MESSAGE_MIN, MESSAGE_USUAL, Producer
+from orbitmq.client.producer import Producer
+from orbitmq.client.producer_settings import MESSAGE_MIN, MESSAGE_USUAL
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.status import read_positions
 from orbitmq.errors import (

@@ -1,0 +1,49 @@
+"""What a producer is told when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+from orbitmq.errors import SettingError
+from orbitmq.native._core import lib
+from orbitmq.shm.durability import Durability
+
+WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
+MESSAGE_MAX = 4 << 20
+MESSAGE_MIN = 1024
+MESSAGE_USUAL = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """The parameters of `producer()`; `Client.producer` documents them.
+
+    Raises: SettingError: a setting is not valid."""
+
+    _: KW_ONLY
+    window: int = 32768
+    message_max: int = MESSAGE_USUAL
+    on_full: Literal["wait", "error"] = "wait"
+    timeout: float = 30.0
+    durability: Durability | None = None
+    wait: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window <= WINDOW_MAX:
+            raise _impossible("window", self.window, f"it must be 1 to {WINDOW_MAX} messages")
+        if not MESSAGE_MIN <= self.message_max <= MESSAGE_MAX:
+            raise _impossible("message_max", self.message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
+        if self.on_full not in ("wait", "error"):
+            raise _impossible("on_full", self.on_full, "it is 'wait' or 'error'")
+        if self.durability not in (None, "appended", "flushed"):
+            why = "it is 'appended' or 'flushed', or None for what the topic says"
+            raise _impossible("durability", self.durability, why)
+        if not self.timeout >= 0:
+            raise _impossible("timeout", self.timeout, "it must be a number of seconds from 0")
+        if self.wait is not None and not self.wait >= 0:
+            raise _impossible("wait", self.wait, "it must be a number of seconds from 0")
+
+
+def _impossible(setting: str, value: object, why: str) -> SettingError:
+    return SettingError(f"could not make a producer with {setting} {value!r}: {why}", setting=setting, value=value)

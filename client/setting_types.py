@@ -1,0 +1,52 @@
+"""The settings of a broker as type checkers see them: what `orbitmq.Broker(path, NAME=VALUE)` and `change_settings` take.
+
+tests/client/test_setting_types.py compares them with the tables by which store/tree_settings.py and store/settings.py check the
+values."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, Never, TypedDict, TypeVar
+
+_Unsaid = TypeVar("_Unsaid")
+
+
+class Remembered(TypedDict, Generic[_Unsaid], total=False):
+    """The settings that a store remembers. docs/operations.md says what each is for. _Unsaid: None where a setting may be left
+    out by that name."""
+
+    after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
+    connections_per_process: int | _Unsaid
+    connections_per_user: int | _Unsaid
+    flush: Literal["timed", "batch"] | _Unsaid
+    flush_interval_ms: int | _Unsaid
+    group: str | _Unsaid
+    handlers: int | _Unsaid
+    lane_capacity: int | _Unsaid
+    message_max: int | _Unsaid
+    offsets_interval_s: float | _Unsaid
+    queue_capacity: int | _Unsaid
+    restart_period_s: float | _Unsaid
+    restarts: int | _Unsaid
+    retention_bytes: int | _Unsaid
+    retention_hours: int | _Unsaid
+    sessions_per_process: int | _Unsaid
+    shared_groups: bool | _Unsaid
+    spin_us: int | _Unsaid
+    start_grace_s: float | _Unsaid
+    stop_grace_s: float | _Unsaid
+    topic_capacity: int | _Unsaid
+    user_share_percent: int | _Unsaid
+
+
+StoredSettings = Remembered[Never]
+
+
+class BrokerSettings(Remembered[None], total=False):
+    """The keywords that orbitmq.Broker takes as settings: those that a store remembers; the sizes of the files, which count
+    when a store is made; and whether this broker may write. docs/operations.md says what each is for. None: as if left out."""
+
+    index_entries: int | None
+    index_slots: int | None
+    log_file_size: int | None
+    queue_file_units: int | None
+    read_only: bool | None

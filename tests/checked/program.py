@@ -1,0 +1,251 @@
+"""A user's program that uses all of the public API, and has types everywhere.
+
+tests/test_types.py has mypy and pyright check it, both in their strict modes, and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from with_arrow import poll_arrow, poll_arrow_later
+
+import orbitmq
+from orbitmq import aio
+from orbitmq.errors import Closed, Interrupted, OrbitError, TimedOut, UnknownTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+QueueKey = tuple[str, int]
+
+
+def begin(path: Path) -> orbitmq.Broker:
+    """A broker with settings of every kind."""
+    with orbitmq.Broker(path, log_file_size=1 << 24, flush="timed", shared_groups=False, group=None, offsets_interval_s=1):
+        settings: orbitmq.BrokerSettings = {"handlers": 1, "flush": "batch", "retention_hours": None}
+    return orbitmq.Broker(path, name=None, timeout=10, allow_deletion=False, **settings)
+
+
+def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
+    """Topics, settings and status."""
+    made: orbitmq.TopicInfo = broker.create_topic("orders", queues=2, retention_hours=0, durability="appended")
+    again = broker.create_topic("orders", 2)
+    assert (made.name, made.queues, made.perm, made.retention_hours, made.durability) == ("orders", 2, 6, 0, "appended")
+    assert made == again and [topic.name for topic in broker.topics()] == ["orders"]
+    change: orbitmq.StoredSettings = {"flush_interval_ms": 100}
+    changed: list[str] = broker.change_settings(change)
+    changed += broker.change_settings({"restarts": 40, "flush": "batch"}, forget=["flush_interval_ms", *more])
+    changed += broker.change_settings(forget=("restarts", "flush"), allow_deletion=False)
+    assert "flush" in changed and {setting.name: setting.value for setting in broker.settings()}["read_only"] is False
+    broker.believe_clock()
+    status = broker.status()
+    names: list[str] = [status.name, status.state, status.store, status.version, status.flush, status.after_failed_sync]
+    numbers: list[int] = [status.pid, status.generation, status.flush_interval_ms, status.message_max, status.oldest_ms]
+    numbers += [status.retention_hours, status.retention_bytes, status.clock_ahead_ms]
+    flags: list[bool] = [status.read_only, bool(status.health)]
+    parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
+    assert names and numbers and flags and parts and broker.connection.name == broker.name
+    print(broker)
+
+
+def bodies() -> Iterator[bytes]:
+    """A batch need not be a list."""
+    yield from (b"a", b"b")
+
+
+def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
+    """Every way to send."""
+    level: Literal["appended", "flushed"] = "flushed"
+    with broker.producer(window=64, message_max=1 << 16, on_full="wait", timeout=30.0, durability=None, wait=None) as producer:
+        receipt = producer.send("orders", b"first", tags="new", keys=["1", "one"], queue=0, properties={"from": "here"}, flag=7)
+        receipts = [receipt, producer.send("orders", "text", keys="2", queue_key="customer", durability=level, timeout=5)]
+        pending = producer.send_async("orders", bytearray(b"later"), queue_key=b"customer")
+        receipts.append(pending.result(timeout=5))
+        producer.send_oneway("orders", memoryview(b"whenever"))
+        mixed: list[bytes | str] = [b"a", "b"]
+        batch = producer.send_batch("orders", mixed, tags=["x", None], keys=["1", ["2", "3"]])
+        receipts += [batch[0], *batch[1:], *producer.send_batch("orders", bodies(), tags="y", queue=1)]
+        later = producer.send_batch_async("orders", (b"c", b"d"))
+        receipts += later.result(timeout=5)
+        assert pending.done() and later.done() and len(batch.raw) == 64
+        producer.flush(timeout=5)
+        assert (producer.in_flight, producer.failed, producer.closed) == (0, 0, False)
+        producer.close(timeout=5)
+    try:
+        with broker.producer() as producer:
+            producer.send("elsewhere", b"")
+    except UnknownTopic as error:
+        assert isinstance(error, OrbitError) and error.message and error.hint
+    host, place = receipt.store_host, (receipt.topic, receipt.queue, receipt.offset, receipt.physical_offset, receipt.size)
+    assert host and place and receipt.durability in ("appended", "flushed")
+    assert broker.message(receipt.id).id == receipt.id
+    assert [bytes(each) for each in broker.find("orders", "one", begin_ms=0, end_ms=None, most=1)] == [b"first"]
+    return receipts
+
+
+def read(message: orbitmq.Message) -> int:
+    """What a message has."""
+    texts: list[str] = [message.topic, message.id, *message.keys, *message.properties.values(), message.tags or ""]
+    numbers = [message.queue, message.offset, message.physical_offset, message.size, message.born_ms, message.stored_ms]
+    numbers += [message.flag, message.sys_flag, message.reconsume_times, message.prepared_offset]
+    copy = orbitmq.Message.from_record(message.record())
+    assert texts and bytes(copy) == bytes(message.body) and len(copy) == len(message)
+    return sum(numbers)
+
+
+def told(consumer: orbitmq.Consumer, queues: list[QueueKey]) -> None:
+    """A callback."""
+    assert not consumer.closed and queues
+
+
+def consume(broker: orbitmq.Client, count: int) -> None:
+    """Every way to read."""
+    settings = broker.consumer(
+        "billing",
+        ["orders"],
+        tags=None,
+        start="earliest",
+        batch=100,
+        verify=True,
+        removed="skip",
+        on_assigned=told,
+        on_revoked=told,
+        on_lost=lambda _, queues: print(queues),
+        max_poll_interval=None,
+        revoke_timeout=1.0,
+        wait=0,
+    )
+    with settings as consumer:
+        assert consumer.wait(timeout=30)
+        message: orbitmq.Message | None = consumer.poll(timeout=30)
+        assert message is not None and read(message) > 0
+        rest: list[orbitmq.Message] = consumer.poll_batch(2, timeout=30)
+        left: list[bytes] = consumer.poll_bodies(1000, timeout=30)
+        assert 1 + len(rest) + len(left) == count
+        position: dict[QueueKey, int] = consumer.position()
+        consumer.commit()
+        consumer.commit(position)
+        assert consumer.committed() == position and set(consumer.lag().values()) == {0}
+        consumer.seek("orders", 0, position["orders", 0])
+        consumer.pause([("orders", 0)])
+        assert consumer.paused == [("orders", 0)]
+        consumer.unpause()
+        consumer.seek_to_time(0)
+        for again in consumer:
+            assert read(again)
+            break
+        assert poll_arrow(consumer) and consumer.assignment and not consumer.skipped and consumer.rebalances >= 0
+        consumer.settle()
+        consumer.interrupt()
+        consumer.resume()
+        consumer.interrupt()
+        try:
+            while consumer.poll():
+                pass
+        except Interrupted:
+            assert consumer.prompt
+        for group in broker.status().groups:
+            assert (group.name, len(group.queues), len(group.members)) == ("billing", 2, 1)
+            assert group.lag_messages == group.removed_messages == 0 < group.epoch
+            for member in group.members:
+                assert member.topics == ("orders",) and member.pid and member.slot >= 0
+                assert len(member.queues) == 2 and not member.leaving
+    try:
+        consumer.poll()
+    except Closed:
+        print(consumer)
+    for topics in (("orders",), {"orders"}, {"orders": 1}.keys(), deque(["orders"])):
+        broker.consumer(topics=topics).close()
+
+
+async def told_later(consumer: aio.AsyncConsumer, queues: list[QueueKey]) -> None:
+    """A callback of asyncio's."""
+    assert await consumer.position() and queues
+
+
+async def with_asyncio(name: str) -> None:
+    """The same names, awaitable."""
+    async with aio.connect(name, store=None, timeout=10, wait=1) as client:
+        topic: orbitmq.TopicInfo = await client.create_topic("orders", 2)
+        assert topic in await client.topics() and (await client.status()).name == client.name
+        assert await client.settings() and await client.change_settings({"restarts": 41}) == ["restarts"]
+        await client.change_settings(forget=["restarts"])
+        await client.believe_clock()
+        async with await client.producer(window=64, on_full="error", durability="flushed") as producer:
+            receipt: orbitmq.Receipt = await producer.send("orders", b"one", keys=("a",), timeout=30)
+            pending = await producer.send_async("orders", b"two")
+            later = await producer.send_batch_async("orders", [b"three"], keys=[None])
+            assert [(await pending).topic, *(each.topic for each in await later)] == ["orders", "orders"]
+            await producer.send_oneway("orders", b"four")
+            receipts: Sequence[orbitmq.Receipt] = await producer.send_batch("orders", [b"five"])
+            await producer.flush()
+            assert receipts and not (producer.failed or producer.in_flight or producer.closed)
+            await producer.close()
+        assert (await client.message(receipt.id)).queue == receipt.queue
+        assert await client.find("orders", "a", most=1)
+        async with await client.consumer("shipping", ["orders"], batch=10, on_assigned=told_later) as consumer:
+            assert await consumer.wait(30)
+            first: orbitmq.Message | None = await consumer.poll(timeout=30)
+            assert first and await consumer.poll_batch(1, timeout=30) and await consumer.poll_bodies(1, timeout=30)
+            assert await poll_arrow_later(consumer) == 1
+            async for message in consumer:
+                assert read(message)
+                break
+            await consumer.commit(await consumer.position())
+            assert await consumer.committed() and await consumer.lag()
+            await consumer.pause(consumer.assignment)
+            assert consumer.paused and not consumer.closed and consumer.rebalances >= consumer.skipped
+            await consumer.unpause()
+            await consumer.seek("orders", 0, 0)
+            await consumer.seek_to_time(0)
+            await consumer.settle()
+            await consumer.close()
+    client = await aio.connect(name)
+    await client.close()
+
+
+def export(store: Path, out: Path) -> DataFrame:
+    """What Spark users call. It is checked, and run by the tests of spark/."""
+    from orbitmq.spark.data_source import register
+    from orbitmq.spark.export.topics import ExportReport, export, export_topic
+    from orbitmq.spark.session import local_session
+
+    spark = local_session("orders", cores=2, memory="1g", settings={"spark.ui.enabled": "false"})
+    register(spark)
+    report: ExportReport = export(store, out, ["orders"], spark, by=("topic", "day"), columns=["value"], full=True)
+    report = export_topic(store, "orders", out, overwrite=False)
+    assert report.rows and report.size and report.seconds
+    return spark.read.format("orbitmq").option("path", str(store)).option("subscribe", "orders").load()
+
+
+def main(path: Path) -> None:
+    """All of it but Spark's."""
+    with begin(path) as broker:
+        assert broker.pid
+        with orbitmq.connect(broker.name, timeout=10.0, wait=0) as client, orbitmq.connect(store=path):
+            look_at(client, ())
+            consume(client, len(send(client)) + 1)
+        asyncio.run(with_asyncio(broker.name))
+        async_stop(broker.name)
+    print(orbitmq.__version__)
+
+
+def async_stop(name: str) -> None:
+    """Stops the broker, in either way."""
+
+    async def stop() -> None:
+        async with aio.connect(name) as client:
+            try:
+                await client.stop_broker()
+            except TimedOut:
+                orbitmq.connect(name).stop_broker()
+
+    asyncio.run(stop())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
