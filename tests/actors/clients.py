@@ -1,4 +1,4 @@
-"""Client processes for tests: a program in a process of its own, if need be under a number that another one had."""
+"""Client processes for tests: a program in a process of its own, if need be with the process id that another one had."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ARGUMENTS = struct.Struct("=11Q")  # struct clone_args of linux/sched.h
 
 
 class ClientProcess:
-    """Runs `program` in a fresh interpreter; its lines come through `line`, and it ends when it is told to or killed.
+    """Runs `program` in a fresh interpreter. `line` returns its lines. It ends when it is told to or killed.
 
-    pid: the number it is to have; 0: any. Skips the test where this user may not choose one.
+    pid: the process id it is to have; 0: any. Skips the test if this user may not choose one.
     """
 
     def __init__(self, program: str, *arguments: str, pid: int = 0) -> None:
@@ -37,11 +37,11 @@ class ClientProcess:
         self._ended = False
 
     def line(self) -> str:
-        """The next line that it prints; empty when it has ended."""
+        """The next line that it prints; empty if it has ended."""
         return self._lines.readline().rstrip("\n")
 
     def kill(self) -> None:
-        """Ends it, and lets its number go."""
+        """Ends it, and frees its process id."""
         if not self._ended:
             self._ended = True
             os.kill(self.pid, signal.SIGKILL)
@@ -57,7 +57,7 @@ class ClientProcess:
 
 
 def _fork_as(pid: int) -> int:
-    """A fork whose child gets this number. No handlers run, so the child may do little but exec."""
+    """A fork whose child gets this process id. No handlers run, so the child may do little but exec."""
     number = (ctypes.c_int * 1)(pid)
     arguments = _ARGUMENTS.pack(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(number), 1, 0)
     libc = ctypes.CDLL(None, use_errno=True)

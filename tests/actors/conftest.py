@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where everybody may pass; pytest's own folders are root's."""
+    """A folder that everybody may pass; pytest's own folders belong to root."""
     with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as made:
         Path(made).chmod(0o711)
         monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", f"{made}/run")

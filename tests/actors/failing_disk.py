@@ -1,12 +1,12 @@
 """What happens on a block device that fails: `failing_disk.py DEED FOLDER RUNTIME_FOLDER`, run by test_failing_disk.py in a
 mount namespace of its own.
 
-The device is a loop device over a file on a tmpfs. While that has no room, the device refuses every block that was never
-written before, as a disk with bad sectors does: files are reserved, writing to memory works, and the sync fails. The kernel
-then takes the pages for written. Taking the file system off and on again shows what the device really has.
+The device is a loop device over a file on a tmpfs. While the tmpfs has no room, the device refuses every block that was never
+written before, as a disk with bad sectors does: files can be reserved, writing to memory works, and the sync fails. The kernel
+then treats the pages as written. Unmounting and mounting the file system again shows what the device really has.
 
-The file system can also be shut down, as it does by itself when it cannot write its own blocks any more: then every system call
-that writes is refused, and a store through a mapping, to a page that was written back, is a SIGBUS.
+The file system can also be shut down, as it does by itself when it cannot write its own blocks any more. Then every system call
+that writes is refused, and a store through a mapping, to a page that was written back, causes a SIGBUS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.trees import actors, kill, small_broker
 from tests.waiting import dead, until
 
 BODY = bytes(range(250)) * 4
-MESSAGES = 5000  # 6 MB of log: around what has changed the kernel writes up to 2 MiB, which are there before the device fails
+MESSAGES = 5000  # 6 MB of log: around a change the kernel writes up to 2 MiB, which are there before the device fails
 LOG_FILE = 16 << 20
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # linux/fs/ext4/ext4.h
 
@@ -64,7 +64,7 @@ class Device:
         os.close(descriptor)
 
     def forget(self) -> None:
-        """Memory goes, and what the device has stays."""
+        """Drops the memory; what the device has stays."""
         run("umount", str(self.disk))
         self.mount()
 
@@ -101,7 +101,8 @@ def read_all(device: Device, count: int) -> None:
 
 
 def the_log(device: Device) -> None:
-    """A sync of the log fails. Nothing more is taken; after a kill, the next start puts on the device what memory still has."""
+    """A sync of the log fails. Nothing more is accepted. After a kill, the next start puts on the device what memory still
+    has."""
     with small_broker(device.store, log_file_size=LOG_FILE, flush_interval_ms=60_000) as broker, suppress(errors.OrbitError):
         broker.create_topic("orders", 2)
         with broker.producer() as producer:
@@ -132,7 +133,7 @@ def the_log(device: Device) -> None:
 
 
 def going_on(device: Device) -> None:
-    """An operator who prefers to go on gets `appended` receipts, and no `flushed` one."""
+    """An operator who chose to go on gets `appended` receipts, and no `flushed` one."""
     with small_broker(device.store, log_file_size=LOG_FILE, after_failed_sync="go-on") as broker, suppress(errors.OrbitError):
         broker.create_topic("orders", 2)
         with broker.producer() as producer:
@@ -154,8 +155,8 @@ def going_on(device: Device) -> None:
 
 
 def a_write(device: Device, *, after_failed_sync: str = "refuse") -> None:
-    """The file system takes no more writes. A send that waits for the disk is refused and not stored; nobody dies of it, also
-    where syncs may fail."""
+    """The file system accepts no more writes. A send that waits for the disk is refused and not stored. No process dies of it,
+    even if syncs may fail."""
     how = {"log_file_size": LOG_FILE, "flush_interval_ms": 60_000, "after_failed_sync": after_failed_sync}
     with small_broker(device.store, **how) as broker, suppress(errors.OrbitError):
         broker.create_topic("orders", 2)

@@ -1,4 +1,4 @@
-"""A supervisor whose reput does nothing before a file is there.
+"""A supervisor whose reput does nothing until a file exists.
 
 python gated_supervisor.py <file> <settings, JSON> <descriptor>"""
 

@@ -21,7 +21,7 @@ BODY = bytes(1000)
 
 
 def fill(path: Path) -> None:
-    """Takes all the room there is."""
+    """Takes all the free space."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
@@ -46,7 +46,7 @@ def sends(producer: orbitmq.Producer) -> bool:
 
 
 def read(consumer: orbitmq.Consumer, count: int) -> None:
-    """So many messages and no more."""
+    """This many messages and no more."""
     got = 0
     while got < count:
         got += len(consumer.poll_batch(1000, timeout=30))
@@ -73,7 +73,7 @@ def log_fills_disk(disk: Path) -> None:
 
 
 def others_fill_disk(disk: Path) -> None:
-    """Somebody else takes all the room: messages are taken while the log has its file, queues wait, the rest is refused."""
+    """Something else takes all the room: messages are accepted while the log has its file, queues wait, the rest is refused."""
     with small_broker(disk / "store", log_file_size=4 << 20) as broker:
         broker.create_topic("orders", 2)
         with broker.producer() as producer, broker.consumer("g", topics=["orders"], start="earliest") as consumer:
@@ -81,7 +81,7 @@ def others_fill_disk(disk: Path) -> None:
             read(consumer, 1)
             pids = {name: actor.pid for name, actor in actors(broker).items()}
             fill(disk / "filler")
-            for _ in range(3000):  # more than the queues' files that are there hold
+            for _ in range(3000):  # more than the existing files of the queues hold
                 producer.send("orders", BODY)
             producer.send("orders", BODY, durability="flushed")
             try:
@@ -109,8 +109,8 @@ def others_fill_disk(disk: Path) -> None:
 
 
 def members_on_full_disk(disk: Path) -> None:
-    """Whoever is a member commits on, also when others leave and the coordinator or the whole tree dies; whoever wants to
-    become one is told what is missing."""
+    """Members continue to commit, even when others leave and the coordinator or the whole tree dies. A consumer that wants to
+    become a member is told what is missing."""
     broker = small_broker(disk / "store", name="full", offsets_interval_s=3600, log_file_size=4 << 20)
     with broker as first:
         first.create_topic("orders", 2)
@@ -141,8 +141,8 @@ def members_on_full_disk(disk: Path) -> None:
 
 
 def told_to_scripts(disk: Path) -> None:
-    """What a script that looks after a broker goes by: exit code and health of `orbitmq status`, before, while and after
-    somebody else takes all the room; and how many lines `orbitmq send` has stored."""
+    """What a script that looks after a broker uses: exit code and health of `orbitmq status`, before, while and after something
+    else takes all the room; and how many lines `orbitmq send` has stored."""
     up = ["up", "-s", f"{disk}/store", "-d", "--log-file-size", "1M", "--handlers", "1"]
     sizes = ["index_slots=1000", "index_entries=4000", "queue_file_units=1000", "lane_capacity=262144"]
     orbit(0, *up, *(part for each in sizes for part in ("--set", each)))
@@ -170,7 +170,7 @@ def told_to_scripts(disk: Path) -> None:
 
 
 def send_lines(count: int) -> tuple[int, bool]:
-    """How many of these lines the command says are stored, and whether the rest was refused."""
+    """How many of these lines the command reports as stored, and whether the rest was refused."""
     done = command("send", "orders", "-", "--lines", feed=("x" * 1000 + "\n") * count)
     if done.returncode == 0:
         return count, False
@@ -189,7 +189,7 @@ def command(*arguments: str, feed: str = "") -> subprocess.CompletedProcess[str]
 
 
 def orbit(code: int, *arguments: str) -> str:
-    """What the command says, which ends with this code."""
+    """The output of the command, which ends with this code."""
     done = command(*arguments)
     assert done.returncode == code, done
     return done.stdout

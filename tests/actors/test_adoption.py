@@ -1,4 +1,4 @@
-"""Goal: reput alone may have a topic of the log added. Method: reput's question, asked of a real tree by somebody else."""
+"""Goal: only reput may have a topic of the log added. Method: reput's question, put to a real tree by another process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.trees import small_broker
 
 
 def asker(broker: str) -> Reput:
-    """As much of a Reput as it takes to ask."""
+    """As much of a Reput as is needed to ask."""
     made = object.__new__(Reput)
     made.tree = SimpleNamespace(settings=SimpleNamespace(name=broker))
     made._missing = lambda: ("gone", 3)

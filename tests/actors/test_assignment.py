@@ -1,5 +1,5 @@
-"""Goal: whoever comes and goes, a group's queues are a partition, fairly shared, and move as little as they can.
-Method: hypothesis plays joins and leaves against the strategy."""
+"""Goal: whichever members come and go, a group's queues are a partition, fairly shared, and move as little as possible. Method:
+hypothesis plays joins and leaves against the strategy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ MEMBERS = [f"{slot}.1" for slot in range(5)]
 
 @given(st.integers(0, 40), st.lists(st.sampled_from(MEMBERS), max_size=20))
 def test_partition_and_fairness(queues: int, turns: list[str]) -> None:
-    """Each turn lets a member join, or leave if it is there. Every queue has one owner; shares differ by one at
-    most."""
+    """Each turn lets a member join, or leave if it is there. Every queue has one owner; shares differ by at most one."""
     present: list[str] = []
     before: dict[int, str] = {}
     for turn in turns:

@@ -1,5 +1,5 @@
-"""Goal: nobody takes a queue for shorter than it is. Method: a real store whose queues are gone is started while its reput is
-held back; and the start's wait is driven by hand over a reput that fails, or makes no progress."""
+"""Goal: no client takes a queue for shorter than it is. Method: a real store whose queues are gone is started while its reput
+is held back; and the start's wait is driven by hand over a reput that fails, or makes no progress."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MESSAGES = 1000
 
 
 def test_queues_are_whole_when_the_broker_is_there(tmp_path: Path) -> None:
-    """Nobody is told of a tree whose reput has not made the queues anew yet; what a program does first then is to look at their
-    ends, and to go on where it was."""
+    """A tree is not announced before its reput has made the queues anew. What a program does first then is to look at their
+    ends, and to continue where it was."""
     store, gate = tmp_path / "store", tmp_path / "gate"
     with small_broker(store) as broker:
         broker.create_topic("orders", 1)
@@ -54,7 +54,7 @@ def test_queues_are_whole_when_the_broker_is_there(tmp_path: Path) -> None:
 
 
 class Reput:
-    """A tree as far as the wait looks at it."""
+    """As much of a tree as the wait looks at."""
 
     def __init__(self, position: int = 0) -> None:
         self.reput = position
@@ -92,7 +92,7 @@ def test_a_reput_that_has_failed() -> None:
 
 
 def test_a_reput_that_gets_no_further() -> None:
-    """The patience begins anew with each step ahead."""
+    """The patience starts again with each step forward."""
     reput = Reput()
     wait = catch_up(reput, patience_s=0)
     for position in range(1, 50):

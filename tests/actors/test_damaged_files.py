@@ -1,5 +1,5 @@
-"""Goal: a small file that a start could not read, and what counts in its place, is told in the log, by `orbitmq status` and
-with --json. Method: files of a stopped store are damaged one at a time, and a broker is started on it."""
+"""Goal: if a start could not read a small file, the log, `orbitmq status` and its --json name the file and what replaces it.
+Method: files of a stopped store are damaged one at a time, and a broker is started on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stored(root: Path) -> StoreLayout:
 
 
 def status(*arguments: str) -> tuple[int, str]:
-    """The exit code of `orbitmq status`, and what it shows."""
+    """The exit code of `orbitmq status`, and its output."""
     command = [sys.executable, "-m", "orbitmq.cli", "status", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
@@ -39,7 +39,7 @@ def status(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("damage", ["torn", "empty", "missing"])
 def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """consumerOffset.json, of which a .bak is left: groups may go back, and whoever looks is told."""
+    """consumerOffset.json, of which a .bak is left: groups may go back, and status says so."""
     path = stored(tmp_path).config / config.OFFSETS
     if damage == "missing":
         path.unlink()
@@ -54,7 +54,7 @@ def test_told_in_the_log_and_in_status(tmp_path: Path, damage: str, capfd: pytes
         assert json.loads(told)["notes"] == [note] and code == 4
         code, told = status("--name", broker.name)
         assert told.startswith("health degraded: config/consumerOffset.json could not be read") and "note" in told and code == 4
-        # Whoever becomes coordinator later tells it too, though the file is whole again by then.
+        # A later coordinator reports it too, though the file is intact again by then.
         with broker.consumer("g3", ["t"]) as consumer:
             consumer.commit()
         kill(broker, "coordinator")

@@ -1,4 +1,4 @@
-"""The supervisor's descriptor store: what it keeps, and that no coordinator can hold it up."""
+"""The supervisor's descriptor store: what it keeps, and that no coordinator can block it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pair(timeout_s: float) -> tuple[socket.socket, socket.socket]:
 
 
 def test_what_is_put_comes_back_until_it_is_dropped() -> None:
-    """Method: a keeper in a thread, the store beside it; descriptors are told apart by their files."""
+    """Method: a keeper in a thread, the store beside it. The files tell the descriptors apart."""
     store = DescriptorStore()
     ours, theirs = _pair(10.0)
     reader, writer = os.pipe()
@@ -50,8 +50,8 @@ def test_what_is_put_comes_back_until_it_is_dropped() -> None:
 
 
 def test_a_coordinator_that_stops_reading_is_given_up() -> None:
-    """Goal: its full line is an answer of False, not an exception that ends the supervisor. Method: more items than the
-    line's buffer holds, and nobody who reads."""
+    """Goal: if its socket is full, the answer is False, and not an exception that ends the supervisor. Method: more items than
+    the socket's buffer holds, and no reader."""
     store = DescriptorStore()
     ours, theirs = _pair(0.05)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -69,7 +69,7 @@ def test_a_coordinator_that_stops_reading_is_given_up() -> None:
 
 
 def test_no_question_is_no_end() -> None:
-    """Goal: woken for a line that has been replaced meanwhile, the store leaves the new one alone."""
+    """Goal: if the socket was replaced after the wake-up, the store leaves the new socket alone."""
     ours, theirs = _pair(0.05)
     assert DescriptorStore().serve(ours)
     ours.close()
@@ -77,7 +77,7 @@ def test_no_question_is_no_end() -> None:
 
 
 def test_no_descriptors_left_is_an_answer() -> None:
-    """Goal: a session that cannot be kept is refused, and no half of it is left for the next coordinator to fall over.
+    """Goal: a session that cannot be kept is refused, and no half of it is left as a trap for the next coordinator.
 
     Method: the store in a child process that may open one descriptor more than it has."""
     ours, theirs = _pair(10.0)
@@ -106,8 +106,8 @@ def test_no_descriptors_left_is_an_answer() -> None:
 
 
 def test_a_dead_supervisor_is_the_end_of_the_broker() -> None:
-    """Goal: a coordinator that outlives its supervisor by a moment tells a client what that means. Method: the supervisor's
-    end of the line is closed, with a question unread and without."""
+    """Goal: a coordinator that outlives its supervisor by a moment tells a client what that means. Method: the supervisor's end
+    of the socket is closed, with and without an unread question."""
     for unread in (False, True):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         keeper = DescriptorKeeper(theirs)

@@ -1,6 +1,6 @@
-"""Goal: a broker that runs out of descriptors, or whose client wants too many connections, says so to whoever comes,
-serves those who are in, and needs nobody's help to go on. Method: real trees; the limits of their processes are lowered and
-raised from outside."""
+"""Goal: if a broker runs out of descriptors, or a client wants too many connections, new clients are told so, connected ones
+are served, and the broker recovers without help. Method: real trees; the limits of their processes are lowered and raised from
+outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONNECTS = "import sys, orbitmq\norbitmq.connect(sys.argv[1])\nprint('in', flush
 
 @contextmanager
 def descriptors(pid: int, spare: int) -> Iterator[None]:
-    """The process may open `spare` more."""
+    """Lets the process open `spare` more descriptors."""
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     taken = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
     free = sorted(set(range(max(taken) + spare + 2)) - taken)
@@ -38,7 +38,7 @@ def descriptors(pid: int, spare: int) -> Iterator[None]:
 
 
 def times_slept(pid: int) -> int:
-    """How often the process has waited for something. One that spins never does."""
+    """How often the process has waited for something. A spinning process never waits."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "voluntary_ctxt_switches":
@@ -47,7 +47,7 @@ def times_slept(pid: int) -> int:
 
 
 def knock(broker: orbitmq.Client) -> socket.socket:
-    """A connection that nobody has let in yet."""
+    """A connection that nobody has accepted yet."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(30)
     sock.connect(str(runtime.socket_path(broker.name)))
@@ -65,13 +65,13 @@ def greet(sock: socket.socket) -> dict[str, object]:
 
 
 def test_no_descriptor_is_left(tmp_path: Path) -> None:
-    """With knocks that it cannot even refuse, the coordinator sleeps between its tries, answers those who are in, and lets
-    everybody in as soon as it can."""
+    """If there are connections that it cannot even refuse, the coordinator sleeps between its attempts, answers connected
+    clients, and accepts everybody as soon as it can."""
     with small_broker(tmp_path) as broker, ExitStack() as stack:
         broker.create_topic("t", 1)
         producer = broker.producer()
         coordinator = actors(broker)["coordinator"]
-        broker.status()  # with its answer, the descriptors that went with earlier ones are closed
+        broker.status()  # together with its answer, the descriptors that came with earlier ones are closed
         with descriptors(coordinator.pid, 0):
             knocking = [stack.enter_context(knock(broker)) for _ in range(5)]
             slept = times_slept(coordinator.pid)
@@ -83,7 +83,7 @@ def test_no_descriptor_is_left(tmp_path: Path) -> None:
 
 
 def test_few_descriptors_are_left(tmp_path: Path) -> None:
-    """Whoever knocks is told why it is not let in; sessions are refused in the same words; both work afterwards."""
+    """A client that is not accepted is told why. Sessions are refused in the same words. Both work afterwards."""
     with small_broker(tmp_path) as broker:
         coordinator = actors(broker)["coordinator"]
         with descriptors(coordinator.pid, 10):
@@ -102,7 +102,7 @@ def test_few_descriptors_are_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spare", [60, 61])
 def test_the_supervisor_keeps_descriptors_for_itself(tmp_path: Path, spare: int) -> None:
-    """Method: sessions, two descriptors each, are opened until it takes no more; then an actor dies, whose successor needs
+    """Method: sessions, two descriptors each, are opened until no more are accepted; then an actor dies, whose successor needs
     some."""
     with small_broker(tmp_path, sessions_per_process=1024) as broker, descriptors(broker.pid, spare):
         held: list[RawSession] = []
@@ -138,7 +138,7 @@ def _connects(name: str) -> bool:
 
 
 def test_a_refused_client_leaves_nothing(tmp_path: Path) -> None:
-    """Goal: refusals, of whatever kind, cost the coordinator no descriptor."""
+    """Goal: no kind of refusal costs the coordinator a descriptor."""
     with small_broker(tmp_path, connections_per_process=1) as broker:
         pid = actors(broker)["coordinator"].pid
         before = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208

@@ -29,7 +29,7 @@ def shown(broker: orbitmq.Client) -> dict[str, str]:
 
 
 def test_it_is_kept(tmp_path: Path) -> None:
-    """What is said to the coordinator counts for the next send of a producer that is open, and is kept."""
+    """A change through the coordinator counts for the next send of an open producer, and is kept."""
     with small_broker(tmp_path) as broker:
         assert broker.create_topic("plain", 2).durability == "appended"
         assert broker.create_topic("safe", 2, durability="flushed").durability == "flushed"
@@ -72,7 +72,7 @@ def test_asyncio(tmp_path: Path) -> None:
 
 
 def test_a_change_that_could_not_be_written(tmp_path: Path) -> None:
-    """It counts only once it is in the file; saying it again does that, also when somebody else's change was written since."""
+    """It counts only once it is in the file. Asking again writes it, also if another change was written in the meantime."""
     with small_broker(tmp_path) as broker:
         obstacle = tmp_path / "config" / "topics.json.tmp"
         for topic in ("one", "two"):
@@ -90,7 +90,7 @@ def test_a_change_that_could_not_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ['"replicated"', "5", '"appended"', "null"])
 def test_a_level_of_another_version(tmp_path: Path, level: str) -> None:
-    """One that is not known here counts as the highest that is, and stays in the file as it was."""
+    """A level that is not known here counts as the highest that is, and stays in the file as it was."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", 2, durability="flushed")
     path = tmp_path / "config" / "topics.json"

@@ -1,4 +1,5 @@
-"""Goal: messages grow old by time that passes, whatever is done to the machine's clock. Method: both clocks are the test's."""
+"""Goal: messages expire by the time that passes, whatever is done to the machine's clock. Method: the test controls both
+clocks."""
 
 from __future__ import annotations
 
@@ -45,14 +46,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_time_that_passes_is_believed(machine: Machine) -> None:
     clock = machine.broker()
-    for ms in (0, LOOK_MS, LOOK_MS, 100 * HOUR_MS):  # the last: the machine slept, and CLOCK_BOOTTIME knows
+    for ms in (0, LOOK_MS, LOOK_MS, 100 * HOUR_MS):  # the last: the machine slept, and CLOCK_BOOTTIME counted on
         machine.wait(ms)
         assert (clock.look(), clock.ahead_ms) == (machine.wall, 0)
 
 
 @pytest.mark.parametrize("jump_ms", [STEP_MS + 1, 72 * HOUR_MS, 1 << 44])
 def test_a_jump_ahead_is_not_believed(machine: Machine, jump_ms: int) -> None:
-    """Until the clock comes back, however often anybody looks, and for a successor and a restart too."""
+    """Until the clock comes back, however often somebody looks, and also for a successor and a restart."""
     clock = machine.broker()
     machine.wall += jump_ms
     for _ in range(100):
@@ -81,7 +82,7 @@ def test_a_jump_that_somebody_vouches_for(machine: Machine) -> None:
 
 
 def test_small_steps_do_not_add_up(machine: Machine) -> None:
-    """A clock that is set a minute ahead at each look runs no faster than a hundredth."""
+    """If the clock is set ahead by a minute at each look, it counts no faster than a hundredth."""
     clock, began, passed = machine.broker(), machine.wall, 0
     for _ in range(1000):
         machine.wait(LOOK_MS)
@@ -101,7 +102,7 @@ def test_one_small_step_is_caught_up_with(machine: Machine) -> None:
 
 
 def test_a_clock_that_goes_back(machine: Machine) -> None:
-    """Messages are younger by it. That it returns to where it was is no jump."""
+    """Messages look younger. When the clock returns to where it was, that is no jump."""
     clock = machine.broker()
     machine.wall -= 1000 * HOUR_MS
     machine.wait(LOOK_MS)
@@ -121,7 +122,7 @@ def test_a_machine_that_was_off(machine: Machine, off_ms: int) -> None:
 
 def test_a_start_with_a_wrong_clock(machine: Machine) -> None:
     """A machine whose clock is days ahead after it was switched on: nothing is believed until somebody has had an hour to set
-    it right; and what was not believed is not kept as if it had been."""
+    it right; and what was not believed is not recorded as if it had been."""
     machine.broker().keep()
     machine.reboot(90 * HOUR_MS)
     clock = machine.broker()
@@ -152,7 +153,7 @@ def test_a_file_that_says_nothing(machine: Machine, content: bytes) -> None:
 
 
 def test_nothing_is_removed_when_the_clock_jumps(tmp_path: Path, machine: Machine) -> None:
-    """The whole of it: 14 messages of an hour each, kept for ten hours. The clock jumps by as much, and by years."""
+    """Everything together: 14 messages, one each hour, kept for ten hours. The clock jumps by as much, and by years."""
     store = hours(tmp_path / "log", t=0)
     store.send(*["t"] * 14)
     machine.wall = 13 * HOUR_MS
@@ -171,8 +172,8 @@ def test_nothing_is_removed_when_the_clock_jumps(tmp_path: Path, machine: Machin
 
 
 def test_messages_stored_by_a_clock_that_was_ahead(tmp_path: Path, machine: Machine) -> None:
-    """They bear the time that it showed, and so do those after them until it has come; they expire by that. What is older
-    goes as ever."""
+    """They carry the time that the clock showed, and so do those after them until that time has come; they expire by it. Older
+    messages expire as usual."""
     store = hours(tmp_path / "log", t=0)
     store.send(*["t"] * 8)
     store.count = 1000  # stored a thousand hours ahead

@@ -1,4 +1,4 @@
-"""A disk whose syncs fail: a real block device that does (failing_disk.py)."""
+"""A disk whose syncs fail: a real block device (failing_disk.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ mount -o loop "$0/image" "$0/disk"
 
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where nobody may make one."""
+    """Skips the test if this user may not make one."""
     tried = tmp_path_factory.mktemp("try")
     command = ["unshare", "--mount", "sh", "-c", TRY, str(tried)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,6 +1,5 @@
-"""Goal: whatever a log holds that this broker did not write, it starts or says why not, and is in no loop. Method: logs are
-composed as another broker's, records name queues that are few, many or impossible; then bytes are spoilt under a running
-tree."""
+"""Goal: whatever a log holds that this broker did not write, the broker starts or says why not, and does not loop. Method: logs
+are composed as another broker's; records name few, many or impossible queues; then bytes are damaged under a running tree."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def foreign(root: Path, topics: dict[str, int]) -> LogBuilder:
 
 
 def bodies(client: orbitmq.Client, topic: str, count: int) -> list[bytes]:
-    """So many messages of the topic; a watchdog ends the wait for more."""
+    """So many messages of the topic; a watchdog ends a longer wait."""
     found: list[bytes] = []
     with client.consumer(topics=[topic]) as consumer:
         until(lambda: found.extend(consumer.poll_bodies(1000, 0.1)) or len(found) >= count, "messages")
@@ -39,8 +38,8 @@ def bodies(client: orbitmq.Client, topic: str, count: int) -> list[bytes]:
 
 
 def test_more_queues_than_the_topic_has(tmp_path: Path) -> None:
-    """A topic whose queues were made fewer: the log has records of the ones before, far beyond the room that a topic of
-    this size gets."""
+    """A topic that now has fewer queues: the log has records of the earlier ones, far beyond the room that a topic of this size
+    gets."""
     log = foreign(tmp_path, {"shrunk": 4})
     for queue in (0, 3, 20, 200):
         log.append("shrunk", queue, body=b"%d" % queue)
@@ -56,7 +55,7 @@ def test_more_queues_than_the_topic_has(tmp_path: Path) -> None:
     ids=["queue", "last queue", "first impossible queue", "path", "space"],
 )
 def test_a_queue_that_cannot_be(tmp_path: Path, capfd: pytest.CaptureFixture[str], topic: str, queue: int) -> None:
-    """The record is named and passed, those around it are delivered, and nothing is made outside the store."""
+    """The record is reported and skipped, those around it are delivered, and nothing is made outside the store."""
     store = tmp_path / "in" / "store"
     log = foreign(store, {"T": 4})
     log.append("T", 0, body=b"before")
@@ -77,7 +76,7 @@ def test_a_queue_that_cannot_be(tmp_path: Path, capfd: pytest.CaptureFixture[str
 
 
 def test_a_folder_that_is_no_topic(tmp_path: Path) -> None:
-    """Something else lies among the queues."""
+    """Something else is among the queues."""
     log = foreign(tmp_path, {"T": 1})
     log.append("T", 0)
     (log.layout.consumequeue / "lost + found" / "0").mkdir(parents=True)
@@ -89,7 +88,7 @@ def test_a_folder_that_is_no_topic(tmp_path: Path) -> None:
 
 
 def test_more_queues_than_the_table_has(tmp_path: Path) -> None:
-    """A table that is too small for the log is said at the start, with the setting, and nothing runs."""
+    """If a table is too small for the log, the start says so and names the setting, and nothing runs."""
     log = foreign(tmp_path, {"T": 1})
     log.append("T", 100)
     with pytest.raises(errors.Full, match="queue_capacity") as caught:
@@ -100,8 +99,8 @@ def test_more_queues_than_the_table_has(tmp_path: Path) -> None:
 
 
 def test_the_log_is_spoilt_under_a_running_tree(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A record that reput has not read yet turns bad. What is before it can be read; no message is taken any more, also
-    not by a new writer; the tree lives, and a new reput tells the same."""
+    """A record that reput has not read yet is damaged. What is before it can be read. No message is accepted any more, not even
+    by a new writer. The tree lives, and a new reput reports the same."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("T", 1)
         producer = broker.producer()
@@ -136,8 +135,8 @@ def _refused(producer: orbitmq.Producer) -> bool:
 
 
 def test_a_clock_that_went_back_before_the_store_became_ours(tmp_path: Path) -> None:
-    """Whoever seeks a time misses no message that is so late, though earlier ones follow; and the place from which on times
-    rise is kept from life to life."""
+    """A search by time misses no message that is late enough, though earlier ones follow; and the place from which times rise
+    is kept from life to life."""
     log = foreign(tmp_path, {"T": 1})
     times = (10, 20, 30, 5, 15, 25)
     for ms in times:

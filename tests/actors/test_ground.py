@@ -1,5 +1,5 @@
-"""Goal: a start touches nothing that a living tree holds, whatever files it finds; and still clears away what dead trees have
-left. Method: real trees, and copies of their stores made while they run."""
+"""Goal: a start touches nothing that a living tree holds, whatever files it finds, and still removes what dead trees have left.
+Method: real trees, and copies of their stores made while they run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bodies(broker: orbitmq.Client) -> list[bytes]:
 
 
 def copied(store: Path, name: str) -> Path:
-    """As cp -a does it; files that come and go meanwhile are left out."""
+    """As cp -a does it; files that come and go in the meantime are left out."""
     target = store.with_name(name)
 
     def copy(source: str, to: str) -> None:
@@ -62,7 +62,7 @@ def test_a_copy_of_a_running_store(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_store_whose_tree_is_dead(tmp_path: Path) -> None:
-    """Whichever of them is started first clears away what the tree has left."""
+    """Whichever of them is started first removes what the tree has left."""
     with small_broker(tmp_path / "store") as broker:
         generation = broker.connection.attachment.generation
         pids = [actor.pid for actor in actors(broker).values()]
@@ -75,7 +75,7 @@ def test_a_copy_of_a_store_whose_tree_is_dead(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["stranger's", "other namespace's", "unsigned", "own, dead", "own, unsigned"])
 def test_whose_segments_are_removed(tmp_path: Path, kind: str) -> None:
-    """Method: tree.json names a generation of which there is one segment; whose that is decides."""
+    """Method: tree.json names a generation with one segment; the owner of that segment decides."""
     with small_broker(tmp_path / "store"):
         pass
     layout = StoreLayout.at(tmp_path / "store")
@@ -99,8 +99,8 @@ def test_whose_segments_are_removed(tmp_path: Path, kind: str) -> None:
 
 
 def test_another_layout_tells_nobody_whose_it_is(tmp_path: Path) -> None:
-    """Goal: what stands elsewhere in another version's header is not believed, at the cost of a living tree of that version.
-    Method: the bytes at our place say that its maker is dead; a copy of its store names it."""
+    """Goal: bytes at another place in another version's header are not believed, because a living tree of that version would
+    suffer. Method: the bytes at our place say that its maker is dead; a copy of its store names it."""
     with small_broker(tmp_path / "store"):
         pass
     layout = StoreLayout.at(tmp_path / "store")

@@ -1,6 +1,6 @@
-"""Goal: whoever joins, leaves, lets go or runs out of time, in any order, a queue has one member, no queue is forgotten, what
-stays keeps its number, and everything comes to rest with even shares. Method: random histories of one group, as data, without
-a broker."""
+"""Goal: in whatever order members join, leave, release queues or run out of time, a queue has one member, no queue is
+forgotten, a queue that stays keeps its number, and everything comes to rest with even shares. Method: random histories of one
+group, as data, without a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GroupModel(RuleBasedStateMachine):
         self.held: dict[str, dict[QueueKey, int]] = {}
 
     def share_out(self) -> None:
-        """As the registry does, by way of what is written down: a successor must see the same."""
+        """As the registry does, through what is written down: a successor must see the same."""
         before = {queue: (owner, self.group.since[queue]) for queue, owner in self.group.owners().items()}
         released = self.group.released
         self.group.epoch += 1
@@ -52,7 +52,7 @@ class GroupModel(RuleBasedStateMachine):
     @precondition(lambda self: self.group.leaving)
     @rule(data=st.data(), early=st.booleans())
     def let_go(self, data: st.DataObject, early: bool) -> None:
-        """Of those that leave, or of any; a number from the past changes nothing."""
+        """Some of the leaving queues, or of any; a number from the past changes nothing."""
         queue = data.draw(st.sampled_from(sorted(self.group.leaving)))
         owner = self.group.owners()[queue]
         before = set(self.group.released)
@@ -86,7 +86,7 @@ class GroupModel(RuleBasedStateMachine):
 
     @invariant()
     def it_comes_to_rest(self) -> None:
-        """When time passes and nobody comes or goes: one hand-over is enough, and shares differ by one."""
+        """When time passes and no member comes or goes: one hand-over is enough, and shares differ by one."""
         later = Group.unpacked("g", self.group.packed())
         later.released = set(self.group.released)
         later.epoch += 1
@@ -110,8 +110,8 @@ TestGroupModel.settings = hypothesis_settings(max_examples=150, stateful_step_co
 
 
 def test_the_order_of_letting_go_moves_no_other_queue() -> None:
-    """Two members with four and three queues give one each to a third. Once the first has let go of one they would be equal,
-    and the shares even the other way round as well, at the price of another move."""
+    """Two members with four and three queues give one each to a third. Once the first has released one they would be equal, and
+    other even shares would be possible, at the price of another move."""
     group = Group("g", 0, epoch=1)
     for slot, topics in enumerate([("s", "t"), ("t",), ("t",)]):
         group.members[f"{slot}.1"] = Member(f"{slot}.1", slot, 1, 1, topics, "earliest", 64, 0, 1000)

@@ -1,6 +1,5 @@
-"""Goal: whoever joins, leaves or dies, a group's queues are a partition of its topics, epochs only grow, and the
-coordinator's death costs nobody a queue. Method: bare consumer sessions of this and of other processes, against a
-real tree."""
+"""Goal: whichever members join, leave or die, a group's queues are a partition of its topics, epochs only grow, and the
+coordinator's death costs nobody a queue. Method: bare consumer sessions of this and of other processes, against a real tree."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def owned(client: orbitmq.Client) -> dict[int, list[int]]:
 
 
 def test_joins_and_leaves(tmp_path: Path) -> None:
-    """One to five members, then down again: always a partition, shares that differ by one, and a higher epoch each
-    time."""
+    """One to five members, then down again: always a partition, shares that differ by one, and a higher epoch each time."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", QUEUES)
         members: list[Member] = []
@@ -160,7 +158,7 @@ def test_members_die(tmp_path: Path) -> None:
 
 
 def test_coordinator_dies(tmp_path: Path) -> None:
-    """Its successor knows epoch, members and queues: nobody's assignment moves, and a member that dies meanwhile is
+    """Its successor knows epoch, members and queues: nobody's assignment moves, and the death of a member in the meantime is
     noticed."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", QUEUES)
@@ -179,7 +177,7 @@ def test_coordinator_dies(tmp_path: Path) -> None:
 
 
 def test_topic_grows(tmp_path: Path) -> None:
-    """New queues of a topic are shared out without anybody asking."""
+    """New queues of a topic are shared out without a request."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", QUEUES)
         members = [Member(broker), Member(broker)]
@@ -188,7 +186,7 @@ def test_topic_grows(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    """Names, topics, starts and sessions that cannot be."""
+    """Names, topics, starts and sessions that are not valid."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", QUEUES)
         session = broker.connection.open_session(queue_capacity=QUEUES - 1)

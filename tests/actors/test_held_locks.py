@@ -1,5 +1,5 @@
-"""Goal: no other user keeps a broker from starting. Method: a member of the group that a broker is let to locks whatever it can
-open, in a runtime folder as systemd makes it, while the broker is started again."""
+"""Goal: no other user can keep a broker from starting. Method: a member of the broker's group locks whatever it can open, in a
+runtime folder like systemd's, while the broker is started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder where a file of the store belongs: start, verify and repair say which one and what belongs there."""
+"""A folder in the place of a file of the store: start, verify and repair say which folder it is and what belongs there."""
 
 from __future__ import annotations
 

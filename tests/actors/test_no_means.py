@@ -1,5 +1,5 @@
-"""No descriptor or no mapping left in one process of the tree: what cannot be done is refused in words, reads go on, and what
-is there again is used without a hand.
+"""No descriptor or no mapping is left in one process of the tree: what cannot be done is refused with an error that says why,
+reads continue, and the resource is used by itself when it is back.
 
 Method: the limit of the running process is set below what it holds, so that whatever it opens or maps next fails.
 """
@@ -27,7 +27,7 @@ def mapped(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-# What is short, its limit, and how low it is for a process so that nothing more can be had.
+# The scarce resource, its limit, and how low the limit must be so that a process gets nothing more.
 MEANS: dict[str, tuple[int, Callable[[int], int]]] = {
     "descriptors": (resource.RLIMIT_NOFILE, lambda pid: 0),
     "mappings": (resource.RLIMIT_AS, mapped),
@@ -84,7 +84,7 @@ def test_one_process_without(tmp_path: Path, name: str, means: str) -> None:
 
 
 def test_a_flush_that_waits_for_a_descriptor(tmp_path: Path) -> None:
-    """Nothing was asked of the disk, so its error state does not come over it, and who waits gets the disk's answer later."""
+    """The disk was not asked to do anything, so it gets no error state, and a waiting sender gets the disk's answer later."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 1)
         with broker.producer() as producer:

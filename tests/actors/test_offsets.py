@@ -1,6 +1,6 @@
-"""Goal: a commit counts exactly when its member still had the queue, whoever dies, and nothing else moves a group's
-offsets. Method: the coordinator's parts in this process, over real segments and sessions; members write their words
-through the client's own code."""
+"""Goal: a commit counts exactly if its member still had the queue, whichever process dies, and nothing else moves a group's
+offsets. Method: the coordinator's parts in this process, over real segments and sessions; members write their words through the
+client's own code."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Member:
         self._take(self.world.coordinator.groups.assignment(self.session, "g"))
 
     def commit(self, offset: int) -> bool:
-        """The same offset in each of its queues; True if it counts."""
+        """Commits the same offset in each of its queues; True if it counts."""
         return self.hold.commit([offset] * len(self.queues))
 
     def _take(self, answer: dict[str, Any]) -> None:
@@ -172,8 +172,8 @@ def test_past_the_end_counts_nothing(world: World) -> None:
 
 
 def test_fenced_commit_does_not_count(world: World) -> None:
-    """The first member commits, a second joins, the first commits again without looking: the second begins at the
-    first commit, and the late one changes nothing."""
+    """The first member commits, a second joins, the first commits again without looking: the second begins at the first commit,
+    and the late one changes nothing."""
     first = Member(world)
     assert first.commit(10)
     second = Member(world)
@@ -182,7 +182,7 @@ def test_fenced_commit_does_not_count(world: World) -> None:
     assert set(world.coordinator.committed().values()) == {10}
     first.refresh()
     assert sorted(first.queues + second.queues) == list(range(QUEUES))
-    # Words of the epoch before stand where the new assignment has others; they count for nothing.
+    # Words of the epoch before are in places where the new assignment has others; they do not count.
     assert set(world.coordinator.committed().values()) == {10}
     assert first.commit(30)
     assert world.coordinator.committed() == {queue: 30 if queue in first.queues else 10 for queue in range(QUEUES)}
@@ -199,8 +199,8 @@ def test_last_commit_of_a_closed_session_counts(world: World) -> None:
 
 
 def test_latest_begins_once(world: World) -> None:
-    """A group that starts at the end does so once: what comes afterwards is not skipped by the next member, nor in a
-    new queue."""
+    """A group that starts at the end does so once: what comes afterwards is not skipped by the next member, nor in a new
+    queue."""
     first = Member(world, start="latest")
     assert first.starts == dict.fromkeys(range(QUEUES), HELD)
     topic = world.coordinator.topics.get("t")
@@ -216,7 +216,7 @@ def test_latest_begins_once(world: World) -> None:
 
 
 def test_epoch_never_looks_like_no_commit(world: World) -> None:
-    """The low 16 bits of an epoch stand in offset words, where 0 means none."""
+    """Offset words contain the low 16 bits of an epoch, and 0 there means none."""
     while lib.group_raise_epoch(world.tree.control, 0) < 0xFFFE:
         pass
     member = Member(world)
@@ -229,7 +229,7 @@ def test_epoch_never_looks_like_no_commit(world: World) -> None:
 
 
 def test_successor_knows_what_was_never_written(world: World) -> None:
-    """Commits since the last write stand in the sessions; those of members that have gone, in the groups' file."""
+    """Commits since the last write are in the sessions; those of members that have gone are in the groups' file."""
     gone, stays = Member(world), Member(world)
     gone.refresh()
     assert gone.commit(11)
@@ -246,8 +246,7 @@ def test_successor_knows_what_was_never_written(world: World) -> None:
 
 
 def test_rebalance_cut_short(world: World) -> None:
-    """The coordinator dies between raising the epoch and writing the assignment: the words of the epoch before still
-    count."""
+    """The coordinator dies between raising the epoch and writing the assignment: the words of the epoch before still count."""
     member = Member(world)
     assert member.commit(21)
     raised = lib.group_raise_epoch(world.tree.control, 0)
@@ -276,7 +275,7 @@ def test_the_file_comes_back(world: World) -> None:
 
 
 def test_full_table_of_groups_reuses_empty_ones(world: World) -> None:
-    """Groups without members give their place up; their offsets stay."""
+    """Groups without members give up their place; their offsets stay."""
     member = Member(world)
     assert member.commit(9)
     groups = world.coordinator.groups

@@ -1,5 +1,5 @@
-"""Goal: a broker can be found for as long as it runs, whatever other programs clear away; and where it cannot go on, it says so
-and ends. Method: real trees, whose files are removed while they run."""
+"""Goal: a broker can be found as long as it runs, whatever other programs remove; and if it cannot continue, it says so and
+ends. Method: real trees, whose files are removed while they run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answers(name: str) -> bool:
 
 @pytest.mark.parametrize("what", ["folder", "socket", "description", "in the store"])
 def test_what_it_is_found_by_is_cleared_away(tmp_path: Path, folder: Path, what: str) -> None:
-    """New clients find it again, those that were there go on, and so do a new coordinator and an orderly stop."""
+    """New clients find it again, connected clients continue, and a new coordinator and an orderly stop work."""
     layout = StoreLayout.at(tmp_path / "store")
     with small_broker(tmp_path / "store", name="cleared") as broker:
         broker.create_topic("orders", 1)
@@ -66,7 +66,7 @@ def test_what_it_is_found_by_is_cleared_away(tmp_path: Path, folder: Path, what:
 
 
 def test_a_name_that_somebody_has_taken_meanwhile(tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It says who, once, and takes nothing from that one. It is there again when that one has gone."""
+    """It says who has the name, once, and takes nothing away. It has the name again when the other is gone."""
     with small_broker(tmp_path / "store", name="wanted") as broker:
         os.kill(broker.pid, signal.SIGSTOP)
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""The checkpoint never claims what a sync has not done."""
+"""The checkpoint never claims what no sync has done."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Disk:
-    """os.fdatasync, as the test says: `broken` of a path makes its sync fail."""
+    """os.fdatasync, controlled by the test: it fails for paths for which `broken` is true."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: Callable[[str], bool] = lambda path: False
@@ -75,7 +75,7 @@ def write_queue(tree: Any, units: int) -> Path:
 
 
 def test_a_failed_sync_is_never_tried_again(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel takes the pages for written, so the next sync would succeed and mean nothing. Method: the disk refuses one
+    """The kernel treats the pages as written, so the next sync would succeed and mean nothing. Method: the disk refuses one
     sync. The checkpoint stays, also with a successor and at a stop, and the next start is told."""
     layout, path, disk = tree.settings.layout, write_queue(tree, 10), Disk(monkeypatch)
     sync = QueueSync(tree)
@@ -95,7 +95,7 @@ def test_a_failed_sync_is_never_tried_again(tree: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_successor_writes_the_units_again(tree: Any, monkeypatch: pytest.MonkeyPatch, lost: bool) -> None:
-    """A flush service that was killed in a sync may have seen it fail. Method: the word stands; bytes written are counted.
+    """A flush service that was killed in a sync may have seen it fail. Method: the word is raised; written bytes are counted.
     What memory has lost is a unit of zeros. Index files are not vouched for until they are made anew."""
     layout, path, disk = tree.settings.layout, write_queue(tree, 10), Disk(monkeypatch)
     word = unsynced.Unsynced(layout)
@@ -128,8 +128,8 @@ def test_the_word_stands_while_files_are_synced(tree: Any, monkeypatch: pytest.M
 
 
 def test_the_newest_index_file_is_synced_and_not_claimed(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RocketMQ's checkpoint names the end of the last index file that no more is added to. Whatever was not claimed is synced,
-    however many files were filled meanwhile."""
+    """RocketMQ's checkpoint names the end of the last index file to which nothing is added any more. Everything that was not
+    claimed is synced, however many files were filled in the meantime."""
     layout = tree.settings.layout
     synced: list[str] = []
     monkeypatch.setattr(queue_sync, "_sync", lambda path: synced.append(path.name))

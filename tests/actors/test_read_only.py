@@ -1,5 +1,5 @@
-"""Goal: a broker of read_only changes nothing of what a store holds: log, queues, index, checkpoint, topics, settings. Method:
-trees that are killed leave all there can be to do, also as a power cut would; one of read_only works on what they left, and
+"""Goal: a broker with read_only changes nothing in a store: log, queues, index, checkpoint, topics, settings. Method: killed
+trees leave as much unfinished work as possible, also as a power cut would; a broker with read_only works on what they left, and
 every file below the store is compared with what it was, by length, time and content."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orbitmq.store.layout import StoreLayout
 from tests.trees import SMALL, actors
 from tests.waiting import dead, until
 
-# Where groups are, and who runs the broker; docs/operations.md says so.
+# The positions of groups, and who runs the broker; docs/operations.md says so.
 MAY_CHANGE = {
     "config/consumerOffset.json", "config/consumerOffset.json.bak", "orbitmq/broker.json", "orbitmq/holder",
     "orbitmq/tree.json",
@@ -29,7 +29,7 @@ SENT = 1000
 
 
 def content(root: Path) -> dict[str, tuple[int, int, str]]:
-    """Of each file: length, time of its last change, digest; folders by their names alone, for files come and go in some."""
+    """For each file: length, time of its last change, digest. For folders only the names, because files come and go in some."""
     found = {}
     for path in root.rglob("*"):
         status = path.lstat()
@@ -48,7 +48,7 @@ def changed(before: dict[str, tuple[int, int, str]], root: Path) -> set[str]:
 
 
 def killed(root: Path, reput: int) -> None:
-    """Leaves a store whose tree was killed, with a member in the middle; reput: a signal for whoever fills the queues."""
+    """Leaves a store whose tree was killed, with a member at work; reput: a signal for the process that fills the queues."""
     with orbitmq.Broker(root, **SMALL) as broker:
         broker.create_topic("t", 2)
         with broker.producer() as producer:

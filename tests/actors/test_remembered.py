@@ -22,8 +22,8 @@ def settings(broker: orbitmq.Client) -> dict[str, tuple[Any, str]]:
 
 
 def test_the_next_start_need_not_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keywords, then nothing; then the environment, then nothing; then a keyword against both. What belongs to one start is
-    not kept."""
+    """Keywords, then nothing; then the environment, then nothing; then a keyword against both. What belongs to one start is not
+    remembered."""
     with small_broker(tmp_path, retention_hours=0, flush="batch", name="one") as broker:
         assert settings(broker)["flush"] == ("batch", "given") and broker.status().flush == "batch"
     with orbitmq.Broker(tmp_path) as broker:
@@ -45,7 +45,7 @@ def test_the_next_start_need_not_be_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_start_that_fails_is_not_remembered(tmp_path: Path) -> None:
-    """What cannot run must not keep the next start from running."""
+    """A setting with which no broker can run must not keep the next start from running."""
     with pytest.raises(SettingError):
         orbitmq.Broker(tmp_path, handlers=1, retention_bytes=5)
     with small_broker(tmp_path / "other", name="taken"), pytest.raises(SettingError, match="taken"):
@@ -61,13 +61,14 @@ def test_a_damaged_file_is_no_reason_to_delete(tmp_path: Path) -> None:
     layout.settings_toml.write_text("retention_hours = \n")
     with pytest.raises(SettingError, match="line 1"):
         orbitmq.Broker(tmp_path)
-    layout.settings_toml.unlink()  # as its hint says one should not
+    layout.settings_toml.unlink()  # which its hint advises against
     assert kept.load(layout) == kept.Kept(0, 0)
 
 
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_shorter_time_asks_first(tmp_path: Path, noted: bool) -> None:
-    """Messages of 2023, and a broker that would keep them for 72 hours: told so, by default, or because its file is gone."""
+    """Messages of 2023, and a broker that would keep them for 72 hours: because it was told so, by default, or because its file
+    is gone."""
     old_store(tmp_path, t=None)
     with orbitmq.Broker(tmp_path, handlers=1, retention_hours=0):
         pass
@@ -93,7 +94,7 @@ def test_a_shorter_time_asks_first(tmp_path: Path, noted: bool) -> None:
 
 
 def test_a_shorter_time_without_anything_that_old(tmp_path: Path) -> None:
-    """Nothing would go at once, so nobody is asked."""
+    """Nothing would be deleted at once, so there is no question."""
     with small_broker(tmp_path, retention_hours=0) as broker:
         broker.create_topic("t")
         broker.producer().send("t", b"x")
@@ -102,7 +103,7 @@ def test_a_shorter_time_without_anything_that_old(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_running_broker(tmp_path: Path) -> None:
-    """A change is in the file at once, and in the broker at its next start; one that cannot be changes nothing."""
+    """A change is in the file at once, and in the broker at its next start. An invalid one changes nothing."""
     with small_broker(tmp_path) as broker:
         assert broker.change_settings({"flush": "batch", "stop_grace_s": "5"}) == ["flush", "stop_grace_s"]
         assert broker.status().flush == "timed"

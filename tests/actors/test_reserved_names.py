@@ -1,4 +1,4 @@
-"""Goal: what asks RocketMQ for something is refused, and not stored as if it meant something; a store of RocketMQ's that holds
+"""Goal: what asks RocketMQ for something is refused, and not stored as if it had an effect; a store of RocketMQ's that holds
 such topics opens, and can be read. Method: a real tree, both clients, and a log with another broker's topics."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Goal: what is too old or too much goes, and nothing else; and whoever dies over it leaves a store that is whole.
+"""Goal: what is too old or too much is removed, and nothing else; and if a process dies over it, the store it leaves is intact.
 
-Method: logs of one message an hour, made by hand, under a clock of the test's; then a store that a real broker wrote, where
-retention is broken off at every step, and the next start and the next look have to finish it.
+Method: logs of one message an hour, made by hand, with a clock that the test controls; then a store that a real broker wrote,
+in which retention is interrupted at every step, and the next start and the next look have to finish it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Hours(ComposedBroker):
         return made
 
     def log(self) -> list[int]:
-        """Which files the log has, by number; the beginning that is published agrees."""
+        """The files of the log, by number; the published beginning must agree."""
         numbers = sorted(int(path.name) // FILE for path in (self.root / "commitlog").iterdir())
         assert self.positions().min_offset == numbers[0] * FILE
         return numbers
@@ -98,7 +98,7 @@ def hours(tmp_path: Path, **topics: int) -> Hours:
 
 
 def test_a_file_goes_when_all_of_it_is_old(tmp_path: Path) -> None:
-    """A file counts as old when the first message of the next one is: with ten hours, file 0 goes at hour 14."""
+    """A file counts as old when the first message of the next one is: with ten hours, file 0 is removed at hour 14."""
     store = hours(tmp_path, t=0)
     store.send(*["t"] * 14)
     for hour, files, first in [(13.9, [0, 1, 2, 3], 0), (14, [1, 2, 3], 4), (17.9, [1, 2, 3], 4), (18, [2, 3], 8)]:
@@ -126,9 +126,9 @@ def test_for_ever(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rises_from", [8, 9, 14, 1 << 20])
 def test_times_that_go_back(tmp_path: Path, rises_from: int) -> None:
-    """Goal: in a log of another program, whose clock was stepped back by 50 hours after six messages, a file goes when its
-    newest message is old, and not before. Method: the same log, as it is known to rise from its file 2 on, from within that or
-    the next one, or nowhere. The cutoff passes hour after hour."""
+    """Goal: in a log of another program, whose clock was set back by 50 hours after six messages, a file is removed when its
+    newest message is old, and not before. Method: the same log, known to rise from its file 2 on, from within that or the next
+    one, or nowhere. The cutoff passes hour after hour."""
     store = hours(tmp_path, t=0)
     store.count = 50
     store.send(*["t"] * 6)  # 50 to 55
@@ -147,7 +147,7 @@ def test_times_that_go_back(tmp_path: Path, rises_from: int) -> None:
 
 
 def test_a_damaged_file_whose_times_go_back(tmp_path: Path) -> None:
-    """What can be read of it, and the first message of the next file, say how old it is."""
+    """Its readable messages, and the first message of the next file, say how old it is."""
     store = hours(tmp_path, t=0)
     store.count = 50
     store.send("t", "t")
@@ -163,7 +163,7 @@ def test_a_damaged_file_whose_times_go_back(tmp_path: Path) -> None:
 
 
 def test_a_shorter_time_where_times_go_back(tmp_path: Path) -> None:
-    """A topic's own time hides no message that is younger, wherever it lies."""
+    """A topic's own time hides no message that is younger, wherever it is."""
     store = hours(tmp_path, short=3, usual=0)
     store.retention_hours = 1000
     for hour in (20, 21, 5, 6, 22, 7):
@@ -179,7 +179,7 @@ def test_a_shorter_time_where_times_go_back(tmp_path: Path) -> None:
     ("files", "left"), [(0, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4]), (5, [1, 2, 3, 4]), (3, [3, 4]), (1, [4])]
 )
 def test_by_bytes(tmp_path: Path, files: int, left: list[int]) -> None:
-    """Five files, and one that is reserved behind them; the one with the newest message stays, however few are allowed."""
+    """Five files, and one that is reserved after them; the one with the newest message stays, however few are allowed."""
     store = hours(tmp_path, t=0)
     store.retention_bytes = files * FILE
     store.send(*["t"] * 18)
@@ -188,7 +188,8 @@ def test_by_bytes(tmp_path: Path, files: int, left: list[int]) -> None:
 
 
 def test_a_shorter_time_hides_messages(tmp_path: Path) -> None:
-    """They are not given out any more, to the hour; the file stays for its other messages, and goes when they have expired."""
+    """They are no longer delivered, to the hour; the file stays for its other messages, and is removed when they have
+    expired."""
     store = hours(tmp_path, short=3, usual=0)
     store.send("short", "short", "usual", "short", "short", "short", "short", "short", "short")
     store.look(4.5)
@@ -208,7 +209,7 @@ def test_a_file_of_short_lived_messages_goes_early(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kept", "hour"), [(100, 105.9), (RETENTION_FOR_EVER, 1e6)])
 def test_a_longer_time_keeps_the_file(tmp_path: Path, kept: int, hour: float) -> None:
-    """What one topic still wants keeps its neighbours; they stay readable."""
+    """What one topic still keeps also keeps its neighbours, and they stay readable."""
     store = hours(tmp_path, long=kept, usual=0)
     store.send("usual", "usual", "usual", "usual", "usual", "usual", "long", *["usual"] * 6)
     store.look(hour)
@@ -227,7 +228,7 @@ def test_bytes_count_more_than_time(tmp_path: Path) -> None:
 
 
 def test_what_is_not_on_disk_stays(tmp_path: Path) -> None:
-    """A power cut may take the log behind the flushed position back, and what was left would be nothing."""
+    """A power cut may take back the log behind the flushed position, and nothing would be left."""
     store = hours(tmp_path, t=0)
     store.flushed = FILE + 100
     store.send(*["t"] * 14)
@@ -236,7 +237,7 @@ def test_what_is_not_on_disk_stays(tmp_path: Path) -> None:
 
 
 def test_damage_ends_nothing(tmp_path: Path) -> None:
-    """The first record of a file says how old the file before is. Where it is damaged, the next file says it."""
+    """The first record of a file says how old the file before is. If it is damaged, the next file says it."""
     store = hours(tmp_path, t=0)
     store.send(*["t"] * 14)
     store.write(FILE, bytes(100))
@@ -258,7 +259,7 @@ def test_readers_are_told_before_anything_goes(tmp_path: Path) -> None:
 
     store.look(1e6, stopping=stopping)
     assert seen == [([0, 1, 2, 3], 3 * FILE, 12), ([1, 2, 3], 3 * FILE, 12)]
-    store.look(0)  # whoever comes next ends what was begun, whatever the clock says
+    store.look(0)  # the next process finishes what was begun, whatever the clock says
     assert store.log() == [3]
 
 
@@ -289,7 +290,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
 
 
 class Killed(BaseException):
-    """Nobody catches it."""
+    """Raised where nothing catches it."""
 
 
 class Opened:
@@ -345,8 +346,8 @@ def faults(layout: StoreLayout) -> list[Finding]:
 
 
 def test_broken_off_at_every_step(written: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: after a death at any step a start is clean, and verify too, before and after.
-    Method: the n-th step of all raises, for every n until none does; then the store is verified, opened and looked at again."""
+    """Goal: after a death at any step a start is clean, and verify too, before and after. Method: the n-th step of all raises,
+    for every n until none does; then the store is verified, opened and looked at again."""
     passed: list[str] = []
     for last in itertools.count(1):
         root = tmp_path / f"store-{last}"

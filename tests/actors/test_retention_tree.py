@@ -1,5 +1,5 @@
-"""Goal: retention under a running tree: the broker, its clients and verify agree on what is left, whoever dies meanwhile.
-Method: stores with more or older messages than the settings allow; a broker's first look is at its start."""
+"""Goal: retention under a running tree: the broker, its clients and verify agree on what is left, whichever process dies in the
+meantime. Method: stores with more or older messages than the settings allow; a broker's first look is at its start."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fill(broker: orbitmq.Broker, count: int) -> Any:
 
 
 def test_by_bytes(tmp_path: Path) -> None:
-    """Five files are full when the limit becomes three. Everybody is told the same: status, consumers, look-ups, verify."""
+    """Five files are full when the limit becomes three. All sources say the same: status, consumers, look-ups, verify."""
     with small_broker(tmp_path, queue_file_units=100) as broker:
         broker.create_topic("t", 2)
         receipts = fill(broker, 1300)
@@ -76,7 +76,7 @@ def test_by_bytes(tmp_path: Path) -> None:
         assert broker.find("t", "k0") == []
         assert bytes(broker.message(receipts[-1].id)) == BODY
         assert len(broker.find("t", "k1299")) == 1
-        # A successor of whoever was to remove files goes on.
+        # A successor of the process that was to remove files continues.
         kill(broker, "flush")
         begin = broker.status().positions.min_offset
         fill(broker, 600)
@@ -106,7 +106,7 @@ def bounds(broker: orbitmq.Broker) -> dict[str, tuple[int, int]]:
 
 
 def test_an_old_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """All of it is older than 72 hours, so only the newest file stays. It is said."""
+    """All of it is older than 72 hours, so only the newest file stays. This is reported."""
     log = old_store(tmp_path, t=None)
     count = len(log.written)
     left = [record.queue_offset for record in log.written if record.offset >= 2 * FILE]
@@ -120,8 +120,8 @@ def test_an_old_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_topics_of_their_own_time(tmp_path: Path) -> None:
-    """One topic is kept for ever, so every file stays; of another one only messages of the past hour are shown, from the first
-    moment of every start on. What is said to the coordinator counts at once, and is kept."""
+    """One topic is kept for ever, so every file stays. Of another one only messages of the past hour are shown, from the first
+    moment of every start on. A change through the coordinator counts at once, and is kept."""
     log = old_store(tmp_path, ever=0, short=None)
     count = sum(record.topic == "short" for record in log.written)
     with small_broker(tmp_path, allow_deletion=True) as broker:

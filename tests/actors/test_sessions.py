@@ -1,5 +1,5 @@
-"""Goal: a session lives exactly as long as the process that it was made for, and no process takes all of them. Method:
-real trees, real processes; actors are stopped or killed in between."""
+"""Goal: a session lives exactly as long as the process for which it was made, and no process takes all of them. Method: real
+trees, real processes; actors are stopped or killed in between."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def slots(client: orbitmq.Client) -> set[int]:
 
 
 def test_one_process_cannot_take_every_slot(tmp_path: Path) -> None:
-    """The share's last session is opened, the next one refused with what would help; another process, and whoever gives
-    one back, gets one."""
+    """The last session of the share is opened, and the next one refused with a hint. Another process gets one, and so does a
+    process that gives one back."""
     with small_broker(tmp_path, sessions_per_process=3) as broker:
         broker.create_topic("t", 1)
         held = [RawSession(broker) for _ in range(3)]
@@ -63,7 +63,7 @@ def test_one_process_cannot_take_every_slot(tmp_path: Path) -> None:
 
 
 def test_a_process_has_a_share_by_default(tmp_path: Path) -> None:
-    """Greed in the most common setting: the table is far from full when one process is refused."""
+    """A greedy process in the most common setting: the table is far from full when the process is refused."""
     with small_broker(tmp_path) as broker:
         held: list[RawSession] = []
         with pytest.raises(errors.Full) as caught:
@@ -75,7 +75,7 @@ def test_a_process_has_a_share_by_default(tmp_path: Path) -> None:
 
 
 def test_a_number_that_came_back_is_another_process(tmp_path: Path) -> None:
-    """Method: the handler hangs, so that a dead client's session is still closing when a process under its number opens
+    """Method: the handler hangs, so that a dead client's session is still closing when a process with the client's number opens
     one. That one lives while its process does, and ends with it."""
     with small_broker(tmp_path, handlers=1) as broker:
         with stopped(broker, "handler 0"):
@@ -110,7 +110,7 @@ def test_a_successor_tells_two_processes_of_one_number_apart(tmp_path: Path) -> 
 
 def test_a_faulty_session_that_is_closed_over_a_coordinators_death(tmp_path: Path) -> None:
     """Method: a session with a message on its way and garbage behind it is closed while the writer hangs, so that its slot
-    cannot be freed at once; the coordinator dies; its successor has nothing but the table to know of the closing by."""
+    cannot be freed at once. The coordinator dies. Its successor can learn of the closing only from the table."""
     with small_broker(tmp_path, handlers=1) as broker:
         broker.create_topic("t", 1)
         with stopped(broker, "writer"):
@@ -126,8 +126,8 @@ def test_a_faulty_session_that_is_closed_over_a_coordinators_death(tmp_path: Pat
 
 
 def test_a_hung_handler_costs_its_own_sessions_only(tmp_path: Path) -> None:
-    """One of two handlers hangs: those who come are given to the other, a dead client's slot waits, and is free when the
-    handler goes on, or when it has been killed and its successor has."""
+    """One of two handlers hangs: new sessions go to the other. A dead client's slot waits, and is free when the handler
+    continues, or when it has been killed and its successor runs."""
     with small_broker(tmp_path, handlers=2) as broker:
         broker.create_topic("t", 1)
         for ending in (signal.SIGCONT, signal.SIGKILL):

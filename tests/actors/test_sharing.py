@@ -1,5 +1,5 @@
 """Goal: users whom the operator lets in share a broker: none changes what another made, none takes everything, and the operator
-always gets in. Method: real trees of this user, and forks that become somebody else."""
+always gets in. Method: real trees of this user, and forks that change to another user."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def open_sessions(name: str, count: int) -> Callable[[], int | str]:
 
 
 def test_a_user_gets_its_part_of_the_sessions(folder: Path) -> None:
-    """Whatever number of processes it has, and also after the coordinator has died."""
+    """However many processes it has, and also after the coordinator has died."""
     with small_broker(folder / "store", group=GROUP_NAME, user_share_percent=PERCENT) as broker:
-        assert open_sessions(broker.name, 1)() == 1  # what is imported late may be out of a stranger's reach
+        assert open_sessions(broker.name, 1)() == 1  # late imports may be unreadable for another user
         assert as_member(STRANGER, open_sessions(broker.name, SESSIONS + 1)) == SESSIONS
 
         def beside_half() -> Any:
@@ -188,7 +188,7 @@ def take(name: str, group: str) -> Callable[[], str]:
 
 
 def test_a_group_is_for_the_user_who_began_it(folder: Path) -> None:
-    """Whoever joins takes queues from the members, and commits for them."""
+    """A member takes queues from the other members, and commits for them."""
     for life in range(2):
         with small_broker(folder / "store", group=GROUP_NAME) as broker:
             broker.create_topic("t", queues=2)

@@ -1,5 +1,5 @@
-"""Goal: other users of the machine can neither read nor write unless the operator lets their group; and then they write only
-through the broker, and cannot stop it. Method: real trees of this user, and forks that become somebody else."""
+"""Goal: other users of the machine can neither read nor write unless the operator lets their group in; and then they write only
+through the broker, and cannot stop it. Method: real trees of this user, and forks that change to another user."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ pytestmark = only_root
 
 
 def everything(folder: Path, broker: orbitmq.Client) -> dict[Path, os.stat_result]:
-    """Whatever there is of the broker that has a name, and keeps it: files that replace others come and go."""
+    """Everything of the broker that has a name, and keeps it: files that replace others come and go."""
     named = [MOUNT / name for name in segments(broker.connection.attachment.generation)]
     named += [folder / "run", folder / "store", *folder.rglob("run/*"), *folder.rglob("store/**/*")]
     return {path: path.lstat() for path in named if path.suffix != ".tmp"}
 
 
 def use(name: str) -> list[bytes]:
-    """Sends and takes, as any client does."""
+    """Sends and reads, as any client does."""
     with orbitmq.connect(name) as client:
         producer = client.producer()
         producer.send("t", b"x", durability="flushed")
@@ -77,7 +77,7 @@ def test_nobody_else(folder: Path) -> None:
 
 
 def test_the_door_looks_for_itself(folder: Path) -> None:
-    """Goal: modes that somebody has loosened let nobody in."""
+    """Goal: loosened modes let nobody in."""
     with small_broker(folder / "store") as broker:
         broker.create_topic("t", 1)
         use(broker.name)
@@ -104,7 +104,7 @@ def test_the_door_looks_for_itself(folder: Path) -> None:
 
 @pytest.mark.parametrize(("gid", "groups"), [(STRANGER, (GROUP,)), (GROUP, ())], ids=["also", "first"])
 def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) -> None:
-    """It sends, takes, reads the files; but writes no file, makes no name, and stops nothing."""
+    """It sends, receives, reads the files; but writes no file, makes no name, and stops nothing."""
     with small_broker(folder / "store", group=GROUP_NAME) as broker:
         broker.create_topic("t", 1)
         assert use(broker.name) == [b"x"]
@@ -196,7 +196,7 @@ def test_groups_that_cannot_be(folder: Path) -> None:
 
 
 def test_one_runtime_folder_is_let_to_one_group(folder: Path) -> None:
-    """Brokers that are let to nobody may share it."""
+    """Brokers that are open to no group may share it."""
     with small_broker(folder / "store", group=GROUP_NAME), small_broker(folder / "private") as private:
         use_of_it = outcome(lambda: use(private.name), STRANGER, STRANGER, GROUP)
         assert use_of_it.startswith("NoPermission"), use_of_it

@@ -1,5 +1,5 @@
-"""Goal: a tree starts whole or not at all, heals itself, and leaves nothing behind. Method: real trees on small
-stores; processes are killed with SIGKILL, and shared memory is looked at before and after."""
+"""Goal: a tree starts whole or not at all, heals itself, and leaves nothing behind. Method: real trees on small stores;
+processes are killed with SIGKILL, and shared memory is compared before and after."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_second_start_on_the_same_store(tmp_path: Path) -> None:
-    """Topics survive a stop; the sizes of the files are the store's, and need not be said again."""
+    """Topics survive a stop. The sizes of the files are the store's, and need not be given again."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 3)
     with orbitmq.Broker(tmp_path, handlers=1) as broker:
@@ -97,7 +97,7 @@ def test_name_in_use(tmp_path: Path) -> None:
     ],
 )
 def test_bad_setting(tmp_path: Path, setting: str, value: object) -> None:
-    """A setting that cannot be is named in an error of this process, though another one found it."""
+    """An invalid setting is named in an error of this process, though another one found it."""
     with pytest.raises(errors.SettingError) as caught:
         orbitmq.Broker(tmp_path, **{**SMALL, setting: value})
     assert caught.value.values["name"] == setting
@@ -125,7 +125,7 @@ def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
-    """The largest message that RocketMQ knows can be asked for, without knowing what a lane is."""
+    """The largest message that RocketMQ knows can be requested, without knowing what a lane is."""
     settings = tree_settings(str(tmp_path), {"message_max": 4 << 20})
     assert settings.files.message_max == 4 << 20 and settings.lane_capacity == 16 << 20
     with pytest.raises(errors.SettingError, match="raise lane_capacity"):
@@ -133,14 +133,14 @@ def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
 
 
 def test_too_few_open_files(tmp_path: Path) -> None:
-    """Refused before anything runs that could not be reached, or stopped, for want of them."""
+    """Refused before anything runs that could not be reached, or stopped, without them."""
     code = "import orbitmq, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); orbitmq.Broker(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "may open 40 files each, and at least 64 are needed" in done.stderr, done.stderr
 
 
 def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
-    """What keeps a stop from being a clean one is said in words, by the exit code too, and costs nothing but recovery."""
+    """The reason why a stop is not clean is reported, by the exit code too, and only costs a recovery."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 1)
         broker.producer().send("orders", b"kept", durability="flushed")
@@ -154,7 +154,7 @@ def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_could_not_be_written_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Making it again keeps it; a topic without messages stands nowhere but in the file."""
+    """Creating it again keeps it; a topic without messages is nowhere but in the file."""
     with small_broker(tmp_path) as broker:
         obstacle = tmp_path / "config" / "topics.json.tmp"
         obstacle.mkdir()
@@ -192,7 +192,7 @@ def test_restart_intensity(tmp_path: Path) -> None:
         attachment = broker.connection.attachment
         killed = 0
         while not dead(broker.pid) and attachment.alive() and killed < 50:
-            # Out of the mapping that is there: the tree may end at any moment.
+            # Read from the existing mapping, because the tree may end at any moment.
             [pid] = [actor.pid for actor in read_actors(attachment) if actor.name == "notifier"]
             if pid and not dead(pid):
                 with suppress(ProcessLookupError):

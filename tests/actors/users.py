@@ -1,4 +1,4 @@
-"""Other users of the machine for tests: forks of this process that become somebody else."""
+"""Other users of the machine for tests: forks of this process that change to another user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def become(uid: int, gid: int, *groups: int) -> None:
 
 
 def outcome(work: Callable[[], Any], uid: int, gid: int = STRANGER, *groups: int) -> Any:
-    """What the work returns when this user does it, or the name of the error that it raises, with its text."""
+    """What the work returns if this user does it, or the name of the error that it raises, with its text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
