@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -106,3 +107,17 @@ def test_type_checkers_know_the_wheel(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "user").mkdir()
     for checker, refused in judge(tmp_path / "user", python).items():
         assert not verdict(refused), checker
+
+
+def test_wheels_for_other_machines_say_what_is_missing(tmp_path: Path) -> None:
+    """Method: scripts/wheel for a machine that it cannot build for, and where there is no cross compiler."""
+    wheel = ROOT / "scripts" / "wheel"
+    refused = subprocess.run([wheel, "vax"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and refused.stderr.startswith("wheel: cannot build for 'vax' here: ")
+    if platform.machine() == "aarch64":
+        return
+    for name in ("env", "bash", "dirname", "mktemp", "uname", "rm"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    bare = subprocess.run([wheel, "aarch64"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert bare.returncode == 77
+    assert bare.stderr == "wheel: cannot build for aarch64: there is no program aarch64-linux-gnu-gcc\n"
