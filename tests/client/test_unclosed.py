@@ -1,0 +1,42 @@
+"""Goal: whoever forgets to close is told so, once it matters, and nobody else is; and a half-made object has a repr. That the
+objects themselves call this: tests/client/test_left_open.py."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+
+from orbitmq.client.unclosed import shown, state, warn_unclosed
+
+
+class Thing:
+    def __repr__(self) -> str:
+        return shown(self, lambda: f"of {self.owner}, {state(False)}")
+
+    owner: str
+
+
+def test_its_owner_is_warned() -> None:
+    thing = Thing()
+    thing.owner = "me"
+    with pytest.warns(ResourceWarning, match="^unclosed <Thing of me, open>; close it") as caught:
+        warn_unclosed(thing, os.getpid())
+    assert caught[0].source is thing
+    with pytest.warns(ResourceWarning, match="^unclosed what it was;"):
+        warn_unclosed(thing, os.getpid(), was="what it was")
+
+
+@pytest.mark.parametrize(
+    ("made_by", "finalizing"), [(os.getpid() + 1, False), (0, False), (os.getpid(), True)], ids=["parent", "half", "end"]
+)
+def test_nobody_else_is(made_by: int, finalizing: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_unclosed(Thing(), made_by, finalizing=lambda: finalizing)
+
+
+def test_half_made() -> None:
+    assert repr(Thing()) == "<Thing, not made>"
+    assert (state(True), state(False)) == ("closed", "open")
