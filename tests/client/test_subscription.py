@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.client import subscription
-from orbitmq.client.subscription import TAGS_MAX, check_settings, look_up, room_for, tag_list, topic_names
+from orbitmq.client.subscription import TAGS_MAX, look_up, room_for, tag_list, topic_names
 from orbitmq.errors import NoPermission, OrbitError, SettingError, TopicNameError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from tests.native.composed_store import ComposedStore
@@ -68,17 +68,6 @@ def test_a_name_alone_is_no_list() -> None:
     with pytest.raises(SettingError) as caught:
         topic_names("orders")
     assert "['orders']" in str(caught.value.hint)
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [(("now", 1, "skip"), "start"), (("latest", 0, "skip"), "batch"), (("latest", 1, "keep"), "removed")],
-)
-def test_settings(settings: tuple[Any, ...], name: str) -> None:
-    check_settings("earliest", 1, "raise")
-    with pytest.raises(SettingError) as caught:
-        check_settings(*settings)
-    assert caught.value.setting == name
 
 
 @pytest.fixture

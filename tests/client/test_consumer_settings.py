@@ -1,0 +1,21 @@
+"""Goal: a consumer that cannot be is refused before it asks a broker for anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.errors import SettingError
+
+
+@pytest.mark.parametrize(("name", "value"), [("start", "now"), ("batch", 0), ("batch", -1), ("removed", "keep")])
+def test_what_cannot_be(name: str, value: Any) -> None:
+    with pytest.raises(SettingError) as caught:
+        ConsumerSettings("g", ["t"], **{name: value})
+    assert (caught.value.setting, caught.value.value) == (name, value)
+
+
+def test_what_can() -> None:
+    assert ConsumerSettings("g", ["t"], start="latest", batch=1, removed="raise").batch == 1
