@@ -1,5 +1,5 @@
-"""What every test stands on: a runtime folder of this run's own, so that brokers of other runs, and of the machine's user, may
-bear the same names."""
+"""What every test uses: a runtime folder of this run's own, so that brokers of other runs, and of the machine's user, may have
+the same names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from orbitmq.shm.segment import MOUNT, shared_memory_free
 from tests.slowest import Slowest
 
-# Of shared memory, below which tests leave it to the brokers.
+# Part of shared memory that tests leave to the brokers.
 ROOM = 1 << 30
 
 
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def runtime_folder() -> Iterator[None]:
-    # Not below pytest's own folder: the path of a Unix socket must be short.
+    # Not below pytest's own folder, because the path of a Unix socket must be short.
     with tempfile.TemporaryDirectory(prefix="orbitmq-test-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_RUNTIME_DIR", folder)
         patch.delenv("ORBITMQ_RUNTIME_DIR", raising=False)
@@ -44,8 +44,8 @@ def runtime_folder() -> Iterator[None]:
 
 @pytest.fixture
 def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder without a disk, for a test that makes stores by the thousand and does not ask what a sync does; on a disk where
-    shared memory has little room."""
+    """A folder without a disk, for a test that makes thousands of stores and is not about syncs; on a disk if shared memory has
+    little room."""
     if shared_memory_free() < ROOM:
         yield tmp_path
         return
@@ -55,5 +55,5 @@ def in_memory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c() -> None:
-    """A shell that starts the tests in its background lets them ignore SIGINT, and their children with them."""
+    """If a shell starts the tests in its background, they ignore SIGINT, and so do their children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,5 +1,5 @@
-/* Preloaded into a broker's processes: CLOCK_REALTIME is ahead by as many milliseconds as the first eight bytes of the file say that
- * ORBITMQ_TEST_CLOCK names. The file is mapped, so that a test sets the clock of all of them by a write. */
+/* Preloaded into a broker's processes: CLOCK_REALTIME is ahead by as many milliseconds as the first eight bytes of a file say,
+ * whose name is in ORBITMQ_TEST_CLOCK. The file is mapped, so a test sets the clock of all processes by one write. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-"""The `orbitmq` command as processes of their own: run to their end, in the background, or at a terminal."""
+"""The `orbitmq` command as separate processes: run to the end, in the background, or at a terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*arguments: str, feed: str = "") -> subprocess.CompletedProcess[str]:
 
 
 class Background:
-    """A command that runs on while the test does something else. Killed at the end of its block, if it still runs then."""
+    """A command that runs while the test does something else. If it still runs at the end of its block, it is killed."""
 
     def __init__(self, *arguments: str, feed: str | None = None) -> None:
         self.process = subprocess.Popen(
@@ -64,7 +64,7 @@ class Background:
         return False
 
     def end(self) -> tuple[int, str, str]:
-        """(exit code, standard output, standard error) of the command, when it has ended."""
+        """(exit code, standard output, standard error) of the command, after it has ended."""
         told, complaint = self.process.communicate(timeout=WATCHDOG_S)
         assert b"Traceback" not in complaint, complaint
         return self.process.returncode, told.decode(), complaint.decode()
@@ -82,7 +82,7 @@ class Background:
 
 
 class Terminal:
-    """A command with a terminal of its own; `shown` is all that it has written there."""
+    """A command with a terminal of its own; `shown` is everything that it has written there."""
 
     def __init__(self, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -100,7 +100,7 @@ class Terminal:
         os.close(theirs)
 
     def read_to(self, text: str) -> None:
-        """Reads on until this was shown."""
+        """Reads until this was shown."""
         while text not in self.shown:
             assert self._read(), f"ended before {text!r}: {self.shown}"
 
@@ -108,7 +108,7 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def end(self) -> int:
-        """The exit code of the command, when it has ended."""
+        """The exit code of the command, after it has ended."""
         while self._read():
             pass
         code = self.process.wait(WATCHDOG_S)
@@ -116,7 +116,7 @@ class Terminal:
         return code
 
     def _read(self) -> bool:
-        """False: nobody writes there any more."""
+        """False: nobody writes to it any more."""
         assert select.select([self._ours], [], [], WATCHDOG_S)[0], self.shown
         try:
             read = os.read(self._ours, 4096)

@@ -1,4 +1,4 @@
-"""Goal: a script learns from exit codes and one line what it has to know. Method: commands on brokers that are well, stopped,
+"""Goal: exit codes and one line tell a script what it has to know. Method: commands on brokers that are well, stopped,
 read-only, or damaged."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def content(root: Path) -> dict[str, bytes]:
-    """Of everything that holds messages and topics."""
+    """A digest of everything that holds messages and topics."""
     files = (path for folder in ("commitlog", "consumequeue", "index", "config") for path in (root / folder).rglob("*"))
     return {str(path.relative_to(root)): path.read_bytes() for path in files if path.is_file()}
 
@@ -43,7 +43,7 @@ def test_health_in_status(run: Run, tmp_path: Path) -> None:
 
 
 def test_read_only_writes_nothing(tmp_path: Path) -> None:
-    """Neither topics nor settings, and its refusal does not send anybody to repair a healthy store."""
+    """It accepts neither topics nor settings, and its refusal does not advise to repair a healthy store."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", 2)
         broker.producer().send("t", b"x", queue=0)
@@ -68,7 +68,7 @@ def test_read_only_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_can_be_passed(run: Run, tmp_path: Path) -> None:
-    """The advice of the error is an option of the command."""
+    """The error advises an option that the command has."""
     store = tmp_path / "store"
     log = old_store(store, t=None)
     assert run("up", "-s", str(store), "-d", "--retention-hours", "0").returncode == 0 and run("down").returncode == 0
@@ -87,7 +87,7 @@ def test_a_damaged_record_can_be_passed(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_send_says_how_many(run: Run, tmp_path: Path) -> None:
-    """2,500 lines, of which the last is larger than the broker takes: two batches are stored, and it is said."""
+    """2,500 lines, of which the last is larger than the broker accepts: two batches are stored, and the command says so."""
     assert run("up", "-s", str(tmp_path), "-d", "--log-file-size", "1M", "--handlers", "1").returncode == 0
     try:
         run("topic", "create", "t")
@@ -100,7 +100,7 @@ def test_an_interrupted_send_says_how_many(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["last", "only"])
 def test_a_group_gets_past_its_last_damaged_message(run: Run, tmp_path: Path, place: str) -> None:
-    """What was skipped is committed: the next tail does not meet it again, and the group has no lag."""
+    """The skipped message is committed: the next tail does not meet it again, and the group has no lag."""
     store = tmp_path / "store"
     log = old_store(store, t=None)
     assert run("up", "-s", str(store), "-d", "--retention-hours", "0").returncode == 0 and run("down").returncode == 0

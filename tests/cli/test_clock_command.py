@@ -1,5 +1,6 @@
-"""Goal: an operator whose machine's clock has jumped is told so, nothing is removed until they say that it is right, and then
-it is. Method: a whole tree whose processes have a clock of the test's (clock_shim.c), and the commands as a user has them."""
+"""Goal: an operator whose machine's clock has jumped is told so, nothing is removed until the operator confirms the clock, and
+then it is. Method: a whole tree whose processes have a clock that the test controls (clock_shim.c), and the commands as a user
+runs them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def run(environment: dict[str, str]) -> Run:
-    """Runs `orbitmq` with these arguments, and returns it ended."""
+    """Runs `orbitmq` with these arguments, and returns when it has ended."""
 
     def command(*arguments: str, feed: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -83,7 +83,7 @@ def test_a_broker_is_found_by_its_store(broker: Path, run: Run, environment: dic
 
 
 def test_a_broker_whose_runtime_folder_is_gone(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    """Goal: it is stopped by the command, by its store and by its name alike, with all that was sent on the disk."""
+    """Goal: the command stops it, by its store as well as by its name, with everything sent on disk."""
     small = ("--log-file-size", "4M", "--handlers", "1", "--detach")
     gone = {"ORBITMQ_RUNTIME_DIR": str(tmp_path / "run")}
     for find in (("--store", str(tmp_path / "store")), ("--name", "test")):
@@ -97,7 +97,7 @@ def test_a_broker_whose_runtime_folder_is_gone(run: Run, environment: dict[str, 
 
 
 def test_create_and_list_topics(broker: Path, run: Run) -> None:
-    """Goal: a topic that was made is listed. Method: as text and as JSON."""
+    """Goal: a created topic is listed. Method: as text and as JSON."""
     assert "colours with 3 queues" in run("topic", "create", "colours", "--queues", "3").stdout
     assert "colours" in run("topic", "list").stdout
     listed = [json.loads(line) for line in run("topic", "list", "--json").stdout.splitlines()]
@@ -105,7 +105,8 @@ def test_create_and_list_topics(broker: Path, run: Run) -> None:
 
 
 def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
-    """Goal: the time is said where a topic is made, changed and shown. Method: a topic that gets one, another one, and none."""
+    """Goal: the time is shown where a topic is created, changed and listed. Method: a topic that gets one, another one, and
+    none."""
 
     def listed() -> list[str]:
         return next(line.split() for line in run("topic", "list").stdout.splitlines() if line.startswith("hours"))
@@ -127,7 +128,7 @@ def test_how_long_messages_are_kept(broker: Path, run: Run) -> None:
 
 
 def test_a_tail_whose_reader_has_gone(broker: Path, run: Run, environment: dict[str, str]) -> None:
-    """`orbitmq tail | head` ends when head has, not with the next message."""
+    """`orbitmq tail | head` ends when head has ended, not with the next message."""
     run("topic", "create", "short", "--queues", "1")
     run("send", "short", "x")
     command = [sys.executable, "-m", "orbitmq.cli.main", "tail", "short", "--from", "earliest"]
@@ -139,8 +140,8 @@ def test_a_tail_whose_reader_has_gone(broker: Path, run: Run, environment: dict[
 
 
 def test_what_receipts_wait_for(broker: Path, run: Run) -> None:
-    """Goal: a topic's durability is said where it is made, changed and shown, and `send` goes by it unless told otherwise.
-    Method: the words of each command; the disk follows within half a second anyway, so only its receipts are sure."""
+    """Goal: a topic's durability is shown where it is created, changed and listed, and `send` uses it by default. Method: the
+    output of each command; the disk follows within half a second anyway, so only its receipts prove anything."""
 
     def listed() -> list[str]:
         return next(line.split() for line in run("topic", "list").stdout.splitlines() if line.startswith("safe"))
@@ -176,7 +177,7 @@ def test_send_prints_receipts(broker: Path, run: Run) -> None:
 
 
 def test_tail_shows_what_was_sent(broker: Path, run: Run) -> None:
-    """Goal: messages come out as they went in. Method: text, JSON, other bytes, tags, an offset, a group that goes on."""
+    """Goal: messages come out as they went in. Method: text, JSON, other bytes, tags, an offset, a group that continues."""
     run("topic", "create", "tales", "--queues", "1")
     run("send", "tales", "one", "--tag", "a", "--key", "k")
     run("send", "tales", "two\x1b[2J", "--tag", "b")
@@ -225,7 +226,7 @@ def test_status_tells_what_runs(broker: Path, run: Run) -> None:
 
 
 def test_a_watched_status_can_be_piped(broker: Path, environment: dict[str, str]) -> None:
-    """Goal: what nobody can redraw comes picture after picture. Method: three of them out of a pipe, then Ctrl-C."""
+    """Goal: if the output cannot be redrawn, picture follows picture. Method: three of them through a pipe, then Ctrl-C."""
     process = subprocess.Popen(
         [sys.executable, "-m", "orbitmq.cli.main", "status", "--watch", "--interval", "0.1"],
         env=environment,
@@ -245,7 +246,8 @@ def test_a_watched_status_can_be_piped(broker: Path, environment: dict[str, str]
 
 
 def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
-    """Goal: every refusal names the value and what would help. Method: one wrong wish after another; then the broker works."""
+    """Goal: every refusal names the value and what would help. Method: one wrong request after another; then the broker
+    works."""
     failed(run("send", "nowhere", "x"), "nowhere", "hint:", "orbitmq topic create nowhere")
     failed(run("topic", "create", "two words"), "two words", code=2)
     failed(run("topic", "create", "x" * 128), "128", code=2)
@@ -271,7 +273,7 @@ def test_bad_wishes_are_answered_in_a_line(broker: Path, run: Run) -> None:
 
 
 def test_help_teaches(run: Run) -> None:
-    """Goal: a beginner finds the way. Method: the first page names the first steps; every command has a page."""
+    """Goal: a beginner finds the way. Method: the first page names the first steps; every command has a help page."""
     page = run("--help").stdout
     for step in ("orbitmq up", "orbitmq topic create", "orbitmq send", "orbitmq status", "orbitmq down"):
         assert step in page
@@ -284,7 +286,7 @@ def test_help_teaches(run: Run) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_up_in_the_foreground_stops_cleanly(environment: dict[str, str], tmp_path: Path, how: signal.Signals) -> None:
-    """Goal: Ctrl-C leaves nothing running and a closed store. Method: wait for its last line of greeting, then signal."""
+    """Goal: Ctrl-C leaves nothing running and a closed store. Method: wait for the last line of its greeting, then signal."""
     arguments = ["up", "--store", str(tmp_path / "store"), "--log-file-size", "1M", "--handlers", "1"]
     process = subprocess.Popen(
         [sys.executable, "-m", "orbitmq.cli.main", *arguments],
@@ -304,7 +306,7 @@ def test_up_in_the_foreground_stops_cleanly(environment: dict[str, str], tmp_pat
 
 
 def test_up_in_the_foreground_ends_when_it_is_told_to(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    """Goal: `orbitmq down` ends a broker that sits in another terminal. Method: as it says."""
+    """Goal: `orbitmq down` ends a broker that runs in another terminal. Method: does that."""
     process = subprocess.Popen(
         [sys.executable, "-m", "orbitmq.cli.main", "up", "--store", str(tmp_path / "store"), "--log-file-size", "1M"],
         env={**environment, "ORBITMQ_BROKER": "front"},
@@ -320,7 +322,8 @@ def test_up_in_the_foreground_ends_when_it_is_told_to(run: Run, environment: dic
 
 
 def test_a_broker_that_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
-    """Goal: its end is told as what it was. Method: SIGKILL to the supervisor, as the kernel does where memory runs out."""
+    """Goal: the report of its end names the real cause. Method: SIGKILL to the supervisor, as the kernel does if memory runs
+    out."""
     process = subprocess.Popen(
         [sys.executable, "-m", "orbitmq.cli.main", "up", "--store", str(tmp_path / "store"), "--log-file-size", "1M"],
         env={**environment, "ORBITMQ_BROKER": "front"},
@@ -338,11 +341,12 @@ def test_a_broker_that_is_killed(environment: dict[str, str], tmp_path: Path) ->
     assert process.returncode == 1
     assert "was killed by signal 9 (SIGKILL)" in complaint and "memory" in complaint and "code -9" not in complaint
     with orbitmq.Broker(tmp_path / "store", name="after", log_file_size=1 << 20):
-        pass  # the next start gives back what it left in /dev/shm
+        pass  # the next start frees what it left in /dev/shm
 
 
 def test_queues_that_a_member_is_to_let_go(broker: Path, run: Run, environment: dict[str, str]) -> None:
-    """Goal: a rebalance that waits for a busy member is seen. Method: one that holds messages while another one joins."""
+    """Goal: a rebalance that waits for a busy member is visible. Method: a member that holds messages while another one
+    joins."""
     run("topic", "create", "shares", "--queues", "2")
     run("send", "shares", "x", "--count", "4")
     with orbitmq.connect(store=broker) as client:

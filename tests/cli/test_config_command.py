@@ -1,5 +1,5 @@
-"""Goal: an operator sees and changes what a store is run with, and a script can answer every question. Method: the commands on
-a store, while a broker runs on it and while none does."""
+"""Goal: an operator sees and changes the settings of a store, and a script can answer every question. Method: the commands on a
+store, while a broker runs on it and while none does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs `orbitmq` with these arguments, and returns it ended."""
+    """Runs `orbitmq` with these arguments, and returns when it has ended."""
     folder = tmp_path_factory.mktemp("run")
     folder.chmod(0o700)
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "conf", "COLUMNS": "200", "NO_COLOR": "1"}
@@ -47,7 +47,7 @@ def shown(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[object, str
 
 
 def test_up_down_up(run: Run, tmp_path: Path) -> None:
-    """The story that this command exists for; each start says what it remembers."""
+    """The case for which this command exists; each start says what it remembers."""
     store = str(tmp_path / "store")
     small = ("--log-file-size", "1M", "--handlers", "1")
     first = run("up", "-s", store, "-d", "--retention-hours", "0", "--flush", "batch", *small)
@@ -74,7 +74,8 @@ def test_up_down_up(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_store_without_a_broker(run: Run, tmp_path: Path) -> None:
-    """The commands work on the store itself; a folder that is none is not made one; a damaged file ends every start."""
+    """The commands work on the store itself. A folder that is not a store does not become one. A damaged file ends every
+    start."""
     nowhere = run("config", "set", "-s", str(tmp_path / "nowhere"), "flush=batch")
     assert nowhere.returncode == 2 and "is no store" in nowhere.stderr and not (tmp_path / "nowhere").exists()
     assert run("config", "show").returncode == 3, "no broker runs"
@@ -95,8 +96,7 @@ def test_a_store_without_a_broker(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_script_answers(run: Run, tmp_path: Path) -> None:
-    """Messages of 2023 under the default of 72 hours: exit code 6 and nothing deleted, until an option says that they may
-    be."""
+    """Messages of 2023 under the default of 72 hours: exit code 6 and nothing deleted, until an option allows it."""
     store = tmp_path / "store"
     old_store(store, t=None)
     before = sorted(path.name for path in (store / "commitlog").iterdir())

@@ -1,5 +1,5 @@
-"""Goal: `orbitmq send` that Ctrl-C ends says how many messages are stored, and says no more than is true. Method: the writer is
-stopped in the middle of many lines, so that the command is surely in the middle of them when it is interrupted."""
+"""Goal: when Ctrl-C ends `orbitmq send`, it says how many messages are stored, and no more than is true. Method: the writer is
+stopped in the middle of many lines, so that the command is certainly in the middle of them when it is interrupted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.mark.parametrize("some", [False, True])
 def test_ctrl_c(tmp_path: Path, some: bool) -> None:
-    """some: before the first receipt, or after one."""
+    """some: interrupted after a receipt, or before the first."""
     total = 300_000
     with small_broker(tmp_path, name="cut", log_file_size=4 << 20) as broker:
         broker.create_topic("t", 1)

@@ -1,5 +1,5 @@
-"""Goal: a start, or a change of settings, that would delete messages asks whoever sits at the terminal, and takes only yes for
-yes. Method: an old store, and the command at a terminal of the test's."""
+"""Goal: a start, or a change of settings, that would delete messages asks the user at the terminal, and accepts only yes.
+Method: an old store, and the command at a terminal of the test's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_yes(store: Path, how: str) -> None:
 
 
 def test_a_change_of_settings_asks(store: Path) -> None:
-    """Of a store at rest: what is not allowed is not written; what is allowed, the next start need not ask."""
+    """For a store at rest: what is not allowed is not written. After an allowed change, the next start need not ask."""
     before = log_files(store)
     file = StoreLayout.at(store).settings_toml
     for answer, code in (("n\n", 6), ("y\n", 0)):

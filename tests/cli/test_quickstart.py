@@ -1,4 +1,5 @@
-"""Goal: the quickstart does the whole job on the real data, harms nobody's files. Method: its parts alone, then the whole."""
+"""Goal: the quickstart does the whole job on the real data, and damages nobody's files. Method: its parts alone, then the
+whole."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_the_source_is_whole() -> None:
 
 
 def test_it_empties_only_its_own_folder(tmp_path: Path) -> None:
-    """Goal: a wrong --folder costs no file. Method: a folder of somebody's, then one of the program's."""
+    """Goal: a wrong --folder destroys no file. Method: a folder with somebody's files, then one of the program's."""
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(SettingError, match="holds something"):
         prepare(tmp_path, "quickstart")

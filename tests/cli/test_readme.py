@@ -1,4 +1,4 @@
-"""Goal: what the README shows works as it stands. Method: its blocks are taken out of it and run."""
+"""Goal: what the README shows works as printed. Method: its blocks are extracted and run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_first_block(tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_every_setting_has_its_line() -> None:
-    """Goal: no knob is a secret, and none is made up. Method: the table of docs/operations.md against the settings."""
+    """Goal: every setting is documented, and no other. Method: the table of docs/operations.md against the settings."""
     text = (README.parent / "docs" / "operations.md").read_text()
     table = text[text.index("| setting | default |") : text.index("## Exit codes")]
     named = {name for line in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)}
@@ -69,8 +69,8 @@ def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("page", ["library.md", "errors.md"])
 def test_page_is_a_program(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
-    """Goal: a page's example shows what happens. Method: its blocks are one program; what each print says stands behind it
-    as a comment."""
+    """Goal: a page's example shows what happens. Method: its blocks are one program; a comment after each print says what it
+    prints."""
     if page == "library.md":
         pytest.importorskip("pyarrow")
     text = (README.parent / "docs" / page).read_text()

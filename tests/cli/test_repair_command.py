@@ -1,4 +1,5 @@
-"""Goal: `orbitmq repair` says what it does before it does it, does nothing unasked, and its exit code tells how the store is.
+"""Goal: `orbitmq repair` says what it will do before it does it, does nothing without permission, and its exit code tells the
+state of the store.
 
 Method: a store that a real broker wrote, while the broker runs, after its stop, and with damage that needs a choice and that
 needs none.
@@ -28,7 +29,7 @@ MESSAGES = 3000
 
 
 def orbit(*arguments: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
-    """Runs `orbitmq` with these arguments, and returns it ended."""
+    """Runs `orbitmq` with these arguments, and returns when it has ended."""
     return subprocess.run(
         [sys.executable, "-m", "orbitmq.cli.main", *arguments],
         env={**os.environ, "NO_COLOR": "1"},
@@ -71,7 +72,7 @@ def test_from_a_running_broker_to_a_whole_store(broker: Broker, tmp_path: Path) 
     done = orbit("repair", "--store", str(store), "--yes")
     assert done.returncode == 0 and "nothing to repair" in done.stdout, done
 
-    # No damage, only no end: nothing is claimed to be done that is not.
+    # Not damage, only a missing end: the command does not claim to do what it does not do.
     (store / "abort").touch()
     said = orbit("repair", "--store", str(store))
     assert said.returncode == 0 and "did not end" in said.stdout and "only its last end is missing" in said.stdout, said
@@ -119,7 +120,7 @@ def deed(finding: dict[str, object]) -> object:
 
 
 def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> None:
-    """Or the group's that the store is let to, whatever the umask."""
+    """Or the group's, if the store is open to a group, whatever the umask."""
     broker.close()
     layout = StoreLayout.at(tmp_path / "store")
     for umask, group, modes in ((0o022, None, {0o600, 0o700}), (0o077, os.getegid(), {0o640, 0o2750})):
@@ -136,7 +137,7 @@ def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> Non
 
 
 def test_somebody_elses_store(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root would make in it, a broker of its owner could not open."""
+    """A broker of the store's owner could not open what root would make in it."""
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(StoreUnsupported, match=f"belongs to uid {owner}"):

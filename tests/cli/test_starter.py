@@ -1,7 +1,8 @@
-"""Goal: a tree comes up and its starter has told so, or there is none: killing `orbitmq up --detach` on its way leaves nothing.
+"""Goal: either a tree comes up and its starter has reported it, or there is none: killing `orbitmq up --detach` on its way
+leaves nothing.
 
-Method: the command itself, in a process that strikes itself at a point of the start: when the supervisor has just been made,
-when it hears that the tree runs, in the middle of telling, and after that."""
+Method: the command itself, in a process that kills itself at a point of the start: when the supervisor has just been made, when
+it hears that the tree runs, in the middle of the report, and after it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from orbitmq.store.lock import is_held
 from tests.waiting import WATCHDOG_S, dead, until
 
 NAME = "struck"
-# Notes who the supervisor is, as soon as there is one, and strikes at the point.
+# Notes the supervisor as soon as there is one, and strikes at the point.
 STRUCK = """
 import os, signal, sys
 from orbitmq.cli import tree
@@ -121,7 +122,7 @@ def test_a_starter_that_dies_before_it_has_told(tmp_path: Path, folder: Path, po
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_starter_that_dies_when_it_has_told(tmp_path: Path, folder: Path, number: int) -> None:
-    """The tree is there, and whoever looks finds it."""
+    """The tree is there, and can be found."""
     code, supervisor, told = struck(tmp_path, "told", number)
     assert code != 0 and "orbitmq down --name struck" in told
     with orbitmq.connect(NAME) as client:
@@ -161,7 +162,7 @@ def test_a_starter_that_dies_while_the_store_is_recovered(
 
 
 def test_a_reader_that_has_had_enough(tmp_path: Path, folder: Path) -> None:
-    """`orbitmq up --detach | head -1`: it was told, and the tree stays."""
+    """`orbitmq up --detach | head -1`: the reader was told, and the tree stays."""
     reader, writer = os.pipe()
     os.close(reader)
     sizes = [part for each in SMALL for part in ("--set", each)]

@@ -21,7 +21,7 @@ MESSAGES = 3000
 
 
 def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `orbitmq` with these arguments, and returns it ended."""
+    """Runs `orbitmq` with these arguments, and returns when it has ended."""
     return subprocess.run(
         [sys.executable, "-m", "orbitmq.cli.main", *arguments],
         env={**os.environ, "NO_COLOR": "1"},

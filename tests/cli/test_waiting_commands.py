@@ -1,5 +1,5 @@
-"""Goal: `send --wait` and `tail --wait` ride over a broker's absence. Method: the commands are started first, and the broker
-when they wait; or the broker is killed under them and started again."""
+"""Goal: `send --wait` and `tail --wait` outlast a broker's absence. Method: the commands are started first, and the broker when
+they wait; or the broker is killed under them and started again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 def name(tmp_path: Path) -> Iterator[str]:
-    """Of a broker that does not run, and whose store has a topic."""
+    """The name of a broker that does not run, and whose store has a topic."""
     with small_broker(tmp_path / "store", name="later") as broker:
         broker.create_topic("t", 1)
     assert runtime.runtime_folder().is_dir()
@@ -53,7 +53,7 @@ def test_the_broker_comes_later(tmp_path: Path, name: str, by: str) -> None:
 
 
 def test_the_broker_goes_and_comes(tmp_path: Path, name: str) -> None:
-    """A tail goes on behind what it has shown, with a group and without; without --wait it ends with 3."""
+    """A tail continues after what it has shown, with a group and without; without --wait it ends with 3."""
     up(tmp_path)
     run("send", "t", "one", "--name", name)
     following = ("--from", "earliest", "--name", name)

@@ -1,5 +1,5 @@
-"""A broker without processes: a composed store, sessions in this process's memory, and groups as the coordinator keeps them,
-on demand. It stands behind consumers as their opener; tests move it by hand."""
+"""A broker without processes: a composed store, sessions in this process's memory, and groups as the coordinator keeps them.
+Consumers use it as their opener; tests move it by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.native.composed_store import ComposedStore
 
 
 class ComposedBroker(ComposedStore):
-    """See client/session.py, ConsumerOpener. Every group gives its queues out in turn, one a member."""
+    """See client/session.py, ConsumerOpener. Every group assigns its queues in turn, one to a member."""
 
     name = "composed"
     timeout = 30.0
@@ -103,7 +103,7 @@ class ComposedBroker(ComposedStore):
                     self.offsets.setdefault(group, {})[key] = offset
 
     def rebalance(self, group: str) -> None:
-        """Raises the epoch, then reads the words of the one before, then shares out."""
+        """Raises the epoch, then reads the words of the one before, then assigns the queues."""
         before = lib.group_epoch(self.control, 0) & 0xFFFF
         lib.group_raise_epoch(self.control, 0)
         self._collect(group, before)
@@ -129,7 +129,7 @@ class ComposedBroker(ComposedStore):
         return address(self.topics)
 
     def ring(self) -> None:
-        """Wakes every session, as reput does after it published."""
+        """Wakes every session, as reput does after it has published."""
         for memory, _ in self.sessions.values():
             lib.session_ring(memory)
 

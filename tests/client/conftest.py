@@ -1,4 +1,4 @@
-"""What tests of producers stand on: the broker's real stages as threads, with a topic; and a producer."""
+"""Fixtures for tests of producers: the broker's real stages as threads, with a topic; and a producer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A broker without processes whose groups are the real ones: the coordinator's registry and clock over a composed store, with
-a time that only tests move. A coordinator's death, at any of its crash points, is a new registry over the same files and
+"""A broker without processes whose groups are the real ones: the coordinator's registry and clock over a composed store, with a
+time that only tests move. If the coordinator dies, at any of its crash points, a new registry takes over the same files and
 words."""
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BEGIN_NS = 1_000 * SECOND_NS
 
 
 class Died(Exception):
-    """Of the coordinator, at a crash point."""
+    """Raised for the coordinator's death at a crash point."""
 
 
 class TimedSession(Session):
-    """One whose client makes its calls in the tests' time. The word in its memory says the machine's."""
+    """A session whose client makes its calls in the tests' time. The word in its memory has the machine's."""
 
     call_ns = 0
 
@@ -100,7 +100,7 @@ class RegistryBroker(ComposedBroker):
         return self.done(lambda: self._answer(operation, **fields))
 
     def done(self, work: Callable[[], Any]) -> Any:
-        """What the coordinator does, or its successor when it dies, and the turn after it."""
+        """One turn of the coordinator, or of its successor if it dies, and the turn after it."""
         while True:
             try:
                 with (

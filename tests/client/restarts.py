@@ -31,7 +31,7 @@ class Restarts:
         self.process = start_tree(str(self.store), options).process
 
     def kill(self) -> None:
-        """The supervisor, and so the whole tree; returns when no client can mistake it for a living one."""
+        """Kills the supervisor, and so the whole tree. Returns when no client can mistake it for a living one."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()

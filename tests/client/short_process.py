@@ -1,7 +1,7 @@
 """What a client does in a process that has no descriptor, or no memory, left: `short_process.py MEANS BROKER`, run by
-test_short_process.py. Only a process of its own can be starved without its neighbours in the test run.
+test_short_process.py. Only a process of its own can run short without affecting other tests.
 
-Each deed is tried three times: with nothing to be had, where it must say NoMeans; then with what it lacked, where it must work.
+Each deed is tried three times: without the resource, when it must raise NoMeans; then with the resource, when it must work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def without(means: str) -> Iterator[None]:
 
 
 def refused(means: str, deed: Callable[[], Any]) -> None:
-    """The same deed again and again: what a failed one left open would add up."""
+    """Repeats the same deed, so that what a failed one left open would add up."""
     for _ in range(30):
         with without(means):
             try:
@@ -59,7 +59,7 @@ def plain(means: str, name: str) -> None:
         refused(means, lambda: client.consumer(None, ["orders"]))
         refused(means, lambda: client.consumer("g", ["orders"]))
         with client.producer() as producer:
-            with without(means):  # all that it takes is there already
+            with without(means):  # everything that it needs is there already
                 receipt = producer.send("orders", b"first", keys="k")
             client.connection.attach_wake().wait_indexed(receipt.physical_offset + receipt.size, 30)
             refused(means, lambda: client.message(receipt.id))

@@ -1,8 +1,8 @@
-"""Signals wherever they can be heeded, one by one: Python runs a signal handler at certain bytecodes of whatever the main
-thread does (a function begins, a call has returned, a loop goes back), and an exception that it raises comes up there.
+"""Signals at every place where they can be handled, one by one. Python runs a signal handler at certain bytecodes of the main
+thread (when a function begins, a call has returned, a loop goes back), and an exception that the handler raises appears there.
 
-A tracer trips the signal before the n-th such bytecode of the code under test; the interpreter itself calls the handler.
-Tripping takes an attribute and not a call: after a call in the tracer the handler would run there.
+A tracer triggers the signal before the n-th such bytecode of the code under test; the interpreter itself calls the handler. It
+triggers by an attribute and not by a call: after a call in the tracer the handler would run there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEEDING = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 
 
 class Struck(KeyboardInterrupt):
-    """Of the handler; asyncio lets no other exception out of its callbacks."""
+    """Raised by the handler; asyncio lets no other exception out of its callbacks."""
 
 
 class _Signal(int):
@@ -39,7 +39,7 @@ _TRIPPED = _Signal(SIGNAL)
 
 
 def _places(code: CodeType) -> frozenset[int]:
-    """Where in this code a signal is heeded, if it is code under test."""
+    """The places in this code at which a signal is handled, if it is code under test."""
     name = code.co_filename
     ours = name.startswith(ROOT) and not name.startswith(TESTS) and "/.venv/" not in name
     if not ours and Path(name).name not in ALSO:
@@ -60,8 +60,8 @@ def handler() -> Iterator[None]:
 
 
 def struck_at(number: int, work: Callable[[], Any]) -> tuple[bool, bool]:
-    """Runs the work with the signal at place `number`: whether it came to that, and whether the handler's exception came out
-    (a finalizer's does not)."""
+    """Runs the work with the signal at place `number`. Returns whether that place was reached, and whether the handler's
+    exception came out (a finalizer's does not)."""
     assert threading.current_thread() is threading.main_thread()
     count = 0
     places: dict[CodeType, frozenset[int]] = {}
@@ -89,15 +89,15 @@ def struck_at(number: int, work: Callable[[], Any]) -> tuple[bool, bool]:
         finally:
             sys.settrace(None)
         for _ in range(3):
-            len(())  # one that came with the last bytecode is still to be heeded
+            len(())  # a signal that came with the last bytecode is still to be handled
     except Struck:
         return True, True
     return count >= number, False
 
 
 def strike_everywhere(work: Callable[[], Any], check: Callable[[], Any], step: int = 1) -> int:
-    """Does the work again and again, struck at one place after the other; `check` says whether all is well after each. Returns
-    how often it was struck. step: 1: at every place; more: at each of so many, others each time."""
+    """Repeats the work, struck at one place after the other; `check` checks the state after each. Returns how often it was
+    struck. step: 1: at every place; more: at every so many places, others each time."""
     struck = 0
     first = random.randrange(step) + 1
     print(f"struck at places {first}, {first + step}, ...")

@@ -1,7 +1,8 @@
-"""Goal: whenever and however often a task is cancelled, its consumer goes on, with every message; nothing keeps the program.
+"""Goal: whenever and however often a task is cancelled, its consumer continues, with every message, and nothing keeps the
+program from ending.
 
-Method: a composed broker in this process. Where it matters what the consumer's thread is doing, it is made to stand still.
-pytest's own watchdog ends an event loop that spins.
+Method: a composed broker in this process. If it matters what the consumer's thread is doing, the thread is stopped. pytest's
+own watchdog ends an event loop that spins.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def standing(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_a_cancelled_task_does_not_wait_for_the_thread(
     broker: ComposedBroker, standing: tuple[AsyncConsumer, Standing]
 ) -> None:
-    """Goal: a cancelled poll goes at once, so that a second cancellation finds nothing half done. Method: the thread stands."""
+    """Goal: a cancelled poll ends at once, so that a second cancellation finds nothing half done. Method: the thread stands
+    still."""
     consumer, thread = standing
 
     async def run() -> list[bytes]:
@@ -90,7 +92,7 @@ def test_a_cancelled_task_does_not_wait_for_the_thread(
 
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
-    """Goal: each further cancellation while the first is dealt with changes nothing; polls with a limit end by it. Method: one
+    """Goal: each further cancellation while the first is handled changes nothing; polls with a limit end by it. Method: one
     cancellation each turn of the loop."""
 
     async def run() -> list[bytes]:
@@ -114,8 +116,8 @@ def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
 
 
 def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
-    """Goal: what a cancelled poll had in its hands comes with the next one. Method: messages and cancellations at random, the
-    task cancelled after a random number of turns."""
+    """Goal: messages that a cancelled poll was about to return come with the next poll. Method: messages and cancellations at
+    random; the task is cancelled after a random number of turns."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -188,7 +190,8 @@ def test_timeouts_and_task_groups(broker: ComposedBroker) -> None:
 
 
 def test_a_cancelled_commit_is_done_to_its_end(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what had begun is not torn, and the next call follows it. Method: the commit stands while its task is cancelled."""
+    """Goal: an operation that had begun is not torn, and the next call follows it. Method: the commit stands still while its
+    task is cancelled."""
 
     async def run() -> None:
         made = Consumer(broker, "g", ["t"])
@@ -232,13 +235,14 @@ def test_a_program_ends_with_polls_in_flight(broker: ComposedBroker) -> None:
 
 
 def test_a_loop_that_is_closed_lets_the_thread_go(broker: ComposedBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """Goal: a loop closed over a poll keeps neither its thread nor the consumer. Method: nobody cancels the task."""
+    """Goal: if a loop is closed during a poll, neither its thread nor the consumer is stuck. Method: nobody cancels the
+    task."""
     consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
     loop = asyncio.new_event_loop()
     task = loop.create_task(consumer.poll())
     loop.run_until_complete(asyncio.sleep(0.01))
     loop.close()
-    consumer._worker._thread.submit(int).result(60)  # once the wait's turn is over
+    consumer._worker._thread.submit(int).result(60)  # once the wait's slice is over
     assert not task.done()
     del task, loop
     send(broker, b"x")
@@ -248,8 +252,8 @@ def test_a_loop_that_is_closed_lets_the_thread_go(broker: ComposedBroker, caplog
 
 
 def test_closing_is_done_although_cancelled(broker: ComposedBroker) -> None:
-    """Goal: the session goes back also when the task that closes is cancelled before a thread has begun. Method: all threads of
-    the loop are busy."""
+    """Goal: the session is given back even if the task that closes is cancelled before a thread has begun. Method: all threads
+    of the loop are busy."""
     go = threading.Event()
 
     async def run() -> None:
@@ -275,7 +279,7 @@ def test_closing_is_done_although_cancelled(broker: ComposedBroker) -> None:
 
 
 def test_what_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a cancelled question goes at once; what must be done is done, even by a loop whose threads are gone."""
+    """Goal: a cancelled question ends at once; what must be done is done, even by a loop whose threads are gone."""
     done: list[str] = []
 
     async def run() -> None:
@@ -294,6 +298,7 @@ def test_what_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_an_event_loop_of_asyncio() -> None:
-    """Goal: trio's own loop is refused in words. Method: no loop runs at all, which is how it looks from there."""
+    """Goal: trio's own loop is refused with an error that says so. Method: no loop runs at all, which looks the same from
+    there."""
     with pytest.raises(UsageError, match="no asyncio event loop"):
         aside(int, "connect").send(None)

@@ -1,5 +1,5 @@
-"""Goal: what asyncio programs hold works in a forked child, or says in words why it does not; whatever the parent's threads and
-tasks were doing at the moment of the fork. Method: a real tree, and children that run an event loop of their own."""
+"""Goal: objects of asyncio programs work in a forked child, or say why they do not, whatever the parent's threads and tasks
+were doing at the moment of the fork. Method: a real tree, and children that run an event loop of their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(4 * WATCHDOG_S)
 
 
 def in_watched_child(work: Callable[[], object]) -> int:
-    """As in_child; a child that hangs ends by a signal."""
+    """As in_child; a signal ends a child that hangs."""
 
     def watched() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -63,7 +63,7 @@ async def hold(name: str) -> Held:
 
 
 async def use(held: Held) -> list[bytes]:
-    """All of them; what the consumer reads."""
+    """Uses all of them; returns what the consumer reads."""
     client, consumer, producer = held
     got: list[bytes] = []
     await client.create_topic("letters", 1)
@@ -80,7 +80,7 @@ async def use(held: Held) -> list[bytes]:
 
 
 def test_a_child_goes_on_with_what_its_parent_made(broker: orbitmq.Broker) -> None:
-    """Where its parent was; and so does the parent."""
+    """The child continues where its parent was; and so does the parent."""
     held = asyncio.run(hold(broker.name))
 
     def child() -> None:
@@ -113,14 +113,14 @@ def test_a_fork_while_a_cancelled_poll_is_waited_out(broker: orbitmq.Broker) -> 
 
 
 def refused(work: Callable[[], Awaitable[Any]]) -> None:
-    """In a coroutine of the parent's, which no event loop runs in the child."""
+    """Called in a coroutine of the parent's, which no event loop runs in the child."""
     with pytest.raises(UsageError, match="no asyncio event loop runs here"):
         work().__await__().send(None)
 
 
 def test_a_fork_within_a_task(broker: orbitmq.Broker) -> None:
-    """The child is in the middle of a coroutine without an event loop: each call is refused in words, and works in a loop of
-    the child's own."""
+    """The child is in the middle of a coroutine without an event loop: each call raises an error that says so, and works in a
+    loop of the child's own."""
 
     async def main() -> int:
         held = await hold(broker.name)
@@ -157,7 +157,7 @@ def test_a_fork_within_a_task(broker: orbitmq.Broker) -> None:
 
 
 def test_a_fork_within_a_callback(broker: orbitmq.Broker) -> None:
-    """The callback is the parent's; the child's consumer may read."""
+    """The callback belongs to the parent; the child's consumer may read."""
     codes: list[int] = []
 
     async def main() -> None:

@@ -1,6 +1,7 @@
 """Goal: under anyio, which repeats a cancellation until the task has left its scope (trio's semantics), consumers and producers
-end when they are told, lose nothing, and go on afterwards. Method: anyio over asyncio's event loop, as orbitmq.aio supports it;
-trio's own loop is refused by name. pytest's watchdog ends a loop that spins."""
+end when they are told, lose nothing, and continue afterwards.
+Method: anyio over asyncio's event loop, as orbitmq.aio supports it; trio's own loop is refused by name. pytest's watchdog ends
+a loop that spins."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def run(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def test_a_poll_with_a_limit(broker: ComposedBroker) -> None:
-    """Goal: `move_on_after` around every kind of wait ends it, and the next poll gives what has come."""
+    """Goal: `move_on_after` around every kind of wait ends it, and the next poll returns what has come."""
 
     async def work() -> None:
         consumer = AsyncConsumer(Consumer(broker, "g", ["t"]))
@@ -73,7 +74,7 @@ def test_a_poll_with_a_limit(broker: ComposedBroker) -> None:
 
 
 def test_limits_within_limits(broker: ComposedBroker) -> None:
-    """Goal: only the scope that was cancelled is left; its neighbours poll on."""
+    """Goal: only the cancelled scope is left; its neighbours poll on."""
 
     async def work() -> list[bytes]:
         consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
@@ -92,7 +93,7 @@ def test_limits_within_limits(broker: ComposedBroker) -> None:
 
 
 def test_a_shielded_poll_is_left_alone(broker: ComposedBroker) -> None:
-    """Goal: in a shielded scope of a cancelled one, polls and commits work, as clean-up needs them."""
+    """Goal: in a shielded scope of a cancelled one, polls and commits work, because clean-up needs them."""
 
     async def work() -> list[bytes]:
         consumer = AsyncConsumer(Consumer(broker, "g", ["t"]))
@@ -137,7 +138,8 @@ def test_a_task_group_that_fails(broker: ComposedBroker) -> None:
 
 
 def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
-    """Goal: with messages coming while polls are cancelled, each is given once. Method: limits at random, of microseconds."""
+    """Goal: with messages coming while polls are cancelled, each is delivered once. Method: limits at random, of
+    microseconds."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -168,7 +170,7 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
 
 
 def test_a_send_with_a_limit(threads: ThreadBroker) -> None:
-    """Goal: sends that wait, for a receipt or for room, end when cancelled; the producer goes on, and each message whose send
+    """Goal: sends that wait, for a receipt or for room, end when cancelled. The producer continues, and each message whose send
     was cancelled after it had left is in the log once."""
 
     async def work() -> None:
@@ -192,7 +194,7 @@ def test_a_send_with_a_limit(threads: ThreadBroker) -> None:
 
 
 def test_a_receipt_can_be_awaited_again(threads: ThreadBroker) -> None:
-    """Goal: who keeps the Pending of a cancelled wait gets its receipt later."""
+    """Goal: the Pending of a cancelled wait gets its receipt later."""
 
     async def work() -> None:
         producer = AsyncProducer(Producer(threads), timeout=30.0)
@@ -262,7 +264,7 @@ def test_whatever_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_trio(named: bool) -> None:
-    """Goal: trio's own event loop is refused in words, not with an error of asyncio's."""
+    """Goal: trio's own event loop is refused with an error of OrbitMQ's, not of asyncio's."""
 
     async def work() -> None:
         if named:

@@ -1,5 +1,5 @@
 """Goal: a batch holds the next messages, each once, whatever block, queue, limit, damage or filter lies between two of them.
-Method: a store composed by hand, larger than a block, and its messages beside its columns."""
+Method: a store composed by hand, larger than a block, and its messages compared with its columns."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_columns_are_what_the_messages_say(
 
 
 def test_a_batch_takes_all_there_is(store: ComposedStore) -> None:
-    """Four blocks and a bit, of two queues and several files, in one batch; each queue in its order."""
+    """A bit more than four blocks, of two queues and several files, in one batch; each queue in its order."""
     slot = store.add_topic("t", 2)
     for number in range(4 * BLOCK + 100):
         store.append("t", slot + number % 2, b"%d" % number)
@@ -116,7 +116,7 @@ def test_a_batch_takes_all_there_is(store: ComposedStore) -> None:
 
 
 def test_a_small_batch_leaves_the_rest(store: ComposedStore) -> None:
-    """What a batch has no room for is the next one's, and counts as not delivered."""
+    """What a batch has no room for goes into the next one, and counts as not delivered."""
     slot = store.add_topic("t", 1)
     for number in range(BLOCK + 100):
         store.append("t", slot, b"%d" % number)
@@ -131,8 +131,8 @@ def test_a_small_batch_leaves_the_rest(store: ComposedStore) -> None:
 @pytest.mark.parametrize("before", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1])
 @pytest.mark.parametrize("kind", ["record", "zlib"])
 def test_damage_comes_after_what_was_before_it(store: ComposedStore, kind: str, before: int) -> None:
-    """A damaged record, and a compressed body that is none, at the edges of a block: the rows before make a batch, then it is
-    named, each time anew, and behind it the queue goes on."""
+    """A damaged record, and an invalid compressed body, at the edges of a block: the rows before it make a batch, then the
+    error names it, each time again, and the queue continues after it."""
     slot = store.add_topic("t", 1)
     for number in range(before):
         store.append("t", slot, b"%d" % number)
@@ -185,7 +185,7 @@ def test_only_messages_with_a_tag(store: ComposedStore) -> None:
 
 
 def test_a_filter_that_hardly_ever_matches_returns_in_between(store: ComposedStore) -> None:
-    """One call looks at 65,536 units and no more: what matches behind them is another batch's."""
+    """One call looks at 65,536 units and no more: what matches after them is in another batch."""
     slot = store.add_topic("t", 1)
     for number in range(140_000):
         if number in (100, 70_000):
@@ -200,7 +200,7 @@ def test_a_filter_that_hardly_ever_matches_returns_in_between(store: ComposedSto
 
 
 def test_texts_that_are_no_utf8_stay_in_their_rows(store: ComposedStore) -> None:
-    """Any bytes may stand in a properties string; they cannot move what is beside them."""
+    """Any bytes may be in a properties string; they cannot affect its neighbours."""
     slot = store.add_topic("t", 1)
     for body in [b"one", b"two"]:
         physical = store.append("t", slot, body, properties={"TAGS": "abcde"})
@@ -221,7 +221,7 @@ SEGMENTS = st.lists(st.tuples(NAMES, st.text(st.characters(codec="utf-8", exclud
 def test_properties_are_those_of_the_messages(
     tmp_path_factory: pytest.TempPathFactory, messages: list[list[tuple[str, str]]], most: int
 ) -> None:
-    """Also of names that stand twice, as another make of client may write them: the last value counts."""
+    """Also for names that occur twice, as another client may write them: the last value counts."""
     store = ComposedStore(tmp_path_factory.mktemp("properties") / "store", log_file_size=1 << 18)
     slot = store.add_topic("t", 1)
     for segments in messages:
@@ -240,7 +240,7 @@ def test_properties_are_those_of_the_messages(
 
 
 class _Doubled(dict[str, str]):
-    """Properties of which one may stand twice."""
+    """Properties, one of which may occur twice."""
 
     def __init__(self, segments: list[tuple[str, str]]) -> None:
         super().__init__(segments)
@@ -268,7 +268,8 @@ def test_ids_hosts_and_how_often_sent_back(store: ComposedStore) -> None:
 
 
 def _append_with_ipv6(store: ComposedStore, slot: int) -> None:
-    """OrbitMQ writes none itself: both hosts of a plain record are exchanged, and its CRC property, which covers them, goes."""
+    """OrbitMQ writes none itself: both hosts of a plain record are exchanged, and its CRC property, which covers them, is
+    removed."""
     place = {"queue_offset": store.next[slot], "physical_offset": store.end, "store_ms": store.store_ms, "reconsume_times": 77}
     plain = record.encode("t", b"six", **place)
     hosts = [bytes.fromhex(f"fe80{'0' * 27}{last}") + port.to_bytes(4, "big") for last, port in (("a", 65535), ("b", 1))]

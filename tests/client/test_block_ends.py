@@ -1,5 +1,5 @@
-"""Goal: an error, Ctrl-C or a cancellation that ends a `with` block of a producer comes out of it, also where what is on its
-way has no verdict in time. Method: a broker whose writer is stopped."""
+"""Goal: an error, Ctrl-C or a cancellation that ends a `with` block of a producer leaves the block, even if what is on its way
+has no verdict in time. Method: a broker whose writer is stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_ends_the_block_is_the_news(stalled: orbitmq.Broker, kind: type[Bas
 
 
 def test_a_cancelled_task(stalled: orbitmq.Broker) -> None:
-    """Else whoever cancels waits for nothing: the task would end with TimedOut."""
+    """Otherwise a cancellation would be lost: the task would end with TimedOut."""
 
     async def program() -> None:
         sent = asyncio.Event()

@@ -1,5 +1,5 @@
-"""Goal: whoever knows a store finds the broker that runs on it, whatever became of the runtime folder. Method: real trees, and
-clients that look elsewhere."""
+"""Goal: a client that knows a store finds the broker that runs on it, whatever happened to the runtime folder. Method: real
+trees, and clients that look elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_runtime_folder_that_was_cleared(tmp_path: Path) -> None:
-    """Without the description; the socket is made again by the broker, for who has the patience."""
+    """Without the description; the broker makes the socket again, for a client that waits."""
     with small_broker(tmp_path / "store") as broker:
         runtime.description_path(broker.name).unlink()
         with orbitmq.connect(store=tmp_path / "store") as client:
@@ -52,7 +52,7 @@ def test_a_runtime_folder_that_was_cleared(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_store(tmp_path: Path) -> None:
-    """It names the original's broker, and is not that one's store."""
+    """It names the original's broker, and is not that broker's store."""
     with small_broker(tmp_path / "store"):
         shutil.copytree(tmp_path / "store", tmp_path / "copy")
         with pytest.raises(errors.BrokerNotRunning, match=r"copy.*none runs on it; start it: orbitmq up --store"):
@@ -66,7 +66,7 @@ def test_a_copy_of_a_store(tmp_path: Path) -> None:
 
 
 def test_waiting_for_the_broker_of_a_store(tmp_path: Path) -> None:
-    """From before there is such a folder, and under another name the next time."""
+    """From before such a folder exists, and under another name the next time."""
     with Restarts(tmp_path / "store") as tree, ThreadPoolExecutor(1) as other:
         connecting = other.submit(orbitmq.connect, store=tmp_path / "store", wait=PATIENT_S)
         until(waiting, "it to wait")
@@ -88,8 +88,8 @@ def test_waiting_for_the_broker_of_a_store(tmp_path: Path) -> None:
 def test_a_runtime_folder_that_somebody_else_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int
 ) -> None:
-    """Goal: nobody takes the place of a broker whose runtime folder was cleared away. Method: the folder is moved, and another
-    user's stands where the store says that it is, with a socket in it."""
+    """Goal: nobody can replace a broker whose runtime folder was removed. Method: the folder is moved, and another user's
+    folder is in the place that the store names, with a socket in it."""
     folder = tmp_path / "runtime"
     monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(folder))
     with small_broker(tmp_path / "store"):
@@ -98,7 +98,7 @@ def test_a_runtime_folder_that_somebody_else_made(
         folder.chmod(mode)
         os.chown(folder, owner, owner)
         for path in (tmp_path / "moved").glob("*.sock"):
-            (folder / path.name).hardlink_to(path)  # as good as an impostor's that speaks our language
+            (folder / path.name).hardlink_to(path)  # as good as that of an impostor who speaks the protocol
         monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", str(tmp_path / "moved"))
         with pytest.raises(errors.SettingError, match=f"cannot trust the runtime folder {folder}"):
             orbitmq.connect(store=tmp_path / "store")

@@ -42,7 +42,7 @@ def names(kind: type) -> set[str]:
 
 
 def test_the_same_names() -> None:
-    """Nothing is missing but what threads need: to end each other's waits, and what a client stands on."""
+    """Nothing is missing except what threads need: to end each other's waits, and the client's connection."""
     assert names(orbitmq.Client) - names(orbitmq.aio.AsyncClient) == {"connection"}
     assert names(orbitmq.Producer) <= names(orbitmq.aio.AsyncProducer)
     of_threads = {"interrupt", "resume", "prompt"}

@@ -1,4 +1,4 @@
-"""Goal: a commit that has returned is where its group goes on, whoever has died or stopped since.
+"""Goal: a group continues at a commit that has returned, whichever process has died or stopped since.
 
 Method: a group of one in this process commits one message after another, while a tree around it is stopped, killed and started
 again on the same store."""
@@ -51,7 +51,7 @@ class World:
         return self.process.wait()
 
     def die(self) -> None:
-        """The supervisor, and with it everybody."""
+        """Kills the supervisor, and with it the whole tree."""
         pids = [actor.pid for actor in actors(self.client).values()]
         self.process.kill()
         self.process.wait()
@@ -66,7 +66,7 @@ class World:
         return self.client.consumer("g", ["t"], batch=1)
 
     def position(self) -> int:
-        """Where the group goes on."""
+        """The offset at which the group continues."""
         with self.member() as member:
             return member.position()["t", 0]
 
@@ -86,7 +86,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def step(member: orbitmq.Consumer, count: int) -> int:
-    """Takes so many messages, commits after each, and returns where the group is then."""
+    """Takes so many messages, commits after each, and returns the group's offset then."""
     for _ in range(count):
         assert member.poll(30) is not None
         member.commit()
@@ -94,7 +94,7 @@ def step(member: orbitmq.Consumer, count: int) -> int:
 
 
 def test_commits_while_an_orderly_stop_drains(world: World) -> None:
-    """The flush service hangs while the tree stops: whoever commits meanwhile is heard, or told that he is not."""
+    """The flush service hangs while the tree stops: a commit in that time counts, or raises that it does not."""
     member = world.member()
     assert step(member, 100) == 100
     flush, coordinator = (actors(world.client)[name].pid for name in ("flush", "coordinator"))
@@ -137,7 +137,7 @@ def test_a_stop_takes_the_last_commit(world: World) -> None:
 
 
 def test_the_tree_dies_again_and_again(world: World) -> None:
-    """No life lasts as long as the interval; the group gets on in each."""
+    """No life lasts as long as the interval; the group advances in each."""
     at = 0
     for life in range(4):
         with world.member() as member:
@@ -145,7 +145,7 @@ def test_the_tree_dies_again_and_again(world: World) -> None:
             at = step(member, 50)
             world.die()
         world.up()
-        # What a start takes in, it makes durable: a power cut from here on costs nothing of it.
+        # What a start takes in, it makes durable: a power cut from here on loses nothing of it.
         assert world.written() == at == 50 * (life + 1)
     assert world.position() == at
 
@@ -157,7 +157,7 @@ def test_the_coordinator_and_then_the_tree(world: World) -> None:
         before = kill(world.client, "coordinator")
         until(lambda: actors(world.client)["coordinator"].epoch > before.epoch, "its successor")
         until(lambda: actors(world.client)["coordinator"].state == "running", "its successor")
-        # Each life begins by writing, so its death does not put off what the interval promises.
+        # Each life begins by writing, so its death does not delay what the interval promises.
         until(lambda: world.written() >= 10 * (life - 1), "the offsets to be written")
     at = step(member, 5)
     world.die()
@@ -175,7 +175,7 @@ def test_a_member_that_left_before_the_tree_died(world: World) -> None:
 
 
 def test_the_member_dies_with_the_tree(world: World) -> None:
-    """Goal: nobody has to live for it. Method: the member commits in a process of its own, which dies first."""
+    """Goal: no process has to live for it. Method: the member commits in a process of its own, which dies first."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -185,7 +185,7 @@ def test_the_member_dies_with_the_tree(world: World) -> None:
             signal.pause()
         os._exit(1)
     assert os.read(reader, 10) == b"77"
-    world.process.send_signal(signal.SIGSTOP)  # so that nobody can take its end in
+    world.process.send_signal(signal.SIGSTOP)  # so that nobody can notice its end
     coordinator = actors(world.client)["coordinator"].pid
     os.kill(coordinator, signal.SIGSTOP)
     os.kill(pid, signal.SIGKILL)
@@ -196,7 +196,7 @@ def test_the_member_dies_with_the_tree(world: World) -> None:
 
 
 def test_a_commit_after_the_tree_died(world: World) -> None:
-    """Until the next start has taken the commits they count; after it they are refused, and never lost without a word."""
+    """Until the next start has taken the commits they count. After that they are refused, and never lost silently."""
     member = world.member()
     step(member, 10)
     reader = member._reader
@@ -212,7 +212,7 @@ def test_a_commit_after_the_tree_died(world: World) -> None:
 
 
 def test_killed_while_a_start_takes_the_commits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step of it, cut off behind: the next start comes to the same."""
+    """Cut off after each of its steps: the next start gets the same result."""
     from orbitmq.store import commits
 
     class Cut(BaseException):
@@ -272,7 +272,7 @@ def test_another_boot_does_not_count(world: World) -> None:
 
 
 def test_what_somebody_else_has_set_since_stays(world: World) -> None:
-    """RocketMQ had the store, or a person has set the offsets, after the tree died: theirs count."""
+    """After the tree died, RocketMQ had the store, or a person has set the offsets: theirs count."""
     with world.member() as member:
         step(member, 20)
         world.die()
@@ -282,7 +282,7 @@ def test_what_somebody_else_has_set_since_stays(world: World) -> None:
 
 
 def test_a_file_cut_short_costs_its_member_only(world: World) -> None:
-    """A member that cuts its file short, or makes it longer, kills nobody, and takes nothing from others."""
+    """A member that truncates its file, or makes it longer, kills nobody, and takes nothing from others."""
     world.client.create_topic("u", 1)
     with world.client.producer() as producer:
         producer.send_batch("u", [b"x"] * 10)
@@ -308,7 +308,7 @@ def test_a_file_cut_short_costs_its_member_only(world: World) -> None:
 
 
 def test_the_same_name_again(world: World) -> None:
-    """A session's number comes again in each life; what the one before it has left is not its successor's."""
+    """A session's number comes again in each life; what the earlier session left does not belong to the later one."""
     first = world.member()
     step(first, 3)
     world.die()
@@ -324,8 +324,8 @@ def test_the_same_name_again(world: World) -> None:
 
 
 def test_stops_and_members_in_threads(world: World) -> None:
-    """Commits from four members race with the stop: each queue goes on at the last commit that returned, or at the one that
-    was refused."""
+    """Commits of four members race with the stop: each queue continues at the last commit that returned, or at the one that was
+    refused."""
     world.client.create_topic("many", 4)
     with world.client.producer() as producer:
         for queue in range(4):
@@ -360,7 +360,7 @@ def test_stops_and_members_in_threads(world: World) -> None:
 
 
 def test_a_member_without_queues_is_looked_at_too(world: World) -> None:
-    """Goal: the broker takes back what a member made its file longer by. Method: two members, one queue, a file kept open."""
+    """Goal: the broker frees what a member made its file longer by. Method: two members, one queue, a file kept open."""
     with world.member() as first, world.member() as second:
         step(first, 3)
         idle = second if first.assignment else first  # the queue stays where it was

@@ -1,5 +1,5 @@
-"""Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees;
-bare sessions stand for producers and consumers."""
+"""Goal: a client outlives forks and the coordinator's death, and is told when the broker is gone. Method: real trees; bare
+sessions instead of producers and consumers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_environment_names_the_broker(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_topics(tmp_path: Path) -> None:
-    """Made once, made again, grown, refused, with typed errors all the way from the coordinator."""
+    """Created, created again, grown, refused, with typed errors all the way from the coordinator."""
     with small_broker(tmp_path) as broker, orbitmq.connect(broker.name) as client:
         assert client.create_topic("orders", 4) == orbitmq.TopicInfo("orders", 4, 6)
         assert client.create_topic("orders", 4).queues == 4
@@ -79,7 +79,7 @@ def test_topics(tmp_path: Path) -> None:
 
 
 def test_session_comes_and_goes(tmp_path: Path) -> None:
-    """Handlers share sessions out; a closed slot is used again under another epoch; sizes are checked."""
+    """Sessions are divided among handlers; a closed slot is used again under another epoch; sizes are checked."""
     with small_broker(tmp_path) as broker:
         first, second = open_producer(broker), open_producer(broker)
         assert {first.slot % 2, second.slot % 2} == {0, 1}
@@ -116,7 +116,7 @@ def test_client_dies(tmp_path: Path) -> None:
 
 
 def test_coordinator_dies(tmp_path: Path) -> None:
-    """Clients go on: old sessions stay, new ones are made, and the client's death is noticed by the successor."""
+    """Clients continue: old sessions stay, new ones are made, and the successor notices the client's death."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 2)
         held = open_producer(broker)
@@ -137,7 +137,7 @@ def test_coordinator_dies(tmp_path: Path) -> None:
 
 
 def test_fork(tmp_path: Path) -> None:
-    """A child uses its parent's client as its own, and its end takes nothing of the parent's along."""
+    """A child uses its parent's client as its own, and its end affects nothing of the parent's."""
     with small_broker(tmp_path) as broker:
         held = open_producer(broker)
 

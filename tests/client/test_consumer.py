@@ -1,5 +1,5 @@
-"""Goal: consumers read what was published, from where they said, share it in groups without losing a message, and end in a
-named error when they cannot go on. Method: real consumers over a composed broker, whose moves the tests make."""
+"""Goal: consumers read what was published, from the position they asked for, share it in groups without losing a message, and
+end with a named error if they cannot continue. Method: real consumers over a composed broker, which the tests move."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_start_at_the_end(broker: ComposedBroker) -> None:
 
 
 def test_positions_count_delivered_messages_only(broker: ComposedBroker) -> None:
-    """`poll` and iteration fetch ahead; what was not handed out is not counted."""
+    """`poll` and iteration fetch ahead; what was not delivered is not counted."""
     fill(broker, "t", 1, 10)
     consumer = Consumer(broker, None, ["t"], batch=8)
     assert consumer.poll() is not None
@@ -183,7 +183,7 @@ def test_a_group_goes_on_where_it_committed(broker: ComposedBroker) -> None:
 
 
 def test_members_share_and_take_over(broker: ComposedBroker) -> None:
-    """A second member takes half; the first notices at its next poll; when the second goes, all comes back."""
+    """A second member takes half; the first notices at its next poll; when the second leaves, everything comes back."""
     fill(broker, "t", 4, 5)
     first = Consumer(broker, "g", ["t"])
     got = [first.poll_bodies(5)]
@@ -206,7 +206,8 @@ def test_members_share_and_take_over(broker: ComposedBroker) -> None:
 
 
 def test_a_commit_for_queues_that_went_is_fenced(broker: ComposedBroker) -> None:
-    """Those that stayed are committed all the same; the others come again, to whoever has them now."""
+    """Messages of queues that stayed are committed all the same. The others come again, to the member that has their queues
+    now."""
     fill(broker, "t", 2, 5)
     consumer = Consumer(broker, "g", ["t"])
     assert len(drain(consumer)) == 10
@@ -226,7 +227,7 @@ def test_a_commit_for_queues_that_went_is_fenced(broker: ComposedBroker) -> None
 
 
 def test_a_queue_that_stays_goes_on_where_it_was(broker: ComposedBroker) -> None:
-    """Nothing comes twice, committed or not, and the commit counts; what was fetched and not delivered comes."""
+    """Nothing comes twice, committed or not, and the commit counts. Messages that were fetched and not delivered come."""
     fill(broker, "t", 2, 10)
     consumer = Consumer(broker, "g", ["t"])
     got = [consumer.poll(), *consumer.poll_batch(9)]
@@ -370,7 +371,7 @@ def test_a_forked_child_has_a_session_of_its_own(broker: ComposedBroker) -> None
 
 
 def test_a_fork_while_another_thread_waits(broker: ComposedBroker) -> None:
-    """The child goes on where the waiting thread stood, although that thread is not there to let the consumer go."""
+    """The child continues where the waiting thread was, although that thread does not exist there to release the consumer."""
     slot = fill(broker, "t", 1, 2)
     consumer = Consumer(broker, None, ["t"])
     assert len(drain(consumer)) == 2
@@ -410,7 +411,7 @@ def refusals(broker: ComposedBroker) -> Iterator[tuple[Callable[[], object], typ
 
 
 def test_no_message_is_not_a_number_of_messages(broker: ComposedBroker) -> None:
-    """Goal: a batch of nothing is refused, instead of waited for without end. Method: while there is something to read."""
+    """Goal: a batch of no messages is refused, instead of waiting for ever. Method: while there is something to read."""
     fill(broker, "t", 1, 3)
     consumer = Consumer(broker, None, ["t"])
     for most in (0, -1):

@@ -1,5 +1,5 @@
-"""Goal: what producers sent is what consumers get, through real trees, their restarts, and the deaths of members. Method:
-small brokers, members as threads and processes."""
+"""Goal: consumers get what producers sent, through real trees, their restarts, and the deaths of members. Method: small
+brokers, members as threads and processes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_all_that_was_sent_arrives_once(broker: orbitmq.Broker) -> None:
 
 
 def test_a_client_closed_over_a_poll_gives_the_session_back(broker: orbitmq.Broker) -> None:
-    """Goal: no session stays when a client is closed while another thread still uses what it made. Method: that thread waits,
-    and lets the session go only after the connection has been closed."""
+    """Goal: no session stays open if a client is closed while another thread still uses what it made. Method: that thread
+    waits, and lets the session go only after the connection was closed."""
     broker.create_topic("t")
     client = orbitmq.connect(broker.name)
     consumer = client.consumer("g", ["t"])
@@ -93,7 +93,7 @@ def test_a_group_outlives_the_tree(tmp_path: Path) -> None:
 
 
 def test_the_trees_death_ends_a_wait(tmp_path: Path) -> None:
-    """SIGKILL for the supervisor; what was delivered stays readable, and a successor under the name is read on."""
+    """SIGKILL for the supervisor; what was delivered stays readable, and reading continues with a successor under the name."""
     with small_broker(tmp_path / "store", name=f"dies-{os.getpid()}") as broker:
         broker.create_topic("t", queues=1)
         broker.producer(message_max=4096).send("t", b"before", durability="flushed")
@@ -127,7 +127,7 @@ def member(name: str, pipe: Connection) -> None:
 
 
 def test_a_dead_members_queues_are_taken_over(broker: orbitmq.Broker) -> None:
-    """Killed with SIGKILL while it has half of the queues; nothing is lost, and only what it had not committed comes twice."""
+    """Killed with SIGKILL while it has half of the queues. Nothing is lost, and only what it had not committed comes twice."""
     broker.create_topic("t", queues=4)
     producer = broker.producer(message_max=4096)
     mine = broker.consumer("g", topics=["t"])

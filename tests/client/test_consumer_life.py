@@ -1,6 +1,6 @@
-"""Goal: a consumer outlives neither its broker nor its session: it says so within a moment, however much it has left to read,
-and a commit that cannot count raises. Method: consumers in the middle of a backlog; their tree is killed, started again, or
-they are forked."""
+"""Goal: a consumer outlives neither its broker nor its session: it says so at once, however much it has left to read, and a
+commit that cannot count raises. Method: consumers in the middle of a backlog; their tree is killed or started again, or they
+are forked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BACKLOG = 50_000
 
 
 def end_of(consumer: orbitmq.Consumer) -> int:
-    """Reads one by one until the consumer says that the broker stopped; returns how many messages that were."""
+    """Reads messages one by one until the consumer says that the broker stopped. Returns how many there were."""
     count = 0
 
     def stopped() -> bool:
@@ -46,7 +46,7 @@ def killed(broker: orbitmq.Broker) -> None:
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_lagging_consumer_notices_the_death_of_its_tree(tmp_path: Path, group: str | None) -> None:
     """The tree is killed and started again while nine tenths of the backlog are unread: the consumer stops reading, its commit
-    raises, and it goes on with the successor, in a group where that stands."""
+    raises, and it continues with the successor, in a group at the group's position."""
     with small_broker(tmp_path / "store", log_file_size=1 << 24) as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(BACKLOG)])
@@ -62,8 +62,8 @@ def test_a_lagging_consumer_notices_the_death_of_its_tree(tmp_path: Path, group:
 
 
 def test_a_commit_into_a_dead_tree_raises(tmp_path: Path) -> None:
-    """Within a moment, again when nobody has come after it, and once more when somebody has; then what is read anew counts.
-    So does what was committed before the consumer had noticed."""
+    """At once, again if no broker has come since, and once more when one has; then what is read anew counts. So does what was
+    committed before the consumer had noticed."""
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=1)
         broker.producer().send_batch("t", [b"%d" % number for number in range(100)])
@@ -132,7 +132,7 @@ def test_a_forked_child_does_not_commit_what_its_parent_got(tmp_path: Path) -> N
 
 
 def test_a_stopped_tree_is_as_dead(tmp_path: Path) -> None:
-    """While it is stopping, what is there is given out; once it has stopped nothing is."""
+    """While it is stopping, what is there is delivered; once it has stopped, nothing is."""
     broker = ComposedBroker(tmp_path / "store")
     slot = broker.add_topic("t", 1)
     for number in range(10):
@@ -148,8 +148,8 @@ def test_a_stopped_tree_is_as_dead(tmp_path: Path) -> None:
 
 
 def test_no_question_about_a_session_reaches_another_life_of_the_broker(tmp_path: Path) -> None:
-    """Slots and epochs begin anew in each life, so that what a consumer of the last one asks would be answered for whoever has
-    its numbers now."""
+    """Slots and epochs start again in each life, so a question of a consumer of the last life would be answered for the session
+    that has its numbers now."""
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("t", queues=2)
         with orbitmq.connect(broker.name) as client:
@@ -173,7 +173,7 @@ def test_no_question_about_a_session_reaches_another_life_of_the_broker(tmp_path
 
 
 def test_a_callback_that_meets_the_end_of_another_broker(tmp_path: Path) -> None:
-    """Also where the consumer waits for its own: the error is the program's."""
+    """Also if the consumer waits for its own broker: the error belongs to the program."""
 
     def fail(*_: object) -> None:
         raise BrokerStopped("another one")

@@ -1,4 +1,4 @@
-"""Goal: with `wait`, a consumer goes on behind an absence of its broker: alone where it was, in a group at the committed
+"""Goal: with `wait`, a consumer continues after an absence of its broker: alone where it was, in a group at the committed
 offsets, and nothing is committed that a dead session delivered. Method: real trees that come and go."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fill(tree: Restarts, *bodies: bytes) -> None:
 
 
 def killed(tree: Restarts, consumer: orbitmq.Consumer) -> None:
-    """The tree's end, and the consumer knows it: it looks ten times a second, and reads on until then."""
+    """Ends the tree, and returns when the consumer knows it: it looks ten times a second, and reads on until then."""
     tree.kill()
     until(lambda: not consumer.prompt, "the consumer to notice")
 
@@ -42,7 +42,7 @@ def bodies(messages: list[orbitmq.Message]) -> list[bytes]:
 
 
 def test_alone_it_goes_on_where_it_was(tree: Restarts) -> None:
-    """Each message once, whichever call meets the absence, and also where it begins in the middle of a wait."""
+    """Each message once, whichever call meets the absence, even if the absence begins in the middle of a wait."""
     with tree.connect() as client, client.consumer(None, ["orders"], wait=PATIENT_S) as consumer:
         for number in range(4):
             poll = (
@@ -78,7 +78,7 @@ def test_in_a_group_it_goes_on_at_the_committed_offsets(tree: Restarts) -> None:
         killed(tree, consumer)
         with meanwhile(consumer.commit) as committing:
             tree.start()
-            with pytest.raises(errors.Fenced):  # what a dead session delivered comes again, and the caller hears of it
+            with pytest.raises(errors.Fenced):  # what a dead session delivered comes again, and the caller is told
                 committing[0].result(WATCHDOG_S)
             committing.clear()
         assert bodies(consumer.poll_batch(10, WATCHDOG_S)) == [b"1", b"2"]
@@ -104,8 +104,8 @@ def test_a_poll_behind_the_restart_says_at_the_commit_what_comes_again(tree: Res
 
 
 def test_a_call_has_its_time_and_the_absence_its_own(tree: Restarts) -> None:
-    """A poll returns empty when its time is over, of any kind; the wait goes on through all of them, and once it is over the
-    consumer says so, and begins anew."""
+    """A poll of any kind returns empty when its time is over. The wait continues through all of them; once it is over the
+    consumer says so, and starts a new one."""
     with tree.connect() as client, client.consumer(None, ["orders"], wait=PATIENT_S) as consumer:
         tree.kill()
         assert consumer.poll(0) is None
@@ -183,7 +183,7 @@ def test_iteration_goes_on(tree: Restarts) -> None:
 
 
 def test_aio(tree: Restarts) -> None:
-    """It waits aside, its polls keep their time, and a cancelled one ends at once."""
+    """It waits in a thread, its polls keep their time, and a cancelled one ends at once."""
 
     async def main() -> None:
         async with aio.connect(tree.name, wait=PATIENT_S) as client:

@@ -1,5 +1,5 @@
-"""Goal: a member that hangs does not keep its queues, and is fenced when it wakes; one that waits for messages does not hang.
-Method: a real broker, a member process that is stopped with SIGSTOP."""
+"""Goal: a member that hangs does not keep its queues, and is fenced when it continues; a member that waits for messages does
+not hang. Method: a real broker, a member process that is stopped with SIGSTOP."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ sys.stdin.read()
 
 
 def test_a_stopped_member_is_left_behind(tmp_path: Path) -> None:
-    """Its queues go to the other member, who gets its messages; the coordinator dies in between and forgets nothing."""
+    """Its queues go to the other member, which gets its messages. The coordinator dies in between and forgets nothing."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", 4)
         mine = broker.consumer("g", ["t"], max_poll_interval=1.0)
@@ -77,7 +77,7 @@ def test_a_stopped_member_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_a_member_that_waits_stays(tmp_path: Path) -> None:
-    """For three times as long as it may make no call, in one call."""
+    """It waits in one call for three times as long as it may make no call."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         waiting = broker.consumer("g", ["t"], max_poll_interval=1.0)

@@ -65,7 +65,7 @@ def kill_each(broker: orbitmq.Broker) -> None:
         before = kill(broker, name)
         until(lambda: (seen := actors(broker)[name]).epoch > before.epoch and seen.state == "running", name)
         first = actors(broker)["writer"].counters["messages"]
-        # Load goes on through the successor before the next one dies.
+        # The successor must carry load before the next one dies.
         until(lambda: actors(broker)["writer"].counters["messages"] > first, "messages to be written again")
 
 

@@ -1,4 +1,4 @@
-"""Goal: one word says how a broker is. Method: statuses with each sign by itself, and together."""
+"""Goal: one word says the state of a broker. Method: statuses with each sign alone, and together."""
 
 from __future__ import annotations
 

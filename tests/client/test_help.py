@@ -1,5 +1,5 @@
-"""Goal: `help()` and `inspect.signature()` answer for everything that users are given, whether it is Python or C. Method: a
-walk over orbitmq.__all__, and over the types that their calls return."""
+"""Goal: `help()` and `inspect.signature()` work for everything that users get, whether it is Python or C. Method: a walk over
+orbitmq.__all__, and over the types that their calls return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orbitmq.native import _types
 from orbitmq.store.record import encode
 from tests.test_tidy import ROOT
 
-# What calls return, beside the names of the package.
+# What calls return, besides the names of the package.
 RETURNED = [_types.Pending, _types.PendingBatch, receipt.Receipts, status.Status, status.GroupStatus, status.MemberStatus]
 TYPES: list[type] = sorted(
     {
@@ -34,7 +34,7 @@ SENDS = ("send", "send_async", "send_oneway", "send_batch", "send_batch_async")
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public attributes of a class, inherited ones included, as they stand in it."""
+    """Public attributes of a class, inherited ones included, in their definition."""
     ours = [each for each in kind.__mro__ if each.__module__.startswith("orbitmq")]
     for name in sorted({name for each in ours for name in vars(each)}):
         if not name.startswith("_"):
@@ -56,9 +56,9 @@ def test_types_say_what_they_are(kind: type) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), list(public()))
 def test_members_say_what_they_are(kind: type, name: str) -> None:
-    """Goal: no public attribute without a word, and no method without its signature."""
+    """Goal: every public attribute is documented, and every method has its signature."""
     member = getattr(kind, name)
-    # The fields of a dataclass with slots are told of in its docstring.
+    # The docstring of a dataclass with slots documents its fields.
     text = inspect.getdoc(kind) if inspect.ismemberdescriptor(member) else inspect.getdoc(member)
     assert text, f"{kind.__name__}.{name} has no docstring"
     if inspect.ismemberdescriptor(member):
@@ -90,7 +90,7 @@ def test_sends_are_documented_in_full(name: str) -> None:
 
 @pytest.mark.parametrize("attribute", ["receipts", "index", "failed", "sent", "pending"])
 def test_batches_document_their_error(attribute: str) -> None:
-    """Goal: who catches the error of a batch finds what it carries in help() and in docs/library.md."""
+    """Goal: a user who catches the error of a batch finds what it carries in help() and in docs/library.md."""
     for name in ("send_batch", "send_batch_async"):
         assert f"{attribute}:" in (inspect.getdoc(getattr(orbitmq.Producer, name)) or "")
     assert f"{attribute}:" in (inspect.getdoc(_types.PendingBatch.result) or "") or attribute in ("sent", "pending")
@@ -129,8 +129,8 @@ def test_the_stub_has_the_same_signature(kind: type, declared: ast.FunctionDef) 
 
 
 def test_a_message_has_the_length_of_its_body() -> None:
-    """Goal: len(message) is len(bytes(message)); a message without a body is a message all the same. Method: records as they
-    are stored: with a body, without one, and with a compressed one."""
+    """Goal: len(message) is len(bytes(message)); a message without a body is still true. Method: records as they are stored:
+    with a body, without one, and with a compressed one."""
     for body, compressed in ((b"a body", False), (b"", False), (b"a body" * 100, True)):
         stored = encode("orders", zlib.compress(body) if compressed else body, sys_flag=1 if compressed else 0)
         message = orbitmq.Message.from_record(stored)

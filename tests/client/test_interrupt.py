@@ -1,5 +1,5 @@
-"""Goal: an interruption ends one wait, in an error of its own, and loses nothing; iteration and polls of two threads exclude
-each other. Method: a composed broker in this process; the waits that must end have a watchdog around them."""
+"""Goal: an interruption ends one wait, with an error of its own, and loses nothing; iteration and polls of two threads exclude
+each other. Method: a composed broker in this process; waits that must end have a watchdog around them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_an_interruption_can_be_taken_back(broker: ComposedBroker) -> None:
 
 
 def test_an_interruption_outlives_a_session(broker: ComposedBroker) -> None:
-    """Goal: one that comes while the consumer has no session ends the first wait of the next. Method: the session is lost."""
+    """Goal: an interruption while the consumer has no session ends the first wait of the next one. Method: the session is
+    lost."""
     broker.add_topic("t", 1)
     consumer = Consumer(broker, None, ["t"])
     consumer._stale = True
@@ -119,7 +120,7 @@ def test_iteration_and_a_poll_exclude_each_other(broker: ComposedBroker) -> None
 
 
 def test_iteration_ends_when_another_thread_closes(broker: ComposedBroker) -> None:
-    """Goal: `for message in consumer` ends with close, also between two messages that were fetched together."""
+    """Goal: `for message in consumer` ends with close, even between two messages that were fetched together."""
     fill(broker, "t", 1, 10)
     consumer = Consumer(broker, None, ["t"])
     got = 0

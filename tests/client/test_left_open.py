@@ -1,5 +1,5 @@
-"""Goal: who forgets to close a client, producer, consumer or embedded broker is told so, and nobody else is. Method: programs
-of their own, run with all warnings on, that drop what they have made, or close it, or end."""
+"""Goal: forgetting to close a client, producer, consumer or embedded broker warns, and nothing else does. Method: separate
+programs, run with all warnings on, that drop what they have made, or close it, or end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ broker, client = None, orbitmq.connect({name!r})
 
 
 def told(program: str, *options: str) -> list[str]:
-    """What a program's warnings say of our objects; nothing else may come out of it."""
+    """What a program's warnings say about OrbitMQ's objects; the program must print nothing else."""
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "always::ResourceWarning", *options, "-c", program],
         capture_output=True,
@@ -57,7 +57,7 @@ MEMBER = "unclosed <Consumer of the broker 'left-open', group 'g', topics 'order
         ("client.consumer(topics=['orders']); gc.collect(); client.close()", [CONSUMER]),
         ("client.consumer('g', ['orders']); gc.collect(); client.close()", [MEMBER]),
         ("p = client.producer(); p.p = p; del p; gc.collect(); client.close()", [PRODUCER]),  # in a cycle
-        # Not told: what was closed, by itself, by its client or by `with`;
+        # No warning about: what was closed, by itself, by its client or by `with`;
         ("p = client.producer(); p.close(); c = client.consumer(topics=['orders']); c.close(); client.close()", []),
         ("p, c = client.producer(), client.consumer(topics=['orders']); client.close()", []),
         ("with client, client.producer() as p, client.consumer('g', ['orders']) as c: p.send('orders', b'x')", []),
@@ -77,7 +77,7 @@ def test_clients(name: str, program: str, expected: list[str]) -> None:
 
 
 def test_asyncio(name: str) -> None:
-    """Goal: what asyncio programs leave open is told under the names beneath, once each."""
+    """Goal: what asyncio programs leave open is reported under the names of the underlying objects, once each."""
     program = f"""
 import asyncio, gc, orbitmq
 
@@ -97,7 +97,7 @@ gc.collect()
 
 
 def test_an_error_of_the_warning_ends_nothing_else(name: str) -> None:
-    """Goal: with -W error the session is given back all the same. Method: the broker's list of sessions afterwards."""
+    """Goal: with -W error the session is still given back. Method: the broker's list of sessions afterwards."""
     program = f"""
 import gc, sys, orbitmq
 seen = []
@@ -115,7 +115,7 @@ assert seen == [ResourceWarning] * 3, seen
 
 @pytest.mark.parametrize(("end", "expected"), [("broker.close()", 0), ("del broker; gc.collect()", 1), ("", 0)])
 def test_brokers(tmp_path: Path, end: str, expected: int) -> None:
-    """Goal: an embedded broker that is dropped is told of, once, and not by subprocess beside. One that is open when the
+    """Goal: an embedded broker that is dropped is reported once, and not also by subprocess. A broker that is open when the
     program ends stops with it."""
     options = {**SMALL, "name": "left"}
     found = told(f"import gc, orbitmq\nbroker = orbitmq.Broker({str(tmp_path / 'store')!r}, **{options!r})\n{end}")

@@ -1,5 +1,5 @@
-"""Goal: a message is found by what names it, and nothing else is taken for it. Method: a composed store with
-IndexFiles, some of their entries false."""
+"""Goal: a message is found by its names, and nothing else is mistaken for it. Method: a composed store with IndexFiles, some of
+whose entries are false."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_by_id(broker: Indexed) -> None:
 
 
 def test_an_id_that_names_nothing(broker: Indexed) -> None:
-    """Between records, past the end, of another broker, and no id at all."""
+    """Between records, past the end, of another broker, and not an id at all."""
     place = append(broker, "k", 1000)
     broker.publish()
     unread = append(broker, "not yet", 1000)

@@ -1,5 +1,5 @@
-"""Goal: a str that is no text, with half a character in it, is refused in our own words wherever it comes in. Method: every
-argument of the library that takes a str gets one."""
+"""Goal: a str with a lone surrogate is refused with an error of OrbitMQ's wherever it comes in. Method: every argument of the
+library that takes a str gets one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Goal: every message that a producer takes gets exactly one verdict, and the log holds what was sent.
+"""Goal: every message that a producer accepts gets exactly one verdict, and the log holds what was sent.
 
-Method: the broker's real handler, writer and flush service as threads (thread_broker.py); a stalled handler makes
-window and ring full at will; the tree's death and fork are played.
+Method: the broker's real handler, writer and flush service as threads (thread_broker.py). A stalled handler makes window and
+ring full when needed; the tree's death and fork are simulated.
 """
 
 from __future__ import annotations
@@ -165,12 +165,13 @@ def test_a_broker_that_flushes_every_batch_gives_no_earlier_receipt(tmp_path: Pa
 
 
 class Interrupted(Exception):
-    """What the test's signal handler raises."""
+    """Raised by the test's signal handler."""
 
 
 @pytest.mark.parametrize("wait", ["result", "batch result", "room", "batch room", "flush", "close", "disk"])
 def test_a_signal_ends_every_wait(tmp_path: Path, wait: str) -> None:
-    """An alarm goes off while the main thread waits in C for what will not come; its handler's exception must come out."""
+    """An alarm goes off while the main thread waits in C for something that will not come; its handler's exception must come
+    out."""
 
     def handler(*_: object) -> None:
         raise Interrupted
@@ -212,7 +213,7 @@ def test_a_signal_ends_every_wait(tmp_path: Path, wait: str) -> None:
 
 
 def test_threads_share_a_producer(broker: ThreadBroker) -> None:
-    """Small window, so that waits interleave; each thread's messages must come back to it, all and in order."""
+    """A small window, so that waits interleave; each thread's messages must come back to it, all of them and in order."""
     failures: list[BaseException] = []
 
     def work(producer: Producer, name: int) -> None:
@@ -333,7 +334,7 @@ def test_closing(broker: ThreadBroker) -> None:
 
 
 def test_nothing_leaks(broker: ThreadBroker, producer: Producer) -> None:
-    """Reference counts of everything that a send touches are the same after a thousand of each kind."""
+    """Reference counts of everything that a send touches are the same after a thousand sends of each kind."""
     topic, tags, key, body = (
         "".join(["ord", "ers"]),
         "".join(["ta", "gs"]),

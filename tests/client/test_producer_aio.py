@@ -1,6 +1,7 @@
-"""Goal: tasks can await what threads can wait for, with the same answers, while the event loop goes on turning.
+"""Goal: tasks can await what threads can wait for, with the same answers, while the event loop continues.
 
-Method: as in test_producer.py; a stalled handler makes the waiting thread, and not the first looks, bring the receipts.
+Method: as in test_producer.py. A stalled handler makes the receipts come through the waiting thread, and not through the first
+looks.
 """
 
 from __future__ import annotations

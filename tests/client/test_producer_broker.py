@@ -1,7 +1,7 @@
 """Goal: a producer keeps its promises across the deaths of the tree's processes.
 
-Method: a whole small tree; its processes are killed with SIGKILL while messages are on their way, and the log is read
-afterwards: what has a receipt must stand there once, where the receipt says.
+Method: a whole small tree. Its processes are killed with SIGKILL while messages are on their way, and the log is read
+afterwards: each message with a receipt must be there once, where the receipt says.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_send_batch_flush_and_fork(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_grow(tmp_path: Path) -> None:
-    """Goal: the end of the disk costs an error that names it, and nothing else; with room again all goes on. Method: the
+    """Goal: a full disk costs an error that names it, and nothing else; with room again everything continues. Method: the
     folder in which log files are made is gone for a while."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders")

@@ -1,5 +1,5 @@
-"""Goal: what cannot be sent is refused in words, by the producer or by the broker. Method: one wrong wish after another, to the
-broker's real stages as threads (thread_broker.py)."""
+"""Goal: what cannot be sent is refused with a clear error, by the producer or by the broker. Method: one wrong request after
+another, to the broker's real stages as threads (thread_broker.py)."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_limits_on_sizes(broker: ThreadBroker) -> None:
 
 
 def test_a_disk_without_room_is_named(broker: ThreadBroker, producer: Producer, tmp_path: Path) -> None:
-    """Goal: StoreFull says where room is missing and how much. Method: what C calls for the writer's verdict."""
+    """Goal: StoreFull says where space is missing and how much. Method: the function that C calls for the writer's verdict."""
     settings = lib.control_settings(broker.control)
     with pytest.raises(StoreFull, match="'orders'") as full:
         producer._store_full("orders", errno.ENOSPC)

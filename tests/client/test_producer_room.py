@@ -1,5 +1,5 @@
-"""Goal: a producer without room answers so, or waits for as long as it was told, and says what it has sent. Method: a stalled
-handler makes window and ring full at will (thread_broker.py)."""
+"""Goal: a producer without room raises, or waits for as long as it was told, and says what it has sent. Method: a stalled
+handler makes window and ring full when needed (thread_broker.py)."""
 
 from __future__ import annotations
 

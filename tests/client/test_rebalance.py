@@ -1,6 +1,6 @@
-"""Goal: a rebalance costs no message twice where that can be avoided, and none is lost: a queue that stays goes on, one that
-goes waits for its commit, one that is late goes without it. Method: real consumers over the real registry of groups, whose
-clock the tests move."""
+"""Goal: a rebalance delivers no message twice if that can be avoided, and loses none: a queue that stays continues, a queue
+that goes waits for its commit, and if its member is late it goes without. Method: real consumers over the real registry of
+groups, whose clock the tests move."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class Told:
 
 
 def test_nothing_is_repeated_when_a_member_comes(broker: RegistryBroker) -> None:
-    """The first has messages in its hands that are not committed. What stays goes on; what goes waits for the commit."""
+    """The first member has messages that are not committed. The queue that stays continues; the one that goes waits for the
+    commit."""
     first = Consumer(broker, "g", ["t"])
     got = some(first, 10)
     second = Consumer(broker, "g", ["t"])
@@ -123,7 +124,7 @@ def test_no_time_to_let_go(broker: RegistryBroker) -> None:
 
 
 def test_callbacks(broker: RegistryBroker) -> None:
-    """In the order of things: what came, what is to go and can be committed, what has gone."""
+    """In order: what came, what is to go and can be committed, what has gone."""
     told, other = Told(), Told()
     first = Consumer(broker, "g", ["t"], **told.fields())
     assert told.log == []
@@ -190,7 +191,7 @@ def test_what_a_callback_may_do(broker: RegistryBroker) -> None:
 
 
 def test_a_member_that_makes_no_call_loses_its_queues(broker: RegistryBroker) -> None:
-    """It is fenced when it wakes, is told, and joins again. One that calls, or has no limit, stays."""
+    """It is fenced when it continues, is told, and joins again. A member that calls, or has no limit, stays."""
     told = Told()
     patient = Consumer(broker, "g", ["t"], max_poll_interval=None)
     sleepy = Consumer(broker, "g", ["t"], max_poll_interval=10.0, **told.fields())
@@ -202,7 +203,7 @@ def test_a_member_that_makes_no_call_loses_its_queues(broker: RegistryBroker) ->
     broker.pass_time(9.0)
     patient.settle()
     assert len(patient.assignment) == 2
-    broker.pass_time(2.2)  # it is looked for once in a second
+    broker.pass_time(2.2)  # members are checked once a second
     patient.settle()
     assert len(patient.assignment) == 4
     assert len(drain(patient)) == 24
@@ -218,7 +219,7 @@ def test_a_member_that_makes_no_call_loses_its_queues(broker: RegistryBroker) ->
 
 
 def test_a_stopped_coordinator_blames_nobody(broker: RegistryBroker) -> None:
-    """Whoever could not look for a while gives everybody a moment to make a call first, and not longer."""
+    """A coordinator that could not look for a while gives everybody a moment to make a call first, and not longer."""
     Consumer(broker, "g", ["t"], max_poll_interval=1.0)
     broker.pass_time(0.5)
     broker.clock_ns += 100 * SECOND_NS
@@ -234,8 +235,8 @@ def owners(broker: RegistryBroker) -> set[str]:
 
 
 def test_the_coordinator_dies_in_between(broker: RegistryBroker) -> None:
-    """At any moment of a hand-over its successor goes on with it: what was released and not handed over goes when its time is
-    over; the member that has it keeps it, and commits, until then."""
+    """At any moment of a hand-over its successor continues: what was released and not handed over goes when its time is over;
+    the member that has it keeps it, and commits, until then."""
     first = Consumer(broker, "g", ["t"])
     got = some(first, 10)
     second = Consumer(broker, "g", ["t"])
@@ -256,7 +257,7 @@ def test_the_coordinator_dies_in_between(broker: RegistryBroker) -> None:
 
 
 def test_a_queue_that_was_to_go_and_stays(broker: RegistryBroker) -> None:
-    """The newcomer dies before the queue was let go: nothing happens to it. After: it comes back with its commit."""
+    """The newcomer dies before the queue was released: nothing happens to the queue. After: it comes back with its commit."""
     first = Consumer(broker, "g", ["t"])
     got = some(first, 10)
     Consumer(broker, "g", ["t"])
@@ -311,7 +312,7 @@ def test_commit_of_offsets(broker: RegistryBroker) -> None:
 
 
 def test_offsets_of_a_queue_that_went(broker: RegistryBroker) -> None:
-    """Named, and the others are kept."""
+    """The error names it, and the others are stored."""
     consumer = Consumer(broker, "g", ["t"], revoke_timeout=0)
     some(consumer, 24)
     Consumer(broker, "g", ["t"], revoke_timeout=0)

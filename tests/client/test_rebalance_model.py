@@ -1,7 +1,7 @@
 """Goal: in every history of a group each message is delivered at least once, by the member that has its queue; none is
-delivered again once its commit has returned; and who keeps a queue repeats nothing of it. Method: real consumers over the real
-registry, moved at random: they join, read, commit, close, die and hang, time passes, and the coordinator dies at its crash
-points."""
+delivered again once its commit has returned; and a member that keeps a queue repeats nothing of it. Method: real consumers over
+the real registry, moved at random: they join, read, commit, close, die and hang, time passes, and the coordinator dies at its
+crash points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POINTS = ["group_registry_raised", "group_registry_collected", "group_registry_a
 
 @dataclass
 class Actor:
-    """A consumer, and what the model knows of it. hook: what its on_revoked does. orderly: nothing has happened that could
+    """A consumer, and what the model knows about it. hook: what its on_revoked does. orderly: nothing has happened that could
     cost it a queue before its commit."""
 
     consumer: Consumer
@@ -110,7 +110,7 @@ class RebalanceModel(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, REVOKE_S, LIMIT_S + 1]), busy=st.booleans())
     def wait(self, seconds: float, busy: bool) -> None:
-        """busy: everybody makes a call each second, without reading."""
+        """busy: every member makes a call each second, without reading."""
         for _ in range(int(seconds)):
             for actor in self.actors if busy else ():
                 self.broker.called(actor.slot)

@@ -1,6 +1,6 @@
 """Goal: whatever comes in the middle of a question to the coordinator (another thread, a signal handler, a finalizer, a close,
-a fork) neither mixes up answers nor waits for what it need not, and no session is left behind. Method: real trees whose
-coordinator is stopped (SIGSTOP) at the moment that counts."""
+a fork) neither mixes up answers nor waits unnecessarily, and no session is left behind. Method: real trees whose coordinator is
+stopped (SIGSTOP) at the right moment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENT_S = 4 * WATCHDOG_S  # a timeout that no test waits for
 
 @contextmanager
 def stopped(client: orbitmq.Client) -> Iterator[Callable[[], None]]:
-    """A coordinator that answers nobody; what is given lets it go on."""
+    """A coordinator that does not answer; the yielded function lets it continue."""
     pid = actors(client)["coordinator"].pid
     os.kill(pid, signal.SIGSTOP)
     until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "the coordinator to stop")
@@ -68,7 +68,7 @@ class Meanwhile:
         self.ended.set()
 
     def _help(self, main: threading.Thread, go_on: Callable[[], None]) -> bool:
-        """True when the handler ended, or asked too if that is what it does, with nobody answering."""
+        """True if the handler ended, or asked too if it does that, without an answer from anybody."""
         try:
             until(lambda: asking(main), "a question")
             os.kill(os.getpid(), signal.SIGUSR1)
@@ -104,7 +104,7 @@ def test_a_signal_handler_closes_a_consumer_in_the_middle_of_a_question(tmp_path
 
 
 def test_a_signal_handler_asks_everything_in_the_middle_of_a_question(tmp_path: Path) -> None:
-    """Also for what comes with descriptors, in and around it."""
+    """Also for answers with descriptors, in and around it."""
     with small_broker(tmp_path, timeout=PATIENT_S) as broker:
         broker.create_topic("orders", 2)
         made: list[orbitmq.Producer] = []
@@ -145,7 +145,7 @@ def test_a_finalizer_waits_for_nothing(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
 def test_a_finalizer_waits_for_no_other_thread(tmp_path: Path, kind: str) -> None:
-    """Nor for one that asks; nor where nobody asks, and then what it leaves is done at once."""
+    """Nor for one that asks; nor if nobody asks, and then what it leaves is done at once."""
     with small_broker(tmp_path, timeout=PATIENT_S) as broker, ThreadPoolExecutor(1) as other:
         broker.create_topic("orders", 2)
         made: list[Any] = [broker.producer() if kind == "producer" else broker.consumer("g", ["orders"]) for _ in range(2)]
@@ -167,7 +167,7 @@ def test_a_finalizer_waits_for_no_other_thread(tmp_path: Path, kind: str) -> Non
 
 
 def test_a_deadline_begins_at_the_call(tmp_path: Path) -> None:
-    """Who finds another thread's question in the way waits for no longer than for an answer."""
+    """If another thread's question is in the way, a question waits no longer than for its answer."""
     with small_broker(tmp_path, timeout=PATIENT_S) as broker, ThreadPoolExecutor(1) as other, stopped(broker) as go_on:
         first = other.submit(broker.create_topic, "letters")
         until(lambda: any(map(asking, threading.enumerate())), "a question")
@@ -229,7 +229,7 @@ def test_an_interrupted_question(tmp_path: Path) -> None:
 
 
 def test_close_ends_the_questions_of_others(tmp_path: Path) -> None:
-    """`close` waits for no answer, and who waits for one is told so at once; whether it has its turn or not."""
+    """`close` waits for no answer, and a thread that waits for one is told so at once, whether it has its turn or not."""
     with small_broker(tmp_path) as broker, ThreadPoolExecutor(2) as others:
         client = orbitmq.connect(broker.name, timeout=PATIENT_S)
         with stopped(broker):
@@ -249,7 +249,7 @@ def test_a_signal_handler_closes_the_client_in_the_middle_of_a_question(tmp_path
 
 
 def test_a_fork_in_the_middle_of_a_question(tmp_path: Path) -> None:
-    """The child asks anew, and the parent gets its answer."""
+    """The child asks again, and the parent gets its answer."""
     with small_broker(tmp_path, timeout=PATIENT_S) as broker:
         codes: list[int] = []
         child: list[int] = []
@@ -283,7 +283,7 @@ bare = client.consumer(None, ["orders"])
 
 
 def test_a_program_that_closes_nothing(tmp_path: Path) -> None:
-    """Its interpreter ends without a word."""
+    """Its interpreter ends without any output."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("orders", 2)
         done = subprocess.run([sys.executable, "-c", PROGRAM, broker.name], capture_output=True, timeout=WATCHDOG_S, check=True)
@@ -292,8 +292,8 @@ def test_a_program_that_closes_nothing(tmp_path: Path) -> None:
 
 
 def test_finalizers_everywhere(tmp_path: Path) -> None:
-    """Threads ask and drop what they made, with the collector running all the time: everybody gets an answer, and at last no
-    session is left."""
+    """Threads ask and drop what they made, with the collector running all the time: every thread gets an answer, and in the end
+    no session is left."""
     with small_broker(tmp_path, timeout=PATIENT_S, sessions_per_process=1000) as broker:
         broker.create_topic("orders", 2)
         threshold = gc.get_threshold()

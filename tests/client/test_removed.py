@@ -1,5 +1,5 @@
-"""Goal: a consumer that retention overtakes is told, and goes on. Method: a composed broker whose oldest files are taken away
-in the order of retention: the queues' minima, the log's beginning, the files."""
+"""Goal: a consumer that retention overtakes is told, and continues. Method: a composed broker whose oldest files are removed in
+the order of retention: the queues' minima, the log's beginning, the files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trimmed(ComposedBroker):
         self.publish()
 
     def first(self, queue: int, files: int) -> int:
-        """The first message behind so many files."""
+        """The first message after so many files."""
         return next(number for number, place in enumerate(self.places[queue]) if place >= files * FILE)
 
     def trim(self, files: int, *, queues: tuple[int, ...] = (0, 1), unlink: bool = True) -> None:
@@ -60,7 +60,7 @@ def rest(queue: int, first: int) -> list[bytes]:
 
 
 def test_it_goes_on_at_the_first_that_is_left(broker: Trimmed, caplog: pytest.LogCaptureFixture) -> None:
-    """Counted and logged, by queue; position and lag speak of what there is."""
+    """Counted and logged, by queue; position and lag refer to what exists."""
     consumer = Consumer(broker, "G", ["t"])
     assert len(consumer.poll_bodies(4, 0)) == 4
     before = consumer.position()
@@ -81,7 +81,7 @@ def test_it_goes_on_at_the_first_that_is_left(broker: Trimmed, caplog: pytest.Lo
 
 
 def test_what_is_in_hand_stays(broker: Trimmed) -> None:
-    """Messages of a file that goes stay valid, and those that were fetched with them are still given out."""
+    """Messages of a removed file stay valid, and those that were fetched with them are still delivered."""
     consumer = Consumer(broker, None, ["t"], batch=10)
     first = consumer.poll(0)
     broker.trim(5)
@@ -93,7 +93,7 @@ def test_what_is_in_hand_stays(broker: Trimmed) -> None:
 
 
 def test_raised_first(broker: Trimmed, caplog: pytest.LogCaptureFixture) -> None:
-    """Once for each queue, with the range, before anything that follows the gap; then the consumer goes on."""
+    """Once for each queue, with the range, before anything that follows the gap; then the consumer continues."""
     consumer = Consumer(broker, None, ["t"], removed="raise")
     assert len(consumer.poll_bodies(4, 0)) == 4
     stood = consumer.position()
@@ -150,7 +150,7 @@ def test_a_file_that_went_under_the_reader(broker: Trimmed) -> None:
 
 
 def test_seek(broker: Trimmed) -> None:
-    """What is gone is out of range, and the range is told; the search by time stays in it."""
+    """What is gone is out of range, and the error has the range; the search by time stays in it."""
     consumer = Consumer(broker, None, ["t"])
     broker.trim(5)
     first = broker.first(0, 5)
@@ -163,7 +163,7 @@ def test_seek(broker: Trimmed) -> None:
 
 
 def test_the_room_of_a_file_is_given_back(broker: Trimmed) -> None:
-    """An idle consumer lets a removed file go at its next look, without news."""
+    """An idle consumer releases a removed file at its next look, without news."""
     consumer = Consumer(broker, None, ["t"])
     drain(consumer)
     assert _mapped_and_gone(broker) == 0

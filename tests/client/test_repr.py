@@ -34,7 +34,7 @@ def test_reprs(tmp_path: Path) -> None:
         named = {"client": client, "producer": producer, "member": member, "reader": reader, "broker": broker}
         assert {name: repr(each) for name, each in named.items()} == expected
         assert in_child(lambda: None if {name: repr(each) for name, each in named.items()} == expected else 1 / 0) == 0
-    # The broker has ended: nobody looks.
+    # The broker has ended: the repr does not look.
     assert {name: repr(each) for name, each in named.items() if name != "broker"} == {
         name: text for name, text in expected.items() if name != "broker"
     }
@@ -60,7 +60,7 @@ def test_reprs_of_asyncio(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Client", "Broker", "Consumer", "Producer", "AsyncClient", "AsyncConsumer", "AsyncProducer"])
 def test_half_made_objects_have_a_repr(name: str) -> None:
-    """Goal: a traceback with local variables shows an object whose making failed, and does not fail over it."""
+    """Goal: a traceback with local variables shows an object whose making failed, and does not itself fail."""
     kind = getattr(orbitmq.aio if name.startswith("Async") else orbitmq, name)
     assert repr(kind.__new__(kind)) == f"<{name}, not made>"
 

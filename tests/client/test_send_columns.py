@@ -1,5 +1,5 @@
-"""Goal: messages out of Arrow's buffers are stored as they stand there, and buffers that cannot be are refused before the first
-message is sent. Method: a small broker, buffers by hand."""
+"""Goal: messages out of Arrow's buffers are stored as they are there, and invalid buffers are refused before the first message
+is sent. Method: a small broker, buffers made by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""No descriptor or no memory left in a client's process: every call says so as NoMeans, leaves nothing open at the broker, and
-works once there is some again (short_process.py)."""
+"""No descriptor or no memory is left in a client's process: every call raises NoMeans, leaves nothing open at the broker, and
+works once the resource is back (short_process.py)."""
 
 from __future__ import annotations
 

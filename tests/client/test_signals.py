@@ -1,6 +1,6 @@
-"""Goal: a signal is heeded in the middle of every wait of both clients, also when it interrupts no system call: because it came
+"""Goal: a signal is handled in the middle of every wait of both clients, even if it interrupts no system call, because it came
 just before a sleep, or because the kernel gave it to another thread. Method: the main thread blocks the signal, so that another
-one gets it every time; Python's handler, which belongs to the main thread, can run only if the wait looks for it."""
+thread gets it every time. Python's handler, which belongs to the main thread, can run only if the wait looks for it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 
 def waits(consumer: Consumer) -> bool:
-    """Whether it waits in C now."""
+    """True if it waits in C now."""
     try:
         consumer._reader.ready()
     except UsageError:
@@ -74,8 +74,8 @@ def waits(consumer: Consumer) -> bool:
 def test_a_consumer_that_waits(
     tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Goal: heeded within the wait in C, not when it ends by itself. Method: a wait that ends by itself, as it does every few
-    seconds, looks for new queues; that is noted."""
+    """Goal: handled within the wait in C, not when it ends by itself. Method: a wait that ends by itself, as it does every few
+    seconds, looks for new queues; the test notes that."""
     broker = ComposedBroker(tmp_path / "store")
     slot = broker.add_topic("t", 1)
     consumer = Consumer(broker, None, ["t"])
@@ -95,7 +95,7 @@ def test_a_consumer_that_waits(
 
 
 def sends(producer: Producer) -> dict[str, Callable[[], Any]]:
-    """Everything of a producer that waits; the first four find room."""
+    """All calls of a producer that wait; the first four find room."""
     return {
         "receipt": lambda: producer.send("orders", b"x", timeout=3600),
         "disk": lambda: producer.send("orders", b"x", timeout=3600, durability="flushed"),
@@ -135,7 +135,7 @@ def test_a_batch_that_always_finds_room(tmp_path: Path, elsewhere: Elsewhere) ->
 
 
 def test_a_handler_that_closes(tmp_path: Path, elsewhere: Elsewhere) -> None:
-    """Goal: a handler may close what the main thread waits with: the wait ends, in Closed."""
+    """Goal: a handler may close the object that the main thread waits with: the wait ends with Closed."""
     broker = ComposedBroker(tmp_path / "store")
     broker.add_topic("t", 1)
     consumer = Consumer(broker, None, ["t"])

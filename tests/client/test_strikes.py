@@ -1,4 +1,4 @@
-"""Goal: wherever in a call of the client's the exception of a signal handler comes up (Ctrl-C), no lock is lost: the next call
+"""Goal: wherever in a call of the client's the exception of a signal handler appears (Ctrl-C), no lock is lost: the next call
 works, in this thread and in others. Method: calls struck at one place after the other, see strikes.py."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CALLS: dict[str, Callable[[Consumer], Any]] = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("rebalanced", [False, True])
 def test_a_consumer(tmp_path: Path, call: str, rebalanced: bool) -> None:
-    """rebalanced: each call comes into a new assignment, of which callbacks are told."""
+    """rebalanced: each call meets a new assignment, about which callbacks are told."""
     broker = composed(tmp_path)
     consumer = Consumer(broker, "g", ["t"], on_assigned=lambda *_: None, on_revoked=lambda consumer, _: consumer.commit())
 
@@ -118,7 +118,7 @@ QUESTIONS: dict[str, Callable[[orbitmq.Client], Any]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_questions(tmp_path: Path, question: str) -> None:
-    """Of one thread; another one asks afterwards."""
+    """Calls of one thread; another one asks afterwards."""
     with small_broker(tmp_path, sessions_per_process=1000) as broker, ThreadPoolExecutor(1) as other:
         broker.create_topic("orders", 2)
 

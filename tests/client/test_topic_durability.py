@@ -1,7 +1,7 @@
-"""Goal: what a receipt waits for is what the send says, or else its producer, or else the topic, and every kind of send agrees.
+"""Goal: a receipt waits for what the send says, or else its producer, or else the topic, in every kind of send.
 
-Method: a broker of threads (thread_broker.py). Where it has no flush service nothing ever comes to the disk, so that who waits
-for it stays unanswered; where it has one, every receipt must say "flushed" though a sync without being asked is rare.
+Method: a broker of threads (thread_broker.py). Without its flush service nothing ever reaches the disk, so a send that waits
+for it stays unanswered. With it, every receipt must say "flushed" although a sync without a request is rare.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def waits(producer: Producer, topic: str, said: Said) -> set[bool]:
 
 
 def levels(producer: Producer, topic: str, said: Said) -> set[str]:
-    """What receipts say, of every send that gives one."""
+    """What receipts say, for every kind of send that returns one."""
     return {
         producer.send(topic, b"x", durability=said).durability,
         producer.send_async(topic, b"x", durability=said).result().durability,
@@ -94,7 +94,7 @@ def test_a_broker_that_flushes_every_batch_does_so_whatever_topics_say(tmp_path:
 
 
 def test_a_change_counts_for_the_next_send(tmp_path: Path) -> None:
-    """What was sent before keeps what it was promised, and a batch has one answer, the one of its first message."""
+    """What was sent before keeps the level that it was promised, and a batch has one level, that of its first message."""
     with broker_of(tmp_path, disk=False) as broker, Producer(broker, window=4) as producer:
         for _ in range(3):
             before = producer.send_async("plain", b"x")
@@ -112,8 +112,8 @@ def test_a_change_counts_for_the_next_send(tmp_path: Path) -> None:
 
 
 def test_a_failed_sync_refuses_what_the_topic_sends_to_the_disk(tmp_path: Path) -> None:
-    """Where the operator wants to go on after it. Method: the log's file is away for a sync. One-way sends show in the count of
-    what was refused."""
+    """If the operator wants to continue after it. Method: the log's file is away for a sync. Refused one-way sends are
+    counted."""
     with broker_of(tmp_path, disk=True) as broker, Producer(broker) as producer:
         lib.control_settings(broker.control).go_on_unsynced = 1
         path = broker.layout.log_file(0)

@@ -1,6 +1,6 @@
-"""Goal: whatever two threads do with one consumer, or a caller with the buffers it gave, no memory is read that is not theirs:
-the answer is right, or UsageError. Method: where C gives the interpreter lock back or runs Python code, a double for zlib
-stands, in which the other thread has its turn; and one process that hammers."""
+"""Goal: whatever two threads do with one consumer, or a caller with the buffers it gave, no foreign memory is read: the answer
+is right, or UsageError. Method: where C releases the interpreter lock or runs Python code, a substitute for zlib gives the
+other thread its turn; and one process that hammers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def number(body: bytes) -> int:
 
 
 def in_the_middle(monkeypatch: pytest.MonkeyPatch, turn: Callable[[], Any], at: int) -> list[Any]:
-    """While the C code decompresses its body number `at`, another thread has its turn; what came of that."""
+    """While the C code decompresses its body number `at`, another thread has its turn. Returns the result of that."""
     real, outcomes, count = zlib.decompressobj, [], 0
 
     def run() -> None:
@@ -79,7 +79,7 @@ def readers(consumer: Consumer) -> dict[str, Callable[[], list[int]]]:
 def test_the_other_thread_is_refused(
     broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch, read: str, other: str
 ) -> None:
-    """Goal: what a thread gathered stays until it has given it out. Method: the other one comes by in the middle."""
+    """Goal: what a thread gathered stays until it has delivered it. Method: the other thread calls in the middle."""
     if read == "arrow":
         pytest.importorskip("pyarrow")
     fill(broker, 20)
@@ -101,7 +101,7 @@ def test_the_other_thread_is_refused(
 
 
 def test_closing_in_the_middle(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a consumer closed by another thread gives out what it had begun, and its session afterwards."""
+    """Goal: a consumer closed by another thread delivers what it had begun, and gives its session back afterwards."""
     fill(broker, 20)
     consumer = Consumer(broker, None, ["t"])
     closed_then: list[int] = []
@@ -185,8 +185,8 @@ def words(*numbers: int) -> bytearray:
 
 
 def test_columns_that_change_while_they_wait_for_room(tmp_path: Path) -> None:
-    """Goal: offsets that were checked are those that are used: nothing outside the buffers is read. Method: the batch waits for
-    room half-way, while every offset is overwritten with the worst there is."""
+    """Goal: the offsets that were checked are the ones that are used: nothing outside the buffers is read. Method: the batch
+    waits for room half-way, while every offset is overwritten with the worst value."""
     rows = 12
     with ThreadBroker(tmp_path) as broker:
         broker.topic("t", queues=1)

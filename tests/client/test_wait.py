@@ -1,6 +1,6 @@
-"""Goal: with `wait`, clients and producers ride over a broker's absence: nothing that may be stored is sent again, whoever is
-not let in fails at once, and a wait ends with whatever its owner does. Method: real trees that come and go; who waits is looked
-at while it does."""
+"""Goal: with `wait`, clients and producers outlast a broker's absence: nothing that may be stored is sent again, a client that
+is not let in fails at once, and a wait ends with whatever its owner does. Method: real trees that come and go; waiting clients
+are observed while they wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tree(tmp_path: Path) -> Iterator[Restarts]:
 
 
 def waiting(most: int | None = None) -> bool:
-    """True when somebody waits for a broker; as many threads as that, if it is said."""
+    """True if some thread waits for a broker; as many threads as given, if a number is given."""
     found = 0
     for frame in sys._current_frames().values():
         at: FrameType | None = frame
@@ -53,14 +53,15 @@ def waiting(most: int | None = None) -> bool:
 
 
 def killed(tree: Restarts, *producers: orbitmq.Producer) -> None:
-    """The tree's end, and these know it: they look ten times a second, and what they send until then is perhaps stored."""
+    """Ends the tree, and returns when these know it: they look ten times a second, and what they send until then is perhaps
+    stored."""
     tree.kill()
     until(lambda: not any(producer._ready for producer in producers), "the producers to notice")
 
 
 @contextmanager
 def meanwhile(work: Callable[[], Any], threads: int = 1) -> Iterator[list[Future[Any]]]:
-    """`work` in so many threads, all of which wait for a broker when the body begins; its results are looked at afterwards."""
+    """Runs `work` in so many threads, all of which wait for a broker when the body begins; checks the results afterwards."""
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(work) for _ in range(threads)]
         until(lambda: waiting(threads) or any(each.done() and each.result() is None for each in futures), "them to wait")
@@ -86,7 +87,7 @@ def test_connect_waits_where_there_is_no_folder_yet(tree: Restarts, tmp_path: Pa
 
 
 def test_the_longest_absence(tree: Restarts) -> None:
-    """It ends in an error that says how long was waited; what is no time is refused."""
+    """The error says how long the wait was; an invalid time is refused."""
     with pytest.raises(errors.BrokerNotRunning, match=r"none runs under this name; it was waited for 0\.05 s") as caught:
         tree.connect(wait=0.05)
     assert (caught.value.wait, caught.value.broker) == (0.05, tree.name)
@@ -131,7 +132,7 @@ def test_a_pause_ends_with_what_happens_there(tmp_path: Path, monkeypatch: pytes
 
 
 def test_no_watch_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel gives none, one looks every now and then."""
+    """If the kernel reports no changes, the client looks from time to time."""
     monkeypatch.setattr(absence, "LOOK_S", PATIENT_S)
     monkeypatch.setattr(folder_watch, "lib", SimpleNamespace(watch_open=lambda folder: -errno.EMFILE))
     with absence.Absence(tmp_path, [Bell()]) as gone:
@@ -139,7 +140,7 @@ def test_no_watch_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_client_outlives_the_broker(tree: Restarts) -> None:
-    """Every call waits, and stops at nothing but what stops the broker."""
+    """Every call waits, and only for an absent broker."""
     tree.start()
     with tree.connect(wait=PATIENT_S) as client:
         client.create_topic("orders", 2)
@@ -203,7 +204,7 @@ def test_a_signal_ends_a_wait(tree: Restarts) -> None:
 
 
 def test_a_send_waits_for_the_next_tree(tree: Restarts) -> None:
-    """Of every kind, from several threads at once, which share one session then."""
+    """Sends of every kind, from several threads at once, which then share one session."""
     tree.start()
     with tree.connect() as client, client.producer(wait=PATIENT_S) as producer:
         client.create_topic("orders", 1)
@@ -247,7 +248,7 @@ def stop_handlers(client: orbitmq.Client) -> None:
 
 
 def test_what_is_on_its_way_is_never_sent_again(tree: Restarts) -> None:
-    """Messages in flight at a death end in PerhapsStored, one each, also where the producer waits; and one that had no room yet
+    """Messages in flight at a death end in PerhapsStored, one each, even if the producer waits; and one that had no room yet
     goes to the next tree."""
     tree.start()
     with tree.connect(wait=PATIENT_S) as client, client.producer(window=8) as producer:
@@ -278,7 +279,7 @@ def in_c(threads: int) -> bool:
 
 
 def test_a_batch_that_was_sent_in_part(tree: Restarts) -> None:
-    """What of it is in flight is perhaps stored, what is not was not sent; it waits for no other tree."""
+    """Its messages in flight are perhaps stored, the others were not sent; it waits for no other tree."""
     tree.start()
     with tree.connect(wait=PATIENT_S) as client, client.producer(window=8) as producer, ThreadPoolExecutor(1) as other:
         client.create_topic("orders", 1)
@@ -296,7 +297,7 @@ def test_a_batch_that_was_sent_in_part(tree: Restarts) -> None:
 
 
 def test_a_tree_that_is_stopping(tree: Restarts) -> None:
-    """What is in flight gets its receipts while the tree drains; what comes then waits for the next one."""
+    """What is in flight gets its receipts while the tree drains; what comes then waits for the next tree."""
     tree.start()
     with tree.connect(wait=PATIENT_S) as client, client.producer() as producer, ThreadPoolExecutor(2) as others:
         client.create_topic("orders", 1)
@@ -350,7 +351,7 @@ def test_a_forked_child_waits_for_itself(tree: Restarts) -> None:
 
 
 def test_aio_waits_beside_the_event_loop(tree: Restarts) -> None:
-    """Connecting and sending of every kind, with an event loop that goes on meanwhile."""
+    """Connecting and sending of every kind, with an event loop that continues meanwhile."""
 
     async def elsewhere(work: Callable[[], Any]) -> None:
         await asyncio.to_thread(until, waiting, "them to wait")
@@ -388,7 +389,7 @@ async def _connected(name: str) -> aio.AsyncClient:
 
 
 def test_aio_a_cancelled_wait_leaves_no_thread_behind(tree: Restarts) -> None:
-    """The program ends at once; it would wait for its threads."""
+    """The program ends at once, although it would wait for its threads."""
 
     async def main() -> None:
         with pytest.raises(TimeoutError):

@@ -1,6 +1,6 @@
-"""Goal: producers and consumers that wait for their broker need no loop of their own around it: the whole tree is killed, or
-stopped, and started again under load, and each message gets one verdict, what is acknowledged is stored where the receipt says,
-nothing is stored twice, and the consumers have it all. Method: numbered messages, exact accounts at the end."""
+"""Goal: producers and consumers that wait for their broker need no loop of their own around it. The whole tree is killed, or
+stopped, and started again under load; each message gets one verdict, what is acknowledged is stored where the receipt says,
+nothing is stored twice, and the consumers get all of it. Method: numbered messages, exact accounts at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODY = struct.Struct(">II")  # producer, number
 
 
 class Ledger:
-    """What one producer learned of its messages: number -> (queue, offset), or None for one that is perhaps stored."""
+    """What one producer learned about its messages: number -> (queue, offset), or None for one that is perhaps stored."""
 
     def __init__(self, who: int, over: threading.Event) -> None:
         self.who = who
@@ -64,7 +64,7 @@ def send_singly(client: orbitmq.Client, ledger: Ledger) -> None:
 
 
 def send_batches(client: orbitmq.Client, ledger: Ledger) -> None:
-    """Those that are not sent (any more) when the tree ends have no verdict, and are sent again under their numbers."""
+    """Messages that are not sent (any more) when the tree ends have no verdict, and are sent again under their numbers."""
     number = 0
     with client.producer(window=32, message_max=1024) as producer:
         while not ledger.over.is_set():

@@ -1,8 +1,8 @@
-"""The real send handler, writer and flush service as threads of the test's own process, over a real log: what a
-producer needs of a broker, without processes, so that a test can stop a stage and play the tree's death.
+"""The real send handler, writer and flush service as threads of the test's own process, over a real log: what a producer needs
+of a broker, without processes, so that a test can stop a stage and simulate the tree's death.
 
-What may fail in it: `stall_now()` stops the handler between two steps, as if it had no processor; `kill()` makes the
-tree look dead: what clients watch becomes readable, whatever the stages still do.
+What may fail in it: `stall_now()` stops the handler between two steps, as if it had no processor; `kill()` makes the tree look
+dead: what clients watch becomes readable, whatever the stages still do.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ThreadBroker:
         )
 
     def stall_now(self) -> None:
-        """The handler takes nothing from here on until `resume`."""
+        """The handler accepts nothing from here on until `resume`."""
         self._run.clear()
         self._stalled.wait()
 
@@ -165,11 +165,11 @@ class ThreadBroker:
         return int(lib.session_get_state(self.control, slot))
 
     def begin_to_stop(self) -> None:
-        """What the supervisor says first when it is told to stop; the stages go on."""
+        """The first thing the supervisor says when it is told to stop; the stages continue."""
         lib.control_set_tree_state(self.control, lib.TREE_STOPPING)
 
     def kill(self) -> None:
-        """As clients see it, the supervisor is dead from now on."""
+        """From now on clients see a dead supervisor."""
         os.write(self._death, b"x")
 
     def log(self) -> list[Record]:

@@ -1,7 +1,7 @@
 """A member that notes each commit before it is made and after it has returned: `commit_worker.py BROKER LEDGER SEED`.
 
 A line is `try` or `done`, then a queue and an offset for each of its queues. Lines of all members go to one file, each in one
-write, so that a kill leaves whole ones. It outlives the broker, and goes on until it is killed."""
+write, so a kill leaves whole lines. It outlives the broker, and continues until it is killed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A second build of the package, under build/crash, whose processes know their crash points (native/base/crash_point.h).
 
-Only the two extension modules are built; everything else there is a link into the checkout. Whoever is started with the
-environment below runs it; this process, and the usual build, stay as they are.
+Only the extension modules are built; everything else there is a link into the checkout. A process that is started with the
+environment below runs it. This process, and the usual build, stay as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "build" / "crash"
 POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
-# Where points stand, in C and in Python; neither their definition nor a test.
+# Where points are, in C and in Python; not in their definition, nor in tests.
 SOURCES = ("native/*/*.c", "actors/*.py", "client/*.py", "store/**/*.py", "spark/**/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
@@ -40,18 +40,18 @@ def points() -> dict[str, str]:
 
 
 def _parts(path: Path) -> tuple[str, ...]:
-    """What points in this file may be named for, the longest first: store/repair/log.py has those of `repair_log`."""
+    """The prefixes of points in this file, the longest first: store/repair/log.py has those of `repair_log`."""
     folder = path.parent.name
     return f"{folder}_{path.stem}", path.stem, folder
 
 
 def build() -> Path:
-    """Builds what is older than its sources; returns the folder for PYTHONPATH."""
+    """Builds what is older than its sources. Returns the folder for PYTHONPATH."""
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs of the tests, one builds
+        fcntl.flock(lock, fcntl.LOCK_EX)  # if two runs of the tests come together, one builds
         command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(HOME), "--build-temp", str(HOME / "temp")]
-        # Optimised less: it is built often, and what it shows does not hang on speed.
+        # Less optimised: it is built often, and its results do not depend on speed.
         flags = {"ORBITMQ_CFLAGS": "-DORBITMQ_CRASH_POINTS -O1", "ORBITMQ_WERROR": "1"}
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **flags}, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -77,7 +77,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def environment(plan: Path | None = None) -> dict[str, str]:
-    """Of a process that runs this build; plan: the file with which it can be killed (crash_plan.py)."""
+    """The environment of a process that runs this build. plan: the file with which it can be killed (crash_plan.py)."""
     path = os.pathsep.join([str(HOME), str(ROOT)])
     own = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     if plan is not None:

@@ -1,4 +1,4 @@
-"""The file that arms crash points: which, and at the how-manieth passage (native/base/crash_point.c has the layout)."""
+"""The file that arms crash points: which ones, and at which passage (native/base/crash_point.c has the layout)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class CrashPlan:
             self._map = mmap.mmap(file.fileno(), 0)
 
     def arm(self, *points: str, passage: int = 1, pause: bool = False) -> None:
-        """Instead of whatever was armed before. passage: of the last point; others strike at the first. pause: stop only."""
+        """Replaces whatever was armed before. passage: of the last point; the others strike at the first. pause: stop only."""
         self.disarm()
-        # The last first: the first may strike at once, and the others have to be there then.
+        # The last first: the first may strike at once, and the others must be there then.
         for number, point in reversed(list(enumerate(points))):
             name = point.encode()
             assert len(name) <= NAME_MAX

@@ -1,8 +1,8 @@
-"""A client that means harm: a process of its own that opens real sessions, and a seeded number of deeds that it does to them,
-to the wake words and to the control socket.
+"""A hostile client: a process of its own that opens real sessions, and a seeded number of attacks on them, on the wake words
+and on the control socket.
 
-What it may write it writes; what it tries beyond that must be refused by the kernel. Deeds are functions of the attacker
-and its random numbers, so that a seed replays an attack as far as the timing of processes lets it.
+What it may write it writes; what it tries beyond that the kernel must refuse. Deeds are functions of the attacker and its
+random numbers, so a seed repeats an attack as far as the timing of processes allows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Attacker:
         self.session = self._open()
 
     def renew(self) -> None:
-        """A session that is taken seriously. Raises: Full: what this process held has not been let go yet."""
+        """A session that the broker serves. Raises: Full: what this process held has not been released yet."""
         if self.session.state == READY:
             return
         try:
@@ -88,8 +88,8 @@ class Attacker:
         self.session = fresh
 
     def put(self, content: bytes) -> bool:
-        """Publishes a record with what the ring's positions say now, whatever that is; False where they leave no room. Our own
-        library would not go on with a ring in which somebody has written."""
+        """Publishes a record at the ring's current positions, whatever they are; False if they leave no room. OrbitMQ's own
+        library would not use a ring in which somebody else has written."""
         memory, base, capacity = self.session.memory, self.session.ring_offset, int(self.session.shape.sq_capacity)
         tail, head = (int.from_bytes(memory[base + at : base + at + 8], "little") & -8 for at in (0, 64))
         stride = len(content) + 8 + 7 & -8
@@ -138,7 +138,7 @@ def scribble(me: Attacker) -> None:
 
 
 def lie_about_positions(me: Attacker) -> None:
-    """Tail and head anywhere, also back where they were: messages of old sequence numbers come again."""
+    """Tail and head anywhere, also back where they were, so that messages of old sequence numbers come again."""
     base = me.session.ring_offset
     for at in (0, 64):
         if me.rng.random() < 0.7:
@@ -170,7 +170,7 @@ def lie_in_frames(me: Attacker) -> None:
 
 
 def promise_more(me: Attacker) -> None:
-    """A message that claims bytes which lie behind its record: the session is given up for it, and they are not stored."""
+    """A message that claims bytes behind its record: the session is given up for it, and the bytes are not stored."""
     fresh = RawSession(me.client, window=16, sq_capacity=4096)
     fresh.put(fresh.frame(TOPIC, MESSAGE.pack(me.rng.choice((1, 100, 900)), 0, 0, 0, 0, 0)))
     until(lambda: fresh.state != READY, "a session to be given up")
@@ -178,7 +178,7 @@ def promise_more(me: Attacker) -> None:
 
 
 def flood(me: Attacker) -> None:
-    """As much as the ring takes, again and again, beyond its window, and no verdict is ever read."""
+    """As much as the ring holds, again and again, beyond its window, and no verdict is ever read."""
     body = me.rng.randbytes(me.rng.choice((0, 10, 900)))
     flags = me.rng.choice((0, 1))
     for _ in range(200):
@@ -188,7 +188,7 @@ def flood(me: Attacker) -> None:
 
 
 def run_in_circles(me: Attacker) -> None:
-    """A ring full of frames without a message, whose tail is pushed on for as long as the handler takes them."""
+    """A ring full of frames without a message, whose tail is moved on as long as the handler takes them."""
     frame = struct.pack("<II", 32, 1) + me.session.frame(TOPIC)
     base, capacity = me.session.ring_offset, int(me.session.shape.sq_capacity)
     me.session.memory[base + RING_LINES : base + RING_LINES + capacity] = frame * (capacity // 32)
@@ -199,7 +199,7 @@ def run_in_circles(me: Attacker) -> None:
 
 
 def change_while_read(me: Attacker) -> None:
-    """A frame's sizes and bodies change as fast as this process can while the handler copies them."""
+    """A frame's sizes and bodies change as fast as this process can change them while the handler copies them."""
     body = bytes(min(3000, int(me.session.shape.sq_capacity) // 8))
     frame = me.session.frame(TOPIC, message(body, b"K\x01v"))
     done = threading.Event()
@@ -233,8 +233,8 @@ def forge_verdicts(me: Attacker) -> None:
 
 
 def ask_for_everything(me: Attacker) -> None:
-    """Interests in queues that do not exist, one queue many times, more of them than there is room for; and commits of a
-    member of no group."""
+    """Interests in queues that do not exist, one queue many times, more of them than there is room for; and commits of a member
+    of no group."""
     parts = me.session.parts
     interest = me.session.offset_of(parts.sq) + RING_LINES + int(me.session.shape.sq_capacity)
     offsets = interest + 64 * 4
@@ -259,8 +259,8 @@ def hold_the_lock(me: Attacker) -> None:
 
 
 def spoil_commits(me: Attacker) -> None:
-    """Joins a group, and makes its file longer or shorter, or fills it with rubbish; the broker puts it out, or counts nothing
-    that cannot be, and no file is left that is longer than it was made."""
+    """Joins a group, and makes its file longer or shorter, or fills it with garbage. The broker removes it, or ignores invalid
+    values, and no file stays longer than it was made."""
     fresh = RawSession(me.client, window=1, sq_capacity=4096, queue_capacity=me.rng.choice((2, 64)))
     who: dict[str, Any] = {"slot": fresh.slot, "epoch": fresh.epoch, "group": f"hostile-{os.getpid()}"}
     who["generation"] = fresh.attachment.generation
@@ -292,7 +292,7 @@ def spoil_commits(me: Attacker) -> None:
 
 
 def resize(me: Attacker) -> None:
-    """Neither shorter nor longer, whichever way; and none of the seals is to be had."""
+    """Neither shorter nor longer, by any call; and none of the seals can be removed."""
     descriptor, size = me.session.descriptor, len(me.session.memory)
     wake = me.client.connection._ask("wake_words", {})[1][0]
     for victim in (descriptor, wake):
@@ -316,7 +316,7 @@ def punch_holes(me: Attacker) -> None:
 
 
 def take_a_lease(me: Attacker, certain: bool = False) -> None:
-    """Whoever opens the memory next would have to wait for the lease to be broken. certain: nobody was faster."""
+    """The next process that opens the memory would have to wait for the lease to be broken. certain: no process was faster."""
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     fresh = RawSession(me.client, window=1, sq_capacity=4096)
     descriptor = os.open(f"/proc/self/fd/{fresh.descriptor}", os.O_RDWR)
@@ -346,7 +346,7 @@ def scribble_wake_words(me: Attacker) -> None:
 
 
 def knock(me: Attacker) -> socket.socket:
-    """Raises: Full: too many stand before the door."""
+    """Raises: Full: too many clients wait at the door."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(5)
     try:
@@ -358,7 +358,7 @@ def knock(me: Attacker) -> socket.socket:
 
 
 def talk_nonsense(me: Attacker) -> None:
-    """Bytes that are no frames, lengths that are none, msgpack that is none or no map, a frame that never ends."""
+    """Bytes that are not frames, invalid lengths, msgpack that is invalid or not a map, a frame that never ends."""
     deep = b"\x91" * 100_000
     choices: list[bytes] = [
         me.garbage(200),
@@ -389,7 +389,7 @@ FIELDS = (
 
 
 def ask_wrongly(me: Attacker) -> None:
-    """Every operation with fields of any kind. A topic that can be made by accident may be."""
+    """Every operation with fields of any kind. It may create a topic by accident."""
     values: list[Any] = [None, True, -1, me.number(), 1.5, float("nan"), "", "x" * 300, "../..", "\0", b"\xff"]
     values += [[], [[]], ["t"], {}, {"a": []}]
     with knock(me) as sock, suppress(OSError):
@@ -416,7 +416,7 @@ def ask_without_listening(me: Attacker) -> None:
 
 
 def send_descriptors(me: Attacker) -> None:
-    """Descriptors beside every byte."""
+    """Descriptors with every byte."""
     with knock(me) as sock, suppress(OSError):
         for _ in range(20):
             socket.send_fds(sock, [b"\0"], [0, 1, 2, sock.fileno()])
@@ -440,7 +440,7 @@ DEEDS: tuple[Callable[[Attacker], None], ...] = (
 
 
 def attack(broker: str, seed: int, deeds: int, log: Path, only: str | None = None) -> None:
-    """So many deeds; what must not be possible and is ends the process with code 3."""
+    """So many deeds. If something succeeds that must not be possible, the process ends with code 3."""
     try:
         me = Attacker(broker, seed)
         chosen = [deed for deed in DEEDS if only is None or deed.__name__ == only]

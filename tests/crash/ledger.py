@@ -1,8 +1,8 @@
-"""Producers that write down every verdict, and the count that compares them with the log.
+"""Producers that write down every verdict, and the count that compares the verdicts with the log.
 
-A producer's messages are numbered; a body is (producer, number, padding of a seeded length). Verdicts go to a file of its
-own, a line a message: number and physical offset, or number and the error's name. What a killed producer did not write
-down is unknown, and may be in the log at most once.
+A producer's messages are numbered; a body is (producer, number, padding of a seeded length). Verdicts go to a file of its own,
+a line a message: number and physical offset, or number and the error's name. What a killed producer did not write down is
+unknown, and may be in the log at most once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STOP = "stop"
 
 
 def ledgers(folder: Path) -> dict[int, Path]:
-    """Those of start_producers, by producer."""
+    """The ledgers of start_producers, by producer."""
     return {int(path.name.partition("-")[2]): path for path in folder.glob("ledger-*")}
 
 
@@ -68,13 +68,13 @@ def start_producers(
 
 
 def stop(folder: Path) -> None:
-    """Lets the producers of this folder end after the batch that they are at."""
+    """Lets the producers of this folder end after their current batch."""
     (folder / STOP).touch()
 
 
 @dataclass
 class Account:
-    """What the ledgers say against what the log holds. `wrong` is empty when everything adds up."""
+    """What the ledgers say compared with what the log holds. `wrong` is empty if everything adds up."""
 
     acknowledged: int = 0
     stored: int = 0
@@ -85,7 +85,7 @@ class Account:
     wrong: list[str] = field(default_factory=list)
 
     def compare(self, who: str, got: set[tuple[int, ...]], wanted: set[tuple[int, ...]]) -> None:
-        """Messages as a consumer has them: (queue, queue offset, producer, number)."""
+        """Messages as a consumer gets them: (queue, queue offset, producer, number)."""
         missing, foreign = wanted - got, got - wanted
         self.lost += len(missing)
         if missing:
@@ -124,7 +124,7 @@ def settle(ledgers: Mapping[int, Path], stored: Iterable[tuple[bytes, int, int, 
 
 def _settle_one(account: Account, producer: int, ledger: str, places: Mapping[tuple[int, int], int]) -> None:
     verdicts = 0
-    for line in ledger.split("\n")[:-1]:  # one without an end was cut off by the producer's death
+    for line in ledger.split("\n")[:-1]:  # a line without an end was cut off by the producer's death
         number, _, place = line.partition(" ")
         message = (producer, int(number))
         if int(number) != verdicts:

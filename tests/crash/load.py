@@ -1,5 +1,5 @@
-"""A broker under load, both of the crash build, that outlive every death: whoever was killed is begun again, and at the end
-every message is accounted for."""
+"""A broker under load, both of the crash build, that outlive every death: a process that was killed is started again, and in
+the end every message is accounted for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDED = (BrokerError, TimedOut)
 
 
 class Worker:
-    """One place of the load, and whoever fills it now. Each life of a producer is another producer."""
+    """One role of the load, and the process that fills it now. Each life of a producer is another producer."""
 
     def __init__(self, load: Load, role: str, place: int) -> None:
         self.role = role
@@ -55,7 +55,7 @@ class Worker:
     def begin(self) -> None:
         load = self._load
         load.lives += 1
-        # Results stay where the dead left them; notes and ledgers are each life's own.
+        # Results stay where the dead left them; notes and ledgers belong to each life.
         number = self._place if self.role == "keep" else load.lives
         path = load.folder / f"{self.role}-{number}"
         command = [sys.executable, str(Path(__file__).with_name("worker.py")), self.role, load.name, str(path), str(number)]
@@ -67,7 +67,7 @@ class Worker:
         )
 
     def look(self) -> None:
-        """Begins it again when it was killed. Raises: AssertionError: it ended by itself."""
+        """Starts it again if it was killed. Raises: AssertionError: it ended by itself."""
         code = self.process.poll()
         if code is not None and not self.ended:
             assert code == -signal.SIGKILL, f"a process that is to {self.role} ended with {code}: {self._load.last_words()}"
@@ -107,13 +107,13 @@ class Load:
     # ---- the tree
 
     def try_start(self) -> bool:
-        """One start; False when it was killed on its way."""
+        """One start; False if it was killed on its way."""
         from orbitmq.client.launch import start_tree
 
         before = {name: os.environ.get(name) for name in crash_build.environment(self.plan.path)}
         os.environ.update(crash_build.environment(self.plan.path))
         try:
-            # Let to a group, and to none, in turns: each start has modes to change, and something to remember.
+            # Open to a group, and to none, in turns: each start has modes to change, and something to remember.
             self.starts += 1
             group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else ""
             told = {"group": group, "retention_hours": 72 + self.starts % 2}
@@ -158,7 +158,8 @@ class Load:
             path.unlink(missing_ok=True)
 
     def kill_actor(self, name: str) -> int:
-        """Returns whom; 0: it is between two lives, in which its page has pid 0, to kill(2) every process of our group."""
+        """Returns its pid; 0: it is between two lives, in which its page has pid 0, which to kill(2) means every process of our
+        group."""
         victim = self.actors().get(name)
         if victim is None or victim.pid <= 0:
             return 0
@@ -168,7 +169,7 @@ class Load:
         return int(victim.pid)
 
     def last_words(self) -> str:
-        """The end of what everybody wrote to the error output."""
+        """The end of what all processes wrote to the error output."""
         return Path(self.errors.name).read_text(errors="replace")[-3000:]
 
     def kill_worker(self, role: str) -> None:
@@ -179,7 +180,7 @@ class Load:
     # ---- repair
 
     def repaired(self) -> bool:
-        """Everybody who died lives again; begins whom nobody else begins: the tree, and its clients."""
+        """Makes all dead processes live again; starts those that nobody else starts: the tree, and its clients."""
         if self.broker is None or self.broker.poll() is not None:
             self.broker = None
             if not self.try_start():
@@ -187,7 +188,7 @@ class Load:
         for worker in self.workers:
             worker.look()
         actors = self.actors()
-        # A page tells of its actor's death only when the supervisor has noticed.
+        # A page shows its actor's death only when the supervisor has noticed it.
         alive = (actor.pid > 0 and actor.state == "running" and not dead(actor.pid) for actor in actors.values())
         return bool(actors) and all(alive)
 
@@ -195,7 +196,7 @@ class Load:
         until(self.repaired, "everybody to live")
 
     def grow(self, size: int = 1) -> None:
-        """Waits until messages go through the whole pipeline again, so many bytes of them at least."""
+        """Waits until messages pass through the whole pipeline again, at least so many bytes of them."""
         wanted = int(until(self._wrote, "a broker that has stored something")) + size
 
         def grown() -> bool:

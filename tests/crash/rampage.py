@@ -71,7 +71,7 @@ def schedule(seed: int) -> Iterator[Kill]:
 
 @dataclass
 class Tally:
-    """What came of it. Times in seconds."""
+    """The result. Times in seconds."""
 
     recoveries: dict[str, list[float]] = field(default_factory=dict)
     missed: int = 0
@@ -122,7 +122,7 @@ class Rampage:
         self._show = show
 
     def run(self) -> None:
-        """Raises: Stuck, AssertionError: somebody waits for ever, or ended by itself; the round's folder stays."""
+        """Raises: Stuck, AssertionError: a process waits for ever, or ended by itself; the round's folder stays."""
         kills = schedule(self._seed)
         for number in itertools.count():
             if self._ended(self.tally.kills):

@@ -1,4 +1,4 @@
-"""A real session without the client library around it: its bytes as a test likes them."""
+"""A real session without the client library around it: the test controls its bytes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class RawSession:
         return int(lib.session_completed(self.pointer))
 
     def offset_of(self, part: Any) -> int:
-        """Where a part of the session lies in its memory; it has no others if that is negative."""
+        """Where a part of the session is in its memory; the session lacks the part if that is negative."""
         return int(ffi.cast("intptr_t", part)) - int(ffi.cast("intptr_t", self.pointer))
 
     def put(self, content: bytes, kind: int = SQ_SEND) -> bool:
-        """Publishes a raw record, whatever it holds, and tells the handler; False while the ring is full."""
+        """Publishes a raw record, whatever it holds, and tells the handler. False while the ring is full."""
         if not self.ring.put(content, kind):
             return False
         self.ring.publish()
@@ -56,7 +56,7 @@ class RawSession:
         return True
 
     def frame(self, topic: str, *messages: bytes, flags: int = 0, count: int | None = None) -> bytes:
-        """A frame for a topic that exists; count may lie."""
+        """A frame for a topic that exists; count may be wrong."""
         entry = TopicTable(self.attachment.topics).find(topic)
         assert entry is not None
         name_hash = lib.topic_hash(topic.encode(), len(topic.encode()))

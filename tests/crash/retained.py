@@ -19,7 +19,7 @@ FILE_SIZE = 64 << 10
 FIRST_MS = 1_700_000_000_000
 TOPICS = ("short", "usual")
 SETTINGS = StoreSettings(log_file_size=FILE_SIZE, queue_file_units=20, index_slots=61, index_entries=100)
-# Files whose points only this store's broker passes: the load of the other tests has nothing that is old.
+# Files whose points only this store's broker passes, because the load of the other tests has nothing old.
 PARTS = {"retention", "trim"}
 
 

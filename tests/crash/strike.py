@@ -1,4 +1,4 @@
-"""Making a point be passed: who has to do something for it, and how that is brought about."""
+"""Makes a process pass a point: knows who has to do something for it, and how to bring that about."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import dead, until
 # How long the load alone may take to pass a point before something is done about it.
 ALONE_S = 0.4
 
-# The actor whose beginning passes the points of a file that the load does not.
+# The actor whose start passes those points of a file that the load does not pass.
 OWNER = {
     "allocator": "allocator",
     "consume_queue": "reput",
@@ -36,14 +36,14 @@ OWNER = {
     "writer_log": "writer",
     "writer_takeover": "writer",
 }
-# Likewise of the load's processes.
+# The same for the load's processes.
 CLIENT = {"connection": "stir", "consumer_session": "share", "membership": "share", "sender": "produce", "pull_hold": "share"}
-# Files of whose points most are passed while a tree starts or stops.
+# Files most of whose points are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
     "recovery", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
-# Passed when somebody has cleared away what the broker is found by.
+# Passed when somebody has removed the files by which the broker is found.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
@@ -60,7 +60,7 @@ BEFORE = {
 
 
 def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
-    """Has somebody die at the point, and everything repaired; returns who died. Raises: Stuck: nobody passed it."""
+    """Makes a process die at the point, and repairs everything. Returns which one died. Raises: Stuck: no process passed it."""
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
     provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, part)
@@ -72,14 +72,14 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
         nonlocal pause, provoke_at, provoked
         victim = load.plan.victim(point)
         if not victim and provoked:
-            # The pause begins when everybody lives again; else who was begun again would be killed at once, each time.
+            # The pause begins when all processes live again; otherwise a restarted process would be killed at once, each time.
             provoked = not load.repaired()
             provoke_at = time.monotonic() + pause
         elif not victim and time.monotonic() >= provoke_at:
             if load.repaired():
                 next(provocations)()
             provoked = True
-            # Longer each time: on a busy machine nobody gets far enough between two kills.
+            # Longer each time: on a busy machine no process gets far enough between two kills.
             pause = max(2 * pause, ALONE_S)
         return victim if victim and dead(victim) else 0
 

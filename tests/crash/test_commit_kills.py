@@ -1,9 +1,9 @@
-"""Goal: whoever dies, and whenever, a group goes on at its last commit that returned or at one that was under way: never before
-it, and never past what its members were given.
+"""Goal: whichever process dies, and whenever, a group continues at its last commit that returned or at one that was under way:
+never before it, and never past what its members were given.
 
-Method: members note each commit before and after it. Somebody dies at random, of SIGKILL from outside or at one of the crash
-points that commits pass; then all members die, and where the tree that lives says that the group is, is held against their
-notes. Nobody seeks, so offsets only grow: the largest that a commit has returned for is the last one."""
+Method: members note each commit before and after it. A process dies at random, of SIGKILL from outside or at one of the crash
+points that commits pass. Then all members die, and the group's position, as the living tree has it, is compared with their
+notes. Nobody seeks, so offsets only grow: the largest offset for which a commit has returned is the last one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEMBERS = 3
 STEPS = int(os.environ.get("ORBITMQ_COMMIT_KILLS", "24"))
 PARTS = {"commit_files", "commits", "group_memory", "group_registry", "pull_hold", "membership", "config", "ground"}
 KINDS = ("coordinator", "member", "tree", "tree", "stop", "point", "point", "point")
-PASS_TURNS = 400  # looks for somebody who passes an armed point
+PASS_TURNS = 400  # looks for a process that passes an armed point
 
 
 class World:
@@ -73,7 +73,7 @@ class World:
         self.members = []
 
     def grow(self) -> None:
-        """Waits for commits of members that live, and feeds them."""
+        """Waits for commits of living members, and sends them messages."""
         size = self.ledger.stat().st_size + self.rng.randrange(2000)
         turns = 0
 
@@ -100,7 +100,7 @@ class World:
         return done, tried
 
     def check(self) -> None:
-        """With no member left: where the group is."""
+        """With no member left: the group's offsets."""
         done, tried = self.notes()
 
         def seen() -> dict[int, int] | None:
@@ -183,7 +183,7 @@ def test_groups_go_on_where_they_were(world: World) -> None:
 @pytest.mark.parametrize("point", ["commit_files_made", "group_memory_reserved", "group_memory_half"])
 def test_a_tree_that_dies_while_its_first_group_begins(world: World, point: str) -> None:
     """Goal: what it was making is no damage. Method: the coordinator stops at the point, and the tree is killed; verify and the
-    next start find nothing to complain of, and the group begins."""
+    next start find nothing wrong, and the group begins."""
     world.feed()
     world.load.plan.arm(point, pause=True)
     world.begin_members()

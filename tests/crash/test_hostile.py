@@ -1,5 +1,5 @@
-"""Goal: a client that means harm costs its own messages only. Method: attackers of hostile.py beside honest producers whose
-every message is accounted for; afterwards no actor has died, no slot is held, and the store is whole."""
+"""Goal: a hostile client harms its own messages only. Method: attackers of hostile.py beside honest producers whose every
+message is accounted for; afterwards no actor has died, no slot is occupied, and the store is whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL_LOG = {"log_file_size": 8 << 20, "lane_capacity": 1 << 20}
 
 @contextmanager
 def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Broker]:
-    """A broker with two honest producers beside whatever the test does; it looks at everything when that is over."""
+    """A broker with two honest producers beside whatever the test does; it checks everything when that is over."""
     store = folder / "store"
     with small_broker(store, **SMALL_LOG) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
@@ -46,7 +46,7 @@ def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Br
 
 
 def end(attackers: list[BaseProcess], logs: list[Path]) -> None:
-    """Waits until the attackers have done their deeds, or were caught dead in one; then they die."""
+    """Waits until the attackers have done their deeds, or have died in one; then ends them."""
     for attacker, log in zip(attackers, logs, strict=True):
         until(lambda: not attacker.is_alive(), "the attacker")
         deeds = log.read_text().splitlines() if log.exists() else []
@@ -68,7 +68,7 @@ def test_all_of_them(tmp_path: Path, seed: int) -> None:
 
 
 def test_actors_are_restarted_on_scribbled_wake_words(tmp_path: Path) -> None:
-    """Nobody believes what clients can write: neither a new actor nor a new client."""
+    """Nothing that clients can write is believed, neither by a new actor nor by a new client."""
     with small_broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         attacker = hostile.Attacker(broker.name, 1)
@@ -83,7 +83,7 @@ def test_actors_are_restarted_on_scribbled_wake_words(tmp_path: Path) -> None:
 
 
 def test_a_leased_session_holds_nobody_up(tmp_path: Path) -> None:
-    """Method: all actors hang until the lease is held, so that it is certain to be there when they open the session."""
+    """Method: all actors are stopped until the lease is held, so that it is certainly there when they open the session."""
     with small_broker(tmp_path, handlers=1) as broker:
         broker.create_topic(hostile.TOPIC, 1)
         honest = broker.producer()

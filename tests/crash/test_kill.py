@@ -113,7 +113,8 @@ def _zombie(pid: int) -> bool:
 
 
 def test_a_producer_dies_and_others_go_on(tmp_path: Path) -> None:
-    """Method: one of three producers is killed in the middle; its session is freed, the others end as if nothing was."""
+    """Method: one of three producers is killed in the middle; its session is freed, and the others end as if nothing had
+    happened."""
     with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 3, 8_000, seed=3)

@@ -1,9 +1,9 @@
-"""Goal: whoever dies, at whatever step, nothing is lost, nothing is stored twice, and nobody waits for ever.
+"""Goal: whichever process dies, at whatever step, nothing is lost, nothing is stored twice, and nobody waits for ever.
 
-Method: every step that changes shared state has a crash point. Under a load that never rests somebody dies of SIGKILL at each
-of them; the supervisor repairs it, or the next start does; then messages must go through the whole pipeline again. In the
-end every message is accounted for: one verdict for each send, each acknowledged message once in the log and where its receipt
-says, queue offsets dense, at least once at a group, and exactly once at a consumer that keeps results with their offsets.
+Method: every step that changes shared state has a crash point. Under a load that never rests a process dies of SIGKILL at each
+of them. The supervisor repairs it, or the next start does; then messages must pass through the whole pipeline again. In the end
+every message is accounted for: one verdict for each send, each acknowledged message once in the log and where its receipt says,
+queue offsets dense, at least once at a group, and exactly once at a consumer that keeps results with their offsets.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from tests.crash.load import Load
 from tests.crash.retained import PARTS
 from tests.crash.strike import strike
 
-# Points by the files that they stand in; each family shares one broker. Those of retained.PARTS are passed in
-# test_retention_points.py, those of a repair in test_repair_kills.py, those of
-# Spark's sink in tests/spark/test_sink_commit.py.
+# Points by the files that they are in; each family shares one broker. test_retention_points.py passes those of retained.PARTS,
+# test_repair_kills.py those of a repair, and tests/spark/test_sink_commit.py those of Spark's sink.
 FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler"},
@@ -75,7 +74,7 @@ def test_a_death_at_every_point(load: Load, family: str) -> None:
 
 
 def test_a_usual_build_has_no_points() -> None:
-    """Goal: nobody can be made to die in production. Method: the usual build says so, and its point does nothing."""
+    """Goal: nobody can be killed in this way in production. Method: the usual build says so, and its point does nothing."""
     from orbitmq.native._core import lib
 
     assert not lib.crash_points_built()

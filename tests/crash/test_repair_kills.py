@@ -1,4 +1,4 @@
-"""Goal: a repair that is killed anywhere has lost nothing: run again it ends well, and so does the broker that is started
+"""Goal: a repair that is killed anywhere has lost nothing: run again it ends well, and so does a broker that is started
 instead.
 
 Method: a store with damage of every kind; a repair that dies of SIGKILL at each crash point that it passes, at the first
@@ -42,7 +42,7 @@ SIZES = {"log_file_size": 64 << 10, "queue_file_units": 40, "index_slots": 61, "
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Records, units, a queue's file, the index and the topics are spoilt."""
+    """Damages records, units, a queue's file, the index and the topics."""
     crash_build.build()
     store = tmp_path_factory.mktemp("kills") / "store"
     receipts = []
@@ -91,7 +91,7 @@ def repair(store: Path, choice: str, plan: CrashPlan | None = None) -> subproces
 
 
 def served(store: Path) -> dict[tuple[int, int], bytes]:
-    """What a broker serves, by queue and queue offset."""
+    """What a broker delivers, by queue and queue offset."""
     found = {}
     with orbitmq.Broker(store, name="kills", handlers=1, **SIZES) as broker:
         [topic] = [topic for topic in broker.status().topics if topic.name == "T"]
@@ -122,7 +122,7 @@ def expected(choice: str) -> dict[tuple[int, int], bytes]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("choice", "stem"), [(choice, stem) for choice, stems in PARTS.items() for stem in sorted(stems)])
 def test_killed_at_every_point(store: Path, choice: str, stem: str, tmp_path: Path, damaged: Path) -> None:
-    """Where recovery has begun already, a broker is started instead of a second repair, every other time."""
+    """If recovery has begun already, every other time a broker is started instead of a second repair."""
     plan = CrashPlan(tmp_path / "plan")
     passed: set[str] = set()
     points = [point for point, part in crash_build.points().items() if part == stem]

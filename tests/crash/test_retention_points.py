@@ -1,8 +1,8 @@
-"""Goal: whoever dies while old files are removed, the next one finishes it, and the store is whole.
+"""Goal: whichever process dies while old files are removed, the next one finishes it, and the store is whole.
 
-Method: a store whose messages are all old but the newest, one topic of its own time among them. A broker of the crash build
-starts on a copy of it for each point of retention; whoever passes the point dies, the whole tree is killed at once, the store
-is verified. Then it is started again, until nothing but the newest file is left; and verified again.
+Method: a store whose messages are all old but the newest, with one topic that has a time of its own. For each point of
+retention a broker of the crash build starts on a copy of it. The process that passes the point dies, the whole tree is killed
+at once, and the store is verified. Then it is started again, until nothing but the newest file is left, and verified again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def die_at(point: str, store: Path, plan: CrashPlan) -> None:
-    """Starts a tree of which somebody dies at the point, and kills the rest."""
+    """Starts a tree of which a process dies at the point, and kills the rest."""
     environment = crash_build.environment(plan.path)
     plan.arm(point)
     with pytest.MonkeyPatch.context() as patch:
@@ -45,7 +45,7 @@ def die_at(point: str, store: Path, plan: CrashPlan) -> None:
         try:
             options = {"name": f"retention-{os.getpid()}", "owner": os.getpid(), "handlers": 1, "retention_hours": 72}
             process = start_tree(str(store), options, allow_deletion=True).process
-        except BrokerBroken:  # the supervisor itself hides what a topic keeps no longer, before the tree runs
+        except BrokerBroken:  # the supervisor itself hides what a topic no longer keeps, before the tree runs
             process = None
     victim = int(until(lambda: plan.victim(point), f"somebody to pass {point}"))
     until(lambda: dead(victim), "its death")

@@ -1,8 +1,8 @@
-"""The load's processes, each a program of its own, so that each may be killed and begun again (load.py starts them).
+"""The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
     python worker.py produce|share|keep|stir <broker> <file> <number> <seed>
 
-All of them outlive the broker: while none answers they ask again. They go on until their standard input is closed.
+All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
 produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
          and notes each one's verdict, a line a message
@@ -31,18 +31,19 @@ TOPIC = "ledger"
 SIDE = "side"
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
-AWAY = (errors.BrokerError, errors.TimedOut)  # the broker is dead, or busy with its own death; PerhapsStored is one too
+# the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
+AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
 MESSAGE_MAX = 16 << 10
 
 
 def over(seconds: float) -> bool:
-    """True when standard input was closed; waits so long for it, which paces the load."""
+    """True once standard input was closed; waits so long for it, which paces the load."""
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
 def connected(name: str) -> orbitmq.Client | None:
-    """None when the end comes before a broker does."""
+    """None if the end comes before a broker does."""
     while not over(0.01):
         with suppress(*AWAY):
             client = orbitmq.connect(name, timeout=TIMEOUT_S)

@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def tools() -> toolchain.Toolchain:
-    """Java and RocketMQ. Where they cannot be had, the tests of this folder cannot run, and say why."""
+    """Java and RocketMQ. If they cannot be had, the tests of this folder cannot run, and say why."""
     try:
         return toolchain.provide()
     except toolchain.CannotRun as why:

@@ -1,4 +1,5 @@
-"""The judge as a child process: a real RocketMQ broker with its client (judge/Judge.java), asked a line of JSON at a time."""
+"""The judge as a child process: a real RocketMQ broker with its client (judge/Judge.java), which gets one JSON line a
+question."""
 
 from __future__ import annotations
 
@@ -14,20 +15,20 @@ from typing import Any
 
 from tests.interop.toolchain import Toolchain
 
-PATIENCE_S = 90  # a watchdog: what has not been answered by then never will
-USUAL_PORT = 10911  # RocketMQ's, and the one that OrbitMQ's message ids name
+PATIENCE_S = 90  # a watchdog: what has not been answered by then never will be
+USUAL_PORT = 10911  # RocketMQ's port, and the one that OrbitMQ's message ids name
 # What RocketMQ 4.9's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
 _OPENED = ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang")
 _QUICK = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
 class JudgeError(Exception):
-    """The judge could not do what it was asked; its trace is in the text."""
+    """The judge could not do what it was asked; the text has its trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The sizes of a store, by OrbitMQ's names; the defaults are RocketMQ's, but for the log's."""
+    """The sizes of a store, by OrbitMQ's names; the defaults are RocketMQ's, except for the log's."""
 
     log_file_size: int = 256 << 10
     queue_file_units: int = 300_000
@@ -45,7 +46,7 @@ class Judge:
         self._ports = _ports()
         self.running = False
         properties = [f"-Djudge.log={self.log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
-        # However full this machine's disk is, the broker shall write and delete nothing by itself.
+        # However full this machine's disk is, the broker must write, and delete nothing by itself.
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         command = [tools.java, *_QUICK, *opened, *properties, "-cp", tools.class_path, "Judge"]
@@ -54,11 +55,11 @@ class Judge:
 
     @property
     def usual(self) -> bool:
-        """True when the broker answers at the address that OrbitMQ writes into message ids."""
+        """True if the broker answers at the address that OrbitMQ writes into message ids."""
         return self._ports["port"] == USUAL_PORT
 
     def here(self, message_id: str) -> str:
-        """The id with this broker's address in it, where the usual port was taken on this machine."""
+        """The id with this broker's address in it, if the usual port was taken on this machine."""
         return f"7F000001{self._ports['port']:08X}{message_id[16:]}"
 
     def start(self, store: Path, files: Files, *, index_safe: bool = False) -> None:
@@ -112,11 +113,11 @@ class Judge:
         return dict(self.ask("topics"))
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """By queue its min and max offset."""
+        """The min and max offset of each queue."""
         return {int(queue): (least, most) for queue, (least, most) in self.ask("bounds", topic=topic).items()}
 
     def committed(self, topic: str, group: str) -> dict[int, int]:
-        """By queue the offset that the group goes on at."""
+        """For each queue, the offset at which the group continues."""
         return {int(queue): offset for queue, offset in self.ask("committed", topic=topic, group=group).items()}
 
     def _line(self, operation: str) -> bytes:

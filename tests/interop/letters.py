@@ -1,4 +1,4 @@
-"""What is sent and what was found, in one shape, whoever sent it and whoever looked, to be held against each other."""
+"""What is sent and what was found, in one form for all senders and readers, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TAGS = [None, "paid", "open", "bezahlt-ü", "日本"]
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One message. Where it stands is not known before it was sent."""
+    """One message. Its place is not known before it was sent."""
 
     topic: str
     body: bytes
@@ -158,7 +158,7 @@ def send_specials(judge: Judge, rng: random.Random) -> None:
 
 
 def _for_judge(letter: Letter) -> dict[str, Any]:
-    """The letter as the judge takes it."""
+    """The letter in the judge's form."""
     return {
         "queue": letter.queue,
         "body": base64.b64encode(letter.body).decode(),

@@ -1,4 +1,4 @@
-"""OrbitMQ's side: a broker with the files that were asked for, its death, and waiting for something of it."""
+"""OrbitMQ's side: a broker with the requested file sizes, its death, and waiting for something of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def broker_on(store: Path, files: Files, **settings: int) -> orbitmq.Broker:
 
 
 def kill_tree(broker: orbitmq.Broker) -> None:
-    """SIGKILL to the supervisor, and so to the whole tree; returns when nothing of it is left."""
+    """SIGKILL to the supervisor, and so to the whole tree. Returns when nothing of it is left."""
     pids = [actor.pid for actor in broker.status().actors]
     os.kill(broker.pid, signal.SIGKILL)
     until(lambda: all(map(dead, pids)), "the tree's end")

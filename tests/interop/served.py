@@ -1,4 +1,4 @@
-"""Whether a broker serves what was sent: every message by its offset, and by tag, by time, by key and by id."""
+"""Checks that a broker serves what was sent: every message by its offset, and by tag, by time, by key and by id."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HITS_MAX = 64  # of one look-up; RocketMQ's limit
 def by_rocketmq(judge: Judge, sent: list[Letter], rng: random.Random, *, times: bool = True, keys: bool = True) -> None:
     """Asks RocketMQ's client about all messages of one topic.
 
-    times, keys: look for these as well. RocketMQ's aim at a time is good only in queue files that it has not written itself,
-    and after a kill it forgets keys.
+    times, keys: search for these as well. RocketMQ's search by time is exact only in queue files that it has not written
+        itself, and after a kill it forgets keys.
     """
     topic = sent[0].topic
     found = pulled(judge, topic)
@@ -88,14 +88,14 @@ def assert_same(found: Iterable[Letter], sent: Iterable[Letter], what: str = "in
 
 
 def assert_among(sent: Iterable[Letter], found: Iterable[Letter]) -> None:
-    """As assert_same, where others may have been found as well."""
+    """As assert_same, if others may have been found as well."""
     wanted = list(sent)
     places = {letter.place for letter in wanted}
     assert_same((letter for letter in found if letter.place in places), wanted)
 
 
 def assert_dense(found: Iterable[Letter]) -> None:
-    """Each queue's offsets begin at 0 and leave none out."""
+    """Each queue's offsets begin at 0 and have no gaps."""
     for letters in _queues(found).values():
         assert [letter.offset for letter in letters] == list(range(len(letters)))
 
@@ -108,8 +108,8 @@ def _queues(letters: Iterable[Letter]) -> dict[int, list[Letter]]:
 
 
 def _assert_times(letters: list[Letter], search: Callable[[list[int]], list[int]]) -> None:
-    """Of one queue's letters each is found by its store time, or another one of that time; before all the first, after all the
-    last."""
+    """Each letter of a queue is found by its store time, or another one of that time; the first one for an earlier time, the
+    last one for a later time."""
     times = list(dict.fromkeys(letter.stored_ms for letter in letters))
     assert times == sorted(times) and times[0] > 0
     first = letters[0].offset
@@ -120,7 +120,7 @@ def _assert_times(letters: list[Letter], search: Callable[[list[int]], list[int]
 
 
 def _sample_of_keys(sent: list[Letter], rng: random.Random) -> dict[str, list[Letter]]:
-    """Some keys, and who has them; one that nobody has."""
+    """Some keys, and which letters have them; one that no letter has."""
     holders: dict[str, list[Letter]] = defaultdict(list)
     for letter in sent:
         for key in letter.keys:

@@ -1,7 +1,7 @@
 """OrbitMQ opens the stores that a real RocketMQ broker wrote, and hands them back.
 
 Goal: a store can move from RocketMQ to OrbitMQ, and back, however its broker ended. Method: RocketMQ's Java client sends
-messages of every kind; OrbitMQ's client has to find them by offset, tag, time, key and id, and to go on where RocketMQ's
+messages of every kind. OrbitMQ's client has to find them by offset, tag, time, key and id, and to continue where RocketMQ's
 groups left off.
 """
 
@@ -27,7 +27,7 @@ TOPICS = {"orders": 4, "a-b_c|d": 2, "t" * 127: 1}
 
 
 def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
-    """RocketMQ writes and a group consumes; OrbitMQ finds all of it, goes on and appends; RocketMQ serves it all."""
+    """RocketMQ writes and a group consumes; OrbitMQ finds all of it, continues and appends; RocketMQ serves all of it."""
     rng = random.Random(6)
     store, files = tmp_path / "store", Files()
     sent: list[Letter] = []
@@ -46,7 +46,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
     found = {topic: served.pulled(judge, topic) for topic in TOPICS}
     for topic in TOPICS:
         served.assert_among(of(sent, topic), found[topic])
-    sent = [letter for topic in TOPICS for letter in found[topic]]  # with those of the transactions
+    sent = [letter for topic in TOPICS for letter in found[topic]]  # together with those of the transactions
     judge.stop()
 
     with orbitmq.Broker(store) as broker:  # sizes are those of the files

@@ -1,7 +1,7 @@
 """A real RocketMQ broker opens the stores that OrbitMQ wrote, and a real Java client finds every message in them.
 
-Goal: a store, a program or a team can move from OrbitMQ to RocketMQ without a conversion. Method: what was sent is written
-down with its receipts, and compared with what the Java client finds by offset, tag, time, key and id, field by field.
+Goal: a store, a program or a team can move from OrbitMQ to RocketMQ without a conversion. Method: what was sent is written down
+with its receipts, and compared with what the Java client finds by offset, tag, time, key and id, field by field.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
         served.assert_dense(served.pulled(judge, topic))
     judge.stop()
 
-    # Retention takes the oldest files of the log, and what of queues and index is about them alone; both see the same rest.
+    # Retention removes the oldest files of the log, and what of queues and index is about them alone; both brokers see the same
+    # rest.
     before = {folder: files_in(store / folder) for folder in FOLDERS}
     with broker_on(store, SMALL, retention_bytes=6 * SMALL.log_file_size, allow_deletion=True) as broker:
         # Fields that RocketMQ does not know.
         broker.create_topic("orders", queues=4, retention_hours=10_000, durability="flushed")
         until(lambda: 0 < broker.status().positions.min_offset == oldest(store), "files to go")
-        # Those of queues and index go after the log's, and a stop would leave them to the next start.
+        # Those of queues and index are removed after the log's, and a stop would leave them to the next start.
         until(lambda: all(files_in(store / folder) < before[folder] for folder in FOLDERS), "those of queues and index to go")
     judge.start(store, SMALL)
     left = {topic: served.pulled(judge, topic) for topic in TOPICS}
@@ -103,7 +104,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
         for topic in TOPICS:
             known = next(found for found in broker.status().topics if found.name == topic)
             for queue in known.queues:
-                # RocketMQ looks for the first message that is there; where none is, it says 0 after a start.
+                # RocketMQ looks for the first message that exists; if there is none, it says 0 after a start.
                 emptied = queue.min_offset == queue.max_offset
                 assert bounds[topic][queue.queue] == (0 if emptied else queue.min_offset, queue.max_offset)
             served.assert_same(served.stored(broker, topic), left[topic])
@@ -116,8 +117,9 @@ def test_a_store_whose_broker_was_killed(judge: Judge, tmp_path: Path, after: st
     """SIGKILL to OrbitMQ's whole tree under load: RocketMQ recovers the store and serves every acknowledged message, appends,
     and is killed in turn; OrbitMQ recovers that.
 
-    after: a while, there is a checkpoint. RocketMQ then reads the newest file of the log alone, and makes of the index only
-    that part, as with its own stores, unless its setting messageIndexSafe is true; OrbitMQ makes the index whole again.
+    after: if the kill comes after a while, there is a checkpoint. RocketMQ then reads only the newest file of the log, and
+        makes only that part of the index, as with its own stores, unless its setting messageIndexSafe is true. OrbitMQ makes
+        the index whole again.
     """
     rng = random.Random(5)
     store, files = tmp_path / "store", Files()
@@ -151,7 +153,7 @@ def test_a_store_whose_broker_was_killed(judge: Judge, tmp_path: Path, after: st
     served.assert_dense(found)
     assert len(found) >= len(acknowledged) > 2500
     served.assert_among(acknowledged, found)
-    # What was in flight may be there or not; something else may not.
+    # Messages in flight may be there or not; nothing else may.
     bodies = {letter.body for letter in offered}
     assert all(letter.body in bodies for letter in found)
     served.by_rocketmq(judge, found, rng, keys=after == "a moment" or index_safe)
@@ -167,8 +169,8 @@ def test_a_store_whose_broker_was_killed(judge: Judge, tmp_path: Path, after: st
 
 @pytest.mark.parametrize("made_anew", [False, True])
 def test_a_store_that_was_repaired(judge: Judge, tmp_path: Path, made_anew: bool) -> None:
-    """Records damaged in two files, a blank marker and a queue's file: RocketMQ serves every other message where it was. The
-    places of those that were given up are taken by messages that say so, and that no consumer of a tag gets.
+    """Records damaged in two files, a blank marker and a queue's file: RocketMQ serves every other message in its old place.
+    The places of lost messages have messages that say so, and that no consumer of a tag gets.
 
     made_anew: RocketMQ has to make the queues from the log itself.
     """

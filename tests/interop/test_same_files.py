@@ -1,7 +1,7 @@
 """OrbitMQ and RocketMQ make the same ConsumeQueues and the same IndexFile of one CommitLog, byte for byte.
 
-Goal: neither broker can tell who indexed a store. Method: both have written into one log, messages of every kind; queues and
-index are removed, and each broker makes them anew in a copy of its own.
+Goal: neither broker can tell which one indexed a store. Method: both have written messages of every kind into one log; queues
+and index are removed, and each broker makes them anew in a copy of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_queues_and_index_of_one_log(judge: Judge, tmp_path: Path, ours_lost: bo
     if ours_lost:
         assert _pages(*made_index) == _pages(*expected_index)
     else:
-        # A record's keys all go into one file of ours, so files end elsewhere; what they hold is the same.
+        # All keys of a record go into one file of OrbitMQ's, so files end elsewhere; their content is the same.
         assert len(made_index) > 1 and len(expected_index) > 1
         assert _entries(made_index, files) == _entries(expected_index, files)
 
@@ -91,7 +91,7 @@ def _entries(index: list[Path], files: Files) -> list[tuple[int, int]]:
 
 
 def _pages(path: Path) -> dict[int, bytes]:
-    """A file's length, and by their places its pages that are not zero; an IndexFile is mostly hole."""
+    """A file's length, and by their places its pages that are not zero; an IndexFile is mostly a hole."""
     pages: dict[int, bytes] = {path.stat().st_size: b""}
     with path.open("rb", buffering=0) as file:
         at = 0

@@ -1,6 +1,6 @@
-"""What the judge is made of: Java, and RocketMQ's jars as Maven's own client fetches them, kept in build/interop.
+"""What the judge needs: Java, and RocketMQ's jars as Maven's own client fetches them, kept in build/interop.
 
-ROCKETMQ_VERSION names another release than the one of judge/pom.xml.
+ROCKETMQ_VERSION selects another release than the one of judge/pom.xml.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Toolchain:
 
 
 def provide() -> Toolchain:
-    """Fetches and compiles what is not there yet. Raises: CannotRun."""
+    """Fetches and compiles what is missing. Raises: CannotRun."""
     java = maven.tool("java", "Java (default-jre-headless)")
     version = os.environ.get("ROCKETMQ_VERSION", "")
     jars = maven.kept(KEPT, f"jars{version}", SOURCES / "pom.xml", lambda folder: _fetch(folder, version))

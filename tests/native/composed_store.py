@@ -1,5 +1,5 @@
 """A store made by hand for readers: CommitLog files, ConsumeQueues, and a control block and topic table as the broker keeps
-them, all in this process. What it cannot do: run; nothing moves but by a call."""
+them, all in this process. It cannot run: everything moves by calls only."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ComposedStore:
         return physical
 
     def put_unit(self, topic: str, slot: int, offset: int, *unit_parts: int) -> None:
-        """Writes a ConsumeQueue unit, whatever it says: physical offset, size, tags code."""
+        """Writes a ConsumeQueue unit with any content: physical offset, size, tags code."""
         physical, size, code = unit_parts
         seen = ffi.new("struct queue_seen *")
         lib.queue_see(self.topics, slot, seen)
@@ -86,7 +86,7 @@ class ComposedStore:
         assert lib.consume_queue_put(writer, folder, FILE_UNITS, offset, unit) == 0
 
     def write(self, physical: int, data: bytes) -> None:
-        """Bytes into the log, wherever."""
+        """Writes bytes into the log, anywhere."""
         path = self.root / "commitlog" / f"{physical - physical % self.log_file_size:020d}"
         if not path.exists():
             with path.open("wb") as file:

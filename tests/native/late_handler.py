@@ -2,8 +2,8 @@
 
     late_handler.py <folder> <"goes on" | "dies">
 
-The handler is a fork, stopped between its publishing of a session's frames and its note how far they are taken. Meanwhile the
-session is freed, and its slot is the next one's, with frames of its own. Then the handler goes on; or it dies when it has made
+The handler is a fork, stopped between publishing a session's frames and noting how far they are taken. Meanwhile the session is
+freed, and its slot belongs to the next session, with frames of its own. Then the handler continues; or it dies when it has made
 its note, and has a successor. Prints the bodies that were stored, and how many verdicts the second session has.
 """
 

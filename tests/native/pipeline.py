@@ -1,4 +1,4 @@
-"""A tree without processes: every segment in this one, and the actors' loops moved by hand, a step at a time."""
+"""A tree without processes: every segment is in this process, and the actors' loops are moved by hand, a step at a time."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Pipeline:
         return b"".join(self.layout.log_file(n * self.file_size).read_bytes() for n in range(self.files))
 
     def records(self) -> list[Record]:
-        """Every record below the wrote position; blanks are stepped over."""
+        """Every record below the wrote position; blank markers are skipped."""
         content, at, found = self.log(), 0, []
         while at < self.wrote:
             left = self.file_size - at % self.file_size

@@ -1,4 +1,4 @@
-"""A log made by plain Python, the shared memory that reput needs, and a plain Python model of what must come out.
+"""A log made by plain Python, the shared memory that reput needs, and a plain Python model of the expected result.
 
 Nothing of the record encoder, hash or index under test is used on this side.
 """
@@ -51,12 +51,12 @@ class Message:
     transaction: int = 0
     body: bytes = b"body"
     delay: str | None = None
-    due_ms: int | None = None  # after it was stored; what its unit has instead of the tag's hash
+    due_ms: int | None = None  # after it was stored; its unit has this instead of the tag's hash
 
 
 @dataclass(slots=True)
 class Model:
-    """What the log holds: the units of each queue, and who carries which key, oldest first."""
+    """What the log holds: the units of each queue, and which records carry each key, oldest first."""
 
     log_file: int = LOG_FILE
     files: dict[int, bytearray] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class Rig:
         return seen
 
     def check(self, *, published: bool = True) -> None:
-        """Files and published positions against the model."""
+        """Compares files and published positions with the model."""
         for (topic, number), units in self.model.units.items():
             queue = ConsumeQueue(self.store, topic, number, self.settings["queue_file_units"])
             found = b"".join(queue.path(first).read_bytes() for first in queue.files())
@@ -219,7 +219,7 @@ class Rig:
         self.check_index()
 
     def check_index(self) -> None:
-        """Every key is found exactly as often as it was sent, newest first; strangers are not found."""
+        """Every key is found exactly as often as it was sent, newest first; unknown keys are not found."""
         sizes = self.settings["index_slots"], self.settings["index_entries"]
         by_hash: dict[int, list[int]] = defaultdict(list)
         for (topic, key), places in self.model.holders.items():

@@ -1,4 +1,4 @@
-"""The allocator: pages ahead of the writer are made ready, whole, once, and no further than they are wanted."""
+"""The allocator: pages ahead of the writer are made ready, whole, once, and no further than needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_pages_are_made_ready_once(tmp_path: Path) -> None:
 
 
 def test_it_asks_for_the_next_file(tmp_path: Path) -> None:
-    """Goal: one file beyond the one being written is always wanted; with it there is nothing to ask for."""
+    """Goal: one file beyond the current one is always needed; if it exists there is nothing to ask for."""
     with p.pipeline(tmp_path, files=1) as tree:
         allocator = lib.allocator_open(tree.tree(ALLOCATOR))
         assert lib.allocator_run(allocator, 1) == lib.RUN_NEED

@@ -1,5 +1,5 @@
-"""Goal: a struct of native/cdef is the header's. Method: cffi compares the two when a declaration is first used,
-so all are used here. Of constants it takes the compiler's values."""
+"""Goal: a struct of native/cdef equals the header's. Method: cffi compares the two when a declaration is first used, so all are
+used here. For constants it takes the compiler's values."""
 
 from __future__ import annotations
 

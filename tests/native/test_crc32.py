@@ -1,7 +1,7 @@
-"""Goal: the CRC is zlib's for every length, alignment and way of computing, and its arithmetic moves registers right.
+"""Goal: the CRC is zlib's for every length, alignment and implementation, and its arithmetic moves registers correctly.
 
-Method: zlib is the reference for checksums; a bit-by-bit polynomial model is the one for operators and products. Every
-test runs in every way that the processor knows.
+Method: zlib is the reference for checksums; a bit-by-bit polynomial model is the reference for operators and products. Every
+test runs with every implementation that the processor supports.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ def raw(register: int, data: bytes) -> int:
 
 @pytest.fixture(params=[2, 1, 0], ids=["fold_wide", "fold", "tables"], autouse=True, scope="module")
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every way of computing; a processor without carry-less multiplication repeats a slower one."""
+    """Every implementation; a processor without carry-less multiplication repeats a slower one."""
     lib.crc32_use(request.param)
     yield
     lib.crc32_use(2)
@@ -70,7 +70,7 @@ def test_mebibytes() -> None:
 
 
 def test_nothing_outside_is_read() -> None:
-    """Data that begin and end at pages without access: wide loads must stay inside, or mask what is not."""
+    """Data that begin and end at pages without access: wide loads must stay inside, or mask what is outside."""
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 3 * page)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -84,7 +84,7 @@ def test_nothing_outside_is_read() -> None:
 
 
 def test_copies() -> None:
-    """A copy is whole, touches nothing behind it, and its CRC is zlib's."""
+    """A copy is whole, touches nothing after it, and its CRC is zlib's."""
     data = random.Random(64).randbytes(700)
     for length in range(601):
         start = length % 17

@@ -44,7 +44,7 @@ Relation = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """kind: R, W or F. pair: of a read-modify-write's write, the distance back to its read."""
+    """kind: R, W or F. pair: for the write of a read-modify-write, the distance back to its read."""
 
     kind: str
     location: str
@@ -67,7 +67,7 @@ def allows(program: Program, *, thin_air: bool = True) -> bool:
 
 
 def runs(program: Program) -> bool:
-    """Whether there is any allowed execution at all; a test without one would forbid everything."""
+    """True if there is any allowed execution at all; a test without one would forbid everything."""
     return any(True for _ in _ends(program, True, outcome=False))
 
 
@@ -176,7 +176,7 @@ class _Candidate:
             return
         orders = [
             [(writes[0], *rest) for rest in permutations(writes[1:])] for writes in self.writes.values()
-        ]  # the first is the beginning's
+        ]  # the first is the initial value
         for sources in product(*choices):
             rf = dict(zip(reads, sources, strict=True))
             for order in product(*orders):
@@ -227,7 +227,7 @@ class _Candidate:
         return sw
 
     def _sequence(self, write: int, rf: Relation) -> int:
-        """Reads that may have their value from this write, at once or through read-modify-writes of others."""
+        """Reads that may have their value from this write, directly or through read-modify-writes of other threads."""
         reached, fresh = 0, rf[write]
         while fresh:
             reached |= fresh
@@ -238,7 +238,7 @@ class _Candidate:
         return read + 1 < self.count and bool(self.events[read + 1].pair)
 
     def _fences(self, orders: frozenset[str], *, before: int | None = None, behind: int | None = None) -> int:
-        """Fences of one of these orders in the thread of the event, before or behind it."""
+        """Fences of one of these orders in the thread of the event, before or after it."""
         found = 0
         for fence, event in enumerate(self.events):
             if event.kind == "F" and event.order in orders:

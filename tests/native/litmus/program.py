@@ -48,7 +48,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Modify:
-    """A read-modify-write: what is stored follows from what was there."""
+    """A read-modify-write: the stored value follows from the one that was there."""
 
     line: int
     register: str
@@ -82,8 +82,8 @@ Outcome = Callable[[list[Mapping[str, int]], Mapping[str, int]], bool]
 
 @dataclass(slots=True)
 class Program:
-    """threads: each a tuple of statements. forbidden: whether the outcome must not be. needed: lines of operations whose order
-    the test claims to be necessary. on_memory: whether the outcome speaks of final memory."""
+    """threads: each a tuple of statements. forbidden: whether the outcome must not occur. needed: lines of operations whose
+    order the test claims to be necessary. on_memory: whether the outcome is about final memory."""
 
     name: str
     text: str
@@ -96,7 +96,7 @@ class Program:
 
 
 class LitmusError(Exception):
-    """The text is no litmus test that is understood here."""
+    """The text is not a litmus test that this parser understands."""
 
 
 TOKEN = re.compile(r"\s+|(?P<word>[A-Za-z_]\w*)|(?P<number>\d+)|(?P<sign>==|!=|&&|\|\||/\\|\\/|[-+*(){};:,=~\[\]])")
@@ -113,8 +113,8 @@ def parse(text: str) -> Program:
 
 
 def weakened(program: Program, line: int) -> Iterator[tuple[str, Program]]:
-    """The same test with the order on this line weakened: first step by step, a fence at last left out. Gives (what was done,
-    program)."""
+    """The same test with the order on this line weakened, step by step; in the last step a fence is left out. Yields (what was
+    done, program)."""
     lines = program.text.splitlines()
     here = lines[line - 1]
     order = next(order for order in sorted(ORDERS, key=len, reverse=True) if f"memory_order_{order}" in here)

@@ -25,7 +25,7 @@ def sources() -> dict[str, str]:
 
 
 def operations(text: str) -> list[int]:
-    """Numbers of the lines behind the comment that have a memory order."""
+    """Numbers of the lines after the comment that have a memory order."""
     head = text[: text.index("*)")].count("\n") + 1
     return [number for number, line in enumerate(text.splitlines(), 1) if number > head and "memory_order_" in line]
 
@@ -41,14 +41,14 @@ def test_the_outcome_is_impossible(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
 def test_just_the_orders_called_needed_are(path: Path) -> None:
-    """Goal: no test passes by accident, and none claims more than is so. Method: one order weakened at a time."""
+    """Goal: no test passes by accident, and none claims more than is true. Method: one order weakened at a time."""
     program = load(path)
     needed = [line for line in operations(program.text) if any(allows(weaker) for _, weaker in weakened(program, line))]
     assert program.needed == needed
 
 
 def body(text: str, function: str) -> str | None:
-    """A function of a C source, to its closing brace; None: there is none of this name."""
+    """A function of a C source, to its closing brace. None: there is none of this name."""
     whole = rf"^[a-z][^\n;=]*\b{function}\([^;]*?\)\n?\s*\{{.*?^\}}"
     of_one_line = rf"^[a-z][^\n;=]*\b{function}\([^;\n]*\) \{{[^\n]*\}}$"
     found = re.search(f"{whole}|{of_one_line}", text, re.MULTILINE | re.DOTALL)
@@ -57,7 +57,7 @@ def body(text: str, function: str) -> str | None:
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
 def test_quoted_lines_stand_where_they_are_quoted_from(path: Path) -> None:
-    """Goal: a litmus test speaks of the code as it is. Method: each 'file, function: text' of its comment is looked up."""
+    """Goal: a litmus test describes the code as it is. Method: each 'file, function: text' of its comment is looked up."""
     comment = path.read_text().partition("(*")[2].partition("*)")[0]
     quotes = re.findall(r"^ +(\w+\.[ch]), (\w+): (.+?)\s*$", comment, re.MULTILINE)
     assert quotes
@@ -85,8 +85,8 @@ def test_the_index_lists_every_edge_and_every_test() -> None:
 
 
 def test_each_edge_is_named_where_the_index_says() -> None:
-    """Goal: who follows the index finds the label. Method: for each row its functions exist, and each of
-    its files, both halves, has a label of the row."""
+    """Goal: a reader who follows the index finds the label. Method: for each row its functions exist, and each of its files,
+    both halves, has a label of the row."""
     texts = sources()
     for line in INDEX.splitlines():
         row = ROW.match(line)

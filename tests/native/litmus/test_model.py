@@ -46,7 +46,7 @@ FOUR = "2:a=1 /\\ 2:b=0 /\\ 3:a=1 /\\ 3:b=0"
         (True, STORE_BUFFERING, ("W x 1 sc; R y a acq", "W y 1 sc; R x a acq")),
         (False, STORE_BUFFERING, ("W x 1 rlx; F sc; R y a rlx", "W y 1 rlx; F sc; R x a rlx")),
         (False, STORE_BUFFERING, ("W x 1 sc; R y a sc", "W y 1 sc; R x a sc")),
-        # A read-modify-write's seq_cst does not order what lies around it.
+        # The seq_cst of a read-modify-write does not order what is around it.
         (True, STORE_BUFFERING, ("A x 1 z sc; R y a acq", "W y 1 rel; F sc; R x a rlx")),
         # Message passing.
         (True, MESSAGE_PASSING, ("W x 1 rlx; W y 1 rlx", "R y a acq; R x b rlx")),
@@ -54,7 +54,7 @@ FOUR = "2:a=1 /\\ 2:b=0 /\\ 3:a=1 /\\ 3:b=0"
         (False, MESSAGE_PASSING, ("W x 1 rlx; W y 1 rel", "R y a acq; R x b rlx")),
         (False, MESSAGE_PASSING, ("W x 1 rlx; F rel; W y 1 rlx", "R y a rlx; F acq; R x b rlx")),
         (False, MESSAGE_PASSING, ("W x 1 rlx; F rel; W y 1 rlx", "R y a acq; R x b rlx")),
-        # A release sequence goes through read-modify-writes of others, not through their plain stores.
+        # A release sequence passes through read-modify-writes of other threads, not through their plain stores.
         (False, "2:a=2 /\\ 2:b=0", ("W x 1 rlx; A y 1 z rel", "A y 1 z rlx", "R y a acq; R x b rlx")),
         (True, "2:a=2 /\\ 2:b=0 /\\ 1:a=1", ("W x 1 rlx; W y 1 rel", "R y a rlx; W y 2 rlx", "R y a acq; R x b rlx")),
         # Load buffering: aarch64 has it.
