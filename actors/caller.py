@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import Full, NoPermission
+from orbitmq.errors.remedy import hint
 
 OTHERS_PERCENT = 90  # of a table, for all users together except the broker's own and root
 
@@ -72,7 +73,9 @@ class Share:
         if mine + wanted > most:
             raise Full(
                 f"cannot give uid {caller.uid} {wanted} more {self.what}: it has {mine} and the limit for one user is {most}",
-                hint=f"give back {self.what} that are not needed, or ask the broker's operator to raise user_share_percent",
+                hint=hint(
+                    "give back {} that are not needed || ask the operator to raise {user_share_percent of broker}", self.what
+                ),
                 limit="user_share_percent",
                 value=mine,
                 most=most,

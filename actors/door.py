@@ -14,6 +14,7 @@ from contextlib import suppress
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.errors import Full, OrbitError
+from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import error_map, pack
 
 # Descriptors that connections must leave for the sessions, files and look-ups of clients that are in already.
@@ -117,7 +118,9 @@ class Door:
         if not caller.rules and held >= self._per_user:
             raise Full(
                 f"cannot accept uid {caller.uid} again: it has {held} connections and the limit is {self._per_user}",
-                hint="close or share clients, then connect again; or ask the broker's operator to raise connections_per_user",
+                hint=hint(
+                    "close or share clients, then connect again || ask the operator to raise {connections_per_user of broker}"
+                ),
                 limit="connections_per_user",
                 value=held,
                 most=self._per_user,
@@ -126,7 +129,7 @@ class Door:
         if held >= self._per_process:
             raise Full(
                 f"cannot accept process {process.pid} again: it has {held} connections and the limit is {self._per_process}",
-                hint="close or share clients, then connect again; or raise connections_per_process",
+                hint=hint("close or share clients, then connect again || raise {connections_per_process of broker}"),
                 limit="connections_per_process",
                 value=held,
                 most=self._per_process,

@@ -21,6 +21,7 @@ from orbitmq.actors.segments import Segments
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import SettingError, StoreLocked, WouldDelete
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
@@ -60,7 +61,7 @@ class Ground:
         if settings.read_only and not settings.layout.commitlog.is_dir():
             raise SettingError(
                 f"cannot open the store {str(settings.layout.root)!r} for reading: it has no folder commitlog",
-                hint="give the folder of a store; with read_only a start does not make one",
+                hint=hint("give the folder of a store || start without {read_only of broker}, which makes one"),
                 name="read_only",
                 value=True,
             )
@@ -130,7 +131,9 @@ class Ground:
         raise WouldDelete(
             f"cannot keep the messages of {self.settings.layout.root} for {now}: {noted}, and {files:,} log files "
             f"({lost:,} bytes) would be deleted at once",
-            hint="to delete them, use allow_deletion=True; to keep all, set retention_hours=0 and retention_bytes=0",
+            hint=hint(
+                "to delete them, use {allow_deletion=True} || to keep all, use {retention_hours=0} and {retention_bytes=0}"
+            ),
             name="retention_hours" if now.hours != before.hours else "retention_bytes",
             value=now.hours if now.hours != before.hours else now.size,
             files=files,

@@ -19,6 +19,7 @@ from typing import Any
 from orbitmq.actors.caller import Caller
 from orbitmq.actors.process_id import process_of
 from orbitmq.errors import BrokerError, NoPermission
+from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import Unpacker, pack
 
 QUESTION_MAX = 1 << 20  # bytes; the longest question is that of a group that subscribes to every topic of a full table
@@ -54,7 +55,7 @@ class Peer:
                 admitted.append(f"members of the group {group}")
             raise NoPermission(
                 f"cannot serve uid {uid}: this broker admits only {', '.join(admitted)}",
-                hint="ask its operator to admit a group of yours (the setting `group`)",
+                hint=hint("ask its operator to admit a group of yours with {group of broker}"),
                 uid=uid,
                 group=group,
             )

@@ -24,6 +24,7 @@ from orbitmq.actors.pages import PAGE_HANDLER
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import Full, SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.memfd import create_memfd
@@ -259,7 +260,9 @@ class Sessions:
         if held >= limit:
             raise Full(
                 f"cannot open another session: process {process.pid} has {held} and the limit is {limit}",
-                hint="share producers among threads, close what is not needed, or raise sessions_per_process",
+                hint=hint(
+                    "share producers among threads || close what is not needed || raise {sessions_per_process of broker}"
+                ),
                 limit="sessions_per_process",
                 value=held,
                 most=limit,

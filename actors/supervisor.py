@@ -40,6 +40,7 @@ from orbitmq.actors.spec import ChildSpec, child_specs
 from orbitmq.actors.starter import Starter
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerBroken, OrbitError, SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 from orbitmq.shm.crash_point import crash_point
@@ -136,7 +137,7 @@ class Supervisor:
                 late = ", ".join(child.spec.id for child in self._children if not child.running)
                 raise BrokerBroken(
                     f"could not start the broker: after {self.settings.start_grace_s:g} s these processes do not run: {late}",
-                    hint="start it again, which is safe; on a slow machine raise start_grace_s",
+                    hint=hint("start it again, which is safe || on a slow machine raise {start_grace_s of broker}"),
                 )
             self._poll(BEAT_S)
         catch_up = CatchUp(tree, report, self.settings.start_grace_s, self._progress)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
 from orbitmq.errors import Full, NoPermission, SettingError, TopicExists, UnknownTopic
+from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
@@ -124,13 +125,13 @@ class TopicRegistry(TopicTable):
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
             what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
             there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
-            hint = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
+            remedy = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
             if topic.perm == perm and queues > topic.queues:
                 there += f" and room for {topic.slot_capacity}"
-                hint = "restart the broker, which gives the topic more room, then try again; or choose another name"
+                remedy = "restart the broker, which gives the topic more room, then try again; or choose another name"
             raise TopicExists(
                 f"cannot create the topic {name!r} with {what}: it exists with {there}",
-                hint=hint,
+                hint=remedy,
                 topic=name,
                 queues=topic.queues,
                 perm=topic.perm,
@@ -140,7 +141,9 @@ class TopicRegistry(TopicTable):
         if self._read_only and self._configs.get(name) != config:
             raise NoPermission(
                 f"cannot create or change the topic {name!r}: the store was opened read-only",
-                hint="start the broker without read_only; if the store is damaged, repair it first (orbitmq repair)",
+                hint=hint(
+                    "start the broker without {read_only of broker}; if the store is damaged, repair it first (orbitmq repair)"
+                ),
                 topic=name,
             )
         if self._behind or self._configs.get(name) != config:
@@ -207,7 +210,7 @@ class TopicRegistry(TopicTable):
         limit, setting = ("topics", "topic_capacity") if result == lib.TOPICS_FULL else ("queues", "queue_capacity")
         raise Full(
             f"cannot add the topic {name!r} with {queues} queues: the table of {limit} is full",
-            hint=f"raise {setting} and restart the broker",
+            hint=hint("raise {} and restart the broker", Knob(setting, of="broker")),
             limit=limit,
             topic=name,
         )
@@ -266,7 +269,10 @@ def _check(name: str, queues: object, perm: object, retention_hours: object, dur
         raise SettingError(
             f"cannot keep the messages of the topic {name!r} for {retention_hours!r:.64} hours: it must be a whole number, at "
             f"most {RETENTION_HOURS_MAX:,}",
-            hint=f"0 keeps messages for ever, {AS_THE_BROKER} for as long as the broker's retention_hours",
+            hint=hint(
+                "use {retention_hours=0} to keep messages for ever || use {retention_hours={}} to keep them as the broker does",
+                AS_THE_BROKER,
+            ),
             name="retention_hours",
             value=retention_hours,
             limit=RETENTION_HOURS_MAX,

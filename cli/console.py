@@ -8,6 +8,7 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
+from orbitmq.cli import spelling
 from orbitmq.errors import OrbitError
 
 # If the output is not a terminal, tables are as wide as they need to be.
@@ -16,29 +17,12 @@ err = Console(highlight=False, soft_wrap=True, stderr=True)
 
 BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-# Arguments of the library, and what they are called on the command line.
-KNOBS = {
-    "queue=": "--queue",
-    "raise timeout=": "raise --timeout",
-    "message_max of the broker": "--message-max of orbitmq up",
-    "allow_gaps=True": "--allow-gaps",
-    "allow_deletion=True": "--allow-deletion",
-    "seek past it to go on": "go on behind it with --skip-damaged; orbitmq verify says how much is damaged",
-    "full=True": "--full",
-    "leave by out": "leave --by out",
-    "leave columns out": "leave --columns out",
-    "leave out the name, or store=": "leave out --name or --store",
-    "raise the timeout of connect": "check with ps that its coordinator runs, and try again",
-}
-
 
 def show_error(error: OrbitError) -> None:
     """One line in red that says what could not be done, and below it the hint."""
     err.print(f"[bold red]error:[/] {escape(error.message)}")
-    if error.hint:
-        hint = error.hint
-        for knob, option in KNOBS.items():
-            hint = hint.replace(knob, option)
+    hint = spelling.hint_of(error)
+    if hint:
         err.print(f"  [dim]hint:[/] {escape(hint)}", soft_wrap=not err.is_terminal)
 
 

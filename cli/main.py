@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import clock, config, console, export, reading, repair, sending, status, topic, tree, verify
+from orbitmq.cli import clock, config, console, export, reading, repair, sending, spelling, status, topic, tree, verify
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
 
@@ -68,6 +68,7 @@ def _root(
 
 def main() -> None:
     """Entry point. exit_codes.py has its exit codes."""
+    spelling.runs(lambda: spelling.named_by(sys.argv[1:], typer.main.get_command(app)))
     try:
         app()
     except OrbitError as error:

@@ -19,6 +19,7 @@ from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.unclosed import shown
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import OrbitError, TimedOut
+from orbitmq.errors.remedy import hint
 from orbitmq.native._types import Pending, PendingBatch
 from orbitmq.shm.durability import Durability
 
@@ -292,7 +293,7 @@ class AsyncProducer:
                 raise
             raise TimedOut(
                 f"could not get the receipt of what was sent to {topic!r} within {limit} s",
-                hint="raise timeout=",
+                hint=hint("raise {timeout}"),
                 topic=topic,
                 timeout=limit,
                 pending=pending,
@@ -302,7 +303,7 @@ class AsyncProducer:
         limit = self._limit(timeout)
         return TimedOut(
             f"could not get room for a message to {topic!r} within {limit} s",
-            hint="raise window= of producer(), or timeout=",
+            hint=hint("raise {window of producer} || raise {timeout}"),
             topic=topic,
             timeout=limit,
             sent=sent,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from orbitmq.errors import BrokerStopped, ProtocolError, TimedOut
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import runtime
 from orbitmq.shm.memfd import memfd_sealed
@@ -95,7 +96,11 @@ class Attachment:
         poll.register(self.supervisor_fd, select.POLLIN)
         if not poll.poll(timeout * 1000):
             name = self.description.name
-            raise TimedOut(f"the broker {name!r} did not stop within {timeout:g} s", hint="raise the timeout", broker=name)
+            raise TimedOut(
+                f"the broker {name!r} did not stop within {timeout:g} s",
+                hint=hint("wait for it with `orbitmq status` || raise {timeout of connect}"),
+                broker=name,
+            )
 
     def wait_indexed(self, end: int, timeout: float) -> bool:
         """Waits, at most so many seconds, until reput has passed the physical offset `end`; False when the time is over. The

@@ -31,6 +31,7 @@ from orbitmq.client.bell import Bell
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.whereabouts import Whereabouts
 from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi
 from orbitmq.native._types import Taken, Turns
 from orbitmq.shm import runtime
@@ -146,9 +147,7 @@ class Connection:
         """The mappings with the wake words, on which one sleeps until something happens. Raises: as `attachment`."""
         return self.outlast(lambda: self._with_wake(self._attached()), self.wait)
 
-    def outlast(
-        self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None
-    ) -> _Result:
+    def outlast(self, attempt: Callable[[], _Result], wait: float, *bells: Bell, starting: float | None = None) -> _Result:
         """Returns what `attempt` gives. While it finds no broker, it is tried again whenever a broker may have come, for so
         many seconds from now, or from when the broker went.
 
@@ -376,7 +375,7 @@ class Connection:
         doing = "connect" if operation == "hello" else operation.replace("_", " ")
         raise TimedOut(
             f"cannot {doing}, the broker {self.name!r} did not answer in {self.timeout:g} s",
-            hint="raise the timeout of connect",
+            hint=hint("check with ps that its coordinator runs, and try again, which is safe || raise {timeout of connect}"),
             operation=operation,
             timeout=self.timeout,
         ) from None

@@ -28,7 +28,7 @@ from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.unclosed import shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
-from orbitmq.errors.remedy import as_hint
+from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
 from orbitmq.shm.means import means
@@ -128,7 +128,7 @@ class Producer(ProducerBase):
         except Taken:
             raise TimedOut(
                 f"could not open a producer's session at the broker {self._opener.name!r}: another thread waits for one",
-                hint="raise the timeout of connect",
+                hint=hint("try again, which is safe || raise {timeout of connect}"),
                 timeout=self._opener.timeout,
             ) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.errors import NoPermission, SettingError, UnknownTopic
@@ -42,22 +43,33 @@ def topic_names(topics: Several[str]) -> tuple[str, ...]:
     return names
 
 
-def tag_list(expression: str | None) -> list[bytes]:
-    """The tags of RocketMQ's "a || b"; an empty list for all messages (None or "*").
+class TagFault(NamedTuple):
+    """Why an expression names no tags, and what would."""
 
-    Raises: SettingError: a tag is empty, or there are too many. UsageError: a tag is not valid text.
-    """
+    why: str
+    hint: str
+
+
+def tags_or_fault(expression: str | None) -> list[bytes] | TagFault:
+    """The tags of RocketMQ's "a || b"; an empty list for all messages (None or "*"). Raises: UsageError: a tag is not valid
+    text."""
     if expression is None or expression.strip() == "*":
         return []
     tags = [utf8(tag.strip(_AROUND), "filter by tag") for tag in expression.split("||")]
     if not all(tags):
-        hint = 'write "a || b", or "*" for all'
-        text = f"could not filter by tags {expression!r}: a tag is empty"
-        raise SettingError(text, hint=hint, setting="tags", value=expression)
+        return TagFault("a tag is empty", 'write "a || b", or "*" for all')
     if len(tags) > TAGS_MAX:
-        text = f"could not filter by {len(tags)} tags: {TAGS_MAX} is the most"
-        raise SettingError(text, setting="tags", value=expression, limit=TAGS_MAX)
+        return TagFault(f"it names {len(tags)} tags, and the limit is {TAGS_MAX}", "read all, and choose among the messages")
     return list(dict.fromkeys(tags))
+
+
+def tag_list(expression: str | None) -> list[bytes]:
+    """The same. Raises: SettingError: a tag is empty, or there are too many. UsageError: a tag is not valid text."""
+    found = tags_or_fault(expression)
+    if isinstance(found, TagFault):
+        text = f"could not filter by tags {expression!r:.80}: {found.why}"
+        raise SettingError(text, hint=found.hint, setting="tags", value=expression)
+    return found
 
 
 def room_for(topics_address: int, names: Sequence[str]) -> int:
@@ -71,6 +83,8 @@ def room_for(topics_address: int, names: Sequence[str]) -> int:
         raise SettingError(
             f"could not consume {len(names)} topics: their {queues} queues are more than {QUEUES_MAX}",
             hint="share the topics among several consumers",
-            setting="topics", value=queues, limit=QUEUES_MAX,
+            setting="topics",
+            value=queues,
+            limit=QUEUES_MAX,
         )
     return min(sum(topic.slot_capacity for topic in topics), QUEUES_MAX)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from orbitmq.errors import BrokerNotRunning, NoPermission, SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.shm import runtime
 from orbitmq.store import broker_file
 from orbitmq.store.layout import StoreLayout
@@ -105,7 +106,7 @@ def whereabouts(name: str | None, store: str | os.PathLike[str] | None) -> Where
         return ByStore(store)
     raise SettingError(
         f"cannot connect to the broker {name!r} of the store {str(store)!r}: one of the two finds it",
-        hint="leave out the name, or store=",
+        hint=hint("leave out {name} || leave out {store}"),
         setting="store",
         value=str(store),
     )

@@ -2,7 +2,7 @@
 
 question   {"op": name, "id": n, ...}
 answer     {"id": n, "ok": value}
-           {"id": n, "error": class name, "message": text, "hint": ways or nil, "values": {...}}
+           {"id": n, "error": class name, "message": text, "hint": ways or nil, "face": name, "values": {...}}
 
 Ways are those of errors/remedy.py: lists of text and knobs, a knob being the list of its name, value and owner.
 """
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from orbitmq import errors
-from orbitmq.errors.remedy import of_plain
+from orbitmq.errors.remedy import FACES, library, of_plain
 from orbitmq.errors.root import made
 from orbitmq.shm import text
 
@@ -133,7 +133,8 @@ def error_map(error: BaseException) -> dict[str, Any]:
     if isinstance(error, errors.OrbitError):
         values = {name: value if _plain(value) else str(value) for name, value in error.values.items()}
         remedy = error.remedy.plain() if error.remedy else None
-        return {"error": type(error).__name__, "message": error.message, "hint": remedy, "values": values}
+        face = next((name for name, each in FACES.items() if each is error.face), "library")
+        return {"error": type(error).__name__, "message": error.message, "hint": remedy, "face": face, "values": values}
     text = f"the broker failed at it: {type(error).__name__}: {error}"
     return {"error": "BrokerError", "message": text, "hint": None, "values": {}}
 
@@ -144,7 +145,8 @@ def error_raised(content: dict[str, Any]) -> errors.OrbitError:
     if not (isinstance(kind, type) and issubclass(kind, errors.OrbitError)):
         kind = errors.BrokerError
     message = str(content.get("message"))
-    return made(kind, message, {**(content.get("values") or {}), "remedy": of_plain(content.get("hint"))})
+    face = FACES.get(str(content.get("face")), library)
+    return made(kind, message, {**(content.get("values") or {}), "remedy": of_plain(content.get("hint")), "face": face})
 
 
 def _plain(value: Any) -> bool:

@@ -11,6 +11,7 @@ import fcntl
 import os
 
 from orbitmq.errors import StoreFull
+from orbitmq.errors.remedy import hint
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -29,7 +30,9 @@ def create_memfd(name: str, size: int) -> int:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
             raise StoreFull(
                 f"cannot reserve {size} bytes of memory for {name}, the system has no room",
-                hint="lower the session's window or sq_capacity, or give the machine or container more memory",
+                hint=hint(
+                    "give the machine or container more memory || lower {window of producer} || lower {message_max of producer}"
+                ),
                 mount="memfd",
                 need=size,
                 free=os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),

@@ -21,6 +21,7 @@ from typing import Any
 import posix_ipc
 
 from orbitmq.errors import BrokerNotRunning, NoPermission, ProtocolError, StoreFull
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 
 MOUNT = Path("/dev/shm")
@@ -93,9 +94,7 @@ class Segment:
         remove_segment(self.name)
 
 
-def create_segment(
-    name: str, size: int, group: int | None = None, sign: Callable[[Any], None] | None = None
-) -> Segment:
+def create_segment(name: str, size: int, group: int | None = None, sign: Callable[[Any], None] | None = None) -> Segment:
     """A fresh, zeroed segment of `size` bytes, every page of it reserved, so that touching it can never cause SIGBUS.
 
     group: id of the unix group that may map it read-only. Without a group nobody else may map it at all.
@@ -140,9 +139,7 @@ def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, wr
     try:
         shared = posix_ipc.SharedMemory("/" + name, read_only=not writable)
     except posix_ipc.ExistentialError:
-        raise BrokerNotRunning(
-            f"cannot attach to the segment {name}, there is none of this name", segment=name
-        ) from None
+        raise BrokerNotRunning(f"cannot attach to the segment {name}, there is none of this name", segment=name) from None
     except posix_ipc.PermissionsError:
         raise NoPermission(f"cannot attach to the segment {name}, this user may not read it", segment=name) from None
     try:
@@ -204,7 +201,10 @@ def require_room(need: int, what: str) -> None:
 def _full(what: str, need: int, free: int) -> StoreFull:
     return StoreFull(
         f"cannot make {what}: {need:,} bytes of shared memory are needed and {MOUNT} has {free:,} free",
-        hint=f"enlarge {MOUNT} (in a container: --shm-size), or lower handlers or lane_capacity",
+        hint=hint(
+            "enlarge {} (of a container: --shm-size) || lower {handlers of broker} || lower {lane_capacity of broker}",
+            MOUNT,
+        ),
         mount=str(MOUNT),
         need=need,
         free=free,

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.errors import ColumnError
+from orbitmq.errors.remedy import hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +85,7 @@ def check(given: StructType, names: Sequence[str]) -> None:
     if found != [(name, COLUMNS[name].sql, COLUMNS[name].nullable) for name in names]:
         raise ColumnError(
             f"cannot read with the schema {given.simpleString()}: the format has columns of its own",
-            hint="leave schema(...) out; the option columns chooses among them",
+            hint=hint("leave out schema(...), and choose columns with {columns of spark}"),
             columns=tuple(names),
         )
 

@@ -18,6 +18,7 @@ except ImportError as error:  # an extra: everything else works without it
 
 from orbitmq.spark import columns
 from orbitmq.spark.source.options import columns_of, parse
+from orbitmq.spark.spelling import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,26 +55,31 @@ class OrbitSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
+    @for_spark()
     def schema(self) -> str:
         return columns.ddl(columns_of(self.options))
 
+    @for_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         from orbitmq.spark.source.batch_reader import OrbitReader
 
         columns.check(schema, columns_of(self.options))
         return OrbitReader(parse(self.options))
 
+    @for_spark()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from orbitmq.spark.stream.reader import OrbitStreamReader
 
         columns.check(schema, columns_of(self.options))
         return OrbitStreamReader(parse(self.options, streaming=True))
 
+    @for_spark()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from orbitmq.spark.sink import writer as sink
 
         return sink.writer(self.options, schema, overwrite)
 
+    @for_spark()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from orbitmq.spark.sink import writer as sink
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import Hint
 
 NAMED_MOST = 20
 
 
-def refused(option: str, value: object, why: str, hint: str | None = None) -> SettingError:
+def refused(option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
     """It has .option and .value."""
     return SettingError(f"cannot read with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.errors import OffsetOutOfRange, StoreSettingsError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import atomic_file
 
@@ -292,7 +293,7 @@ class ConsumeQueue:
             elif found != size:
                 raise StoreSettingsError(
                     f"cannot read {path}: it has {found} bytes and must have {size}",
-                    hint="open the store with the queue_file_units that it was made with",
+                    hint=hint("open the store with the {queue_file_units of broker} that it was made with"),
                     path=path,
                     size=found,
                     expected=size,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreFull, StoreUnsupported
+from orbitmq.errors.remedy import Hint, all_of, hint
 
 # Over a network, neither the lock nor a shared mapping means what it means on one machine: each of two hosts would believe
 # itself alone, and a server's restart can take back pages that were already read.
@@ -71,23 +72,23 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-LOG_KNOB = "use smaller files (log_file_size) in a new store"
+LOG_KNOB = hint("use smaller files in a new store: lower {log_file_size of broker}")
 
 
-def disk_error(error: OSError, path: Path, need: int, what: str, knob: str | None = None) -> StoreFull | StoreFailed:
+def disk_error(error: OSError, path: Path, need: int, what: str, knob: Hint | None = None) -> StoreFull | StoreFailed:
     """The error for a write of `need` bytes to the file system of `path` that failed; knob as in store_full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return store_full(path, need, what, knob)
     return StoreFailed(f"cannot write {what}: {error}", path=str(path), errno=error.errno or 0)
 
 
-def store_full(path: Path, need: int, what: str, knob: str | None = None) -> StoreFull:
+def store_full(path: Path, need: int, what: str, knob: Hint | None = None) -> StoreFull:
     """The error for `need` bytes of `what` for which the file system of `path` has no room. knob: what would need less."""
     mount = mount_of(path).point
     free = free_bytes(path)
     return StoreFull(
         f"cannot reserve {need:,} bytes for {what}: {mount} has {free:,} bytes free",
-        hint=f"make room on {mount}" + (f", or {knob}" if knob else ""),
+        hint=all_of(f"make room on {mount}", knob),
         path=str(path),
         mount=mount,
         need=need,

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from orbitmq.errors import NoMeans, StoreError, StoreSettingsError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.means import lacking
 from orbitmq.shm.text import utf8
@@ -49,7 +50,9 @@ class IndexFile:
         if error == errno.EIO:
             raise StoreSettingsError(
                 f"cannot read {path}: its length is not that of {slots} slots and {entries} entries",
-                hint="open the store with the index_slots and index_entries that it was made with",
+                hint=hint(
+                    "open the store with the {index_slots of broker} and {index_entries of broker} that it was made with"
+                ),
                 path=str(path),
             )
         if error:

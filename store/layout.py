@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq import errors
+from orbitmq.errors.remedy import Knob, hint
 from orbitmq.shm import finite_json, text
 from orbitmq.store import atomic_file
 from orbitmq.store.file_places import refuse_folders
@@ -286,7 +287,7 @@ class StoreLayout:
             if value != size:
                 raise errors.StoreSettingsError(
                     f"cannot open the store {self.root} with {name} {value:,}: its files have {size:,}",
-                    hint=f"leave {name} out, or set it to {size}",
+                    hint=hint("leave out {} || use {}", Knob(name), Knob(name, size)),
                     name=name,
                     value=value,
                     stored=size,

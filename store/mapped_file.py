@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreSettingsError, StoreUnsupported
+from orbitmq.errors.remedy import hint
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file
 from orbitmq.store.file_system import LOG_KNOB, disk_error
@@ -89,7 +90,9 @@ def list_starts(layout: StoreLayout, size: int) -> list[int]:
             if length != size or start % size:
                 raise StoreSettingsError(
                     f"cannot open the CommitLog: {entry.path} has {length:,} bytes, and its files must have {size:,}",
-                    hint="set log_file_size to what the store was made with, or put the file back from a backup",
+                    hint=hint(
+                        "open the store with the {log_file_size of broker} that it has || put the file back from a backup"
+                    ),
                     name="log_file_size",
                     value=size,
                     stored=length,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from orbitmq.errors import SettingError, WouldDelete
+from orbitmq.errors.remedy import hint
 from orbitmq.store import kept, settings_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_sources import OF_FILES_WHY, OF_ONE_START_WHY, file_values, in_file, value_for
@@ -49,7 +50,7 @@ def change_settings(
             raise WouldDelete(
                 f"cannot keep the messages of {layout.root} for {limits}: until now they are kept for {so_far}, and what is "
                 "older would be deleted at the next start",
-                hint="to have it deleted, use allow_deletion=True; nothing has changed",
+                hint=hint("to have it deleted, use {allow_deletion=True}; nothing has changed"),
                 name="retention_hours" if limits.hours != so_far.hours else "retention_bytes",
                 value=limits.hours if limits.hours != so_far.hours else limits.size,
             )

@@ -20,6 +20,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import environment
+from orbitmq.errors.remedy import settings_file as as_keys
 from orbitmq.store import settings_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_text import from_environment, located, refused, value_of, variable_of
@@ -77,7 +79,7 @@ def resolve(store: str, given: Mapping[str, Any], environ: Mapping[str, str]) ->
         if source == FILE:
             raise in_file(error, file, name) from None
         if source == ENVIRONMENT:
-            raise located(error, f"the environment's {variable_of(name)}") from None
+            raise located(error, f"the environment's {variable_of(name)}", environment) from None
         raise
     sources = dict.fromkeys(found, STORE) | sources
     remember = {name: value for name, value in {**around, **told}.items() if name in REMEMBERED}
@@ -109,7 +111,7 @@ def file_values(file: SettingsFile, without: Collection[str] = ()) -> dict[str, 
 def in_file(error: SettingError, file: SettingsFile, name: str) -> SettingError:
     """The same error, with the line of the file, and how to correct it."""
     command = f"orbitmq config unset {shlex.quote(name)} --store {shlex.quote(str(file.path.parents[1]))}"
-    return located(error, file.place(name), f"correct the line, or remove it: {command}")
+    return located(error, file.place(name), as_keys, f"correct the line, or remove it: {command}")
 
 
 def states(settings: TreeSettings) -> list[SettingState]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from orbitmq.errors import SettingError
-from orbitmq.errors.remedy import all_of
+from orbitmq.errors.remedy import Face, Hint, all_of, environment
 
 PREFIX = "ORBITMQ_"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:i?b)?", re.IGNORECASE)
@@ -18,7 +18,7 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-def refused(name: str, value: Any, why: str, hint: str | None = None, deed: str = "set") -> SettingError:
+def refused(name: str, value: Any, why: str, hint: Hint | str | None = None, deed: str = "set") -> SettingError:
     """The error for a setting that is not valid. deed: "set", or "unset", which needs no value."""
     what = f"set {name} to {value!r:.80}" if deed == "set" else f"{deed} {name!r:.80}"
     return SettingError(f"cannot {what}: {why}", hint=hint, name=name, value=value)
@@ -58,7 +58,7 @@ def from_environment(kinds: Mapping[str, type], environ: Mapping[str, str]) -> d
             try:
                 found[name] = value_of(name, kind, text)
             except SettingError as error:
-                raise located(error, f"the environment's {variable_of(name)}") from None
+                raise located(error, f"the environment's {variable_of(name)}", environment) from None
     return found
 
 
@@ -70,6 +70,8 @@ def mistyped(kinds: Mapping[str, type], environ: Mapping[str, str]) -> list[tupl
     return [(name, found[0]) for name, found in close if found]
 
 
-def located(error: SettingError, where: str, remedy: str | None = None) -> SettingError:
-    """The same error, with the source of the value, and what else would help."""
-    return error.reworded(f"{error.message} ({where})", all_of(error.remedy, remedy))
+def located(error: SettingError, where: str, face: Face, remedy: str | None = None) -> SettingError:
+    """The same error, with the source of the value, how that spells settings, and what else would help."""
+    told = error.reworded(f"{error.message} ({where})", all_of(error.remedy, remedy))
+    told.face = face
+    return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import Hint
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -69,7 +70,7 @@ class StoreSettings:
         return 40 + 4 * self.index_slots + 20 * self.index_entries
 
 
-def _refused(name: str, value: object, why: str, hint: str | None = None) -> SettingError:
+def _refused(name: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
     return SettingError(f"cannot set {name} to {value!r}: {why}", hint=hint, name=name, value=value)
 
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
@@ -91,9 +92,7 @@ KINDS: dict[str, type] = OWN_KINDS | FILE_KINDS
 # Given anew at each start: under which name this broker runs, for whom, and whether it may write. A store remembers the others,
 # except its files' sizes, which the files themselves show.
 OF_ONE_START = ("name", "owner", "read_only")
-REMEMBERED: dict[str, type] = {
-    name: kind for name, kind in KINDS.items() if name not in (*OF_ONE_START, *FILE_SETTINGS)
-}
+REMEMBERED: dict[str, type] = {name: kind for name, kind in KINDS.items() if name not in (*OF_ONE_START, *FILE_SETTINGS)}
 
 _ALLOWED: dict[str, tuple[int, int]] = {
     "handlers": (1, LANES_MAX),
@@ -154,7 +153,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
     if files.message_max > fitting:
         if "message_max" in options:
             why = f"with this lane_capacity it can be at most {fitting:,} bytes"
-            raise refused("message_max", files.message_max, why, "raise lane_capacity")
+            raise refused("message_max", files.message_max, why, hint("raise {lane_capacity}"))
         settings = replace(settings, files=replace(files, message_max=fitting))
     return settings
 
@@ -196,5 +195,8 @@ def _check_retention(settings: TreeSettings) -> None:
             "retention_bytes",
             settings.retention_bytes,
             f"it must have room for {RETENTION_FILES_MIN} log files of {size:,} bytes",
-            f"set at least {least:,}, or 0 for no limit; a new store can have a smaller log_file_size",
+            hint(
+                "use {retention_bytes={}} || use {retention_bytes=0} for no limit || lower {log_file_size} of a new store",
+                least,
+            ),
         )

@@ -3,13 +3,13 @@
     hint("raise {timeout} || raise {window of producer}")
 
     library       raise timeout=, or raise window= of producer()
-    command       raise --timeout                       it has no option for a window, so that way is left out
-    Spark         raise the option timeout
+    command       raise --timeout                 it has no option for a window, so that way is left out
+    Spark         raise option timeout
 
 The ways that would help are separated by `||`. Within one, braces hold a knob by its name in the library: `{timeout}`; with a
 value that would do: `{full=True}`; with whose argument it is where the call that failed has none: `{window of producer}`. The
-owner `broker` stands for the broker's settings. `{}` takes the next of the values that follow the text; they are never
-searched for knobs.
+owner `broker` stands for the broker's settings, and `spark` for options of the data source that nothing in the library stands
+for. `{}` takes the next of the values that follow the text: a knob, or text that is not searched for knobs.
 
 A face is a function that spells a knob, or says None where its users cannot turn it. The library's is here, and those of the
 places that settings come from; the others stand with their face: cli/spelling.py, spark/spelling.py.
@@ -83,10 +83,18 @@ def of_plain(content: Any) -> Hint | None:
     return Hint(tuple(tuple(part if isinstance(part, str) else Knob(*part) for part in way) for way in content))
 
 
+# What the library has a method for, and the command an option.
+_DEEDS = {"skip_damaged": "consumer.seek()"}
+
+
 def library(knob: Knob) -> str:
     """As a keyword of a Python call."""
+    if knob.name in _DEEDS:
+        return _DEEDS[knob.name]
+    if knob.of == "spark":
+        return f"option {knob.name}" if knob.value is None else f"option {knob.name} = {knob.value}"
     if knob.of == "broker":
-        return f"{knob.name} of the broker" if knob.value is None else f"{knob.name}={knob.value!r} of the broker"
+        return f"{knob.name} of the broker" if knob.value is None else f"{knob.name}={knob.value!r}"
     keyword = f"{knob.name}=" if knob.value is None else f"{knob.name}={knob.value!r}"
     return f"{keyword} of {knob.of}()" if knob.of else keyword
 
@@ -107,6 +115,10 @@ def environment(knob: Knob) -> str | None:
     return variable if knob.value is None else f"{variable}={knob.value}"
 
 
+# Those that an error keeps on its way from another process.
+FACES: dict[str, Face] = {"library": library, "file": settings_file, "environment": environment}
+
+
 def _spelled(way: Way, face: Face) -> str | None:
     parts = [face(part) if isinstance(part, Knob) else part for part in way]
     return "".join(part for part in parts if part is not None) if None not in parts else None
@@ -119,7 +131,8 @@ def _parts(way: str, values: Iterator[object]) -> Iterator[str | Knob]:
             yield way[end : found.start()]
         end = found.end()
         if found["name"] is None:
-            yield str(next(values))
+            value = next(values)
+            yield value if isinstance(value, Knob) else str(value)
         else:
             value = next(values) if found["value"] == "{}" else _value(found["value"])
             yield Knob(found["name"], value if isinstance(value, int | None) else str(value), found["of"] or "")
@@ -128,6 +141,6 @@ def _parts(way: str, values: Iterator[object]) -> Iterator[str | Knob]:
 
 
 def _value(text: str | None) -> str | int | bool | None:
-    if text is None or not text.isdecimal():
-        return text if text is None else _WORDS.get(text, text)
-    return int(text)
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() else _WORDS.get(text, text)

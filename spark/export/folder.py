@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, ExportFailed, SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.spark.export import manifest as export_manifest
 from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run, State
@@ -176,7 +177,7 @@ class ExportFolder:
                     raise ExportDamaged(
                         f"cannot finish run {run.number} of the export to {self.root}: {file.path} is neither in its place nor "
                         f"in {staging}",
-                        hint="export again with full=True",
+                        hint=hint("export again with {full=True}"),
                         path=str(target),
                     ) from None
             crash_point("export_folder_renamed")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import hint
 from orbitmq.spark.columns import COLUMNS
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def check_by(by: Sequence[str]) -> None:
         if name in by[:position]:
             raise SettingError(f"cannot export by {','.join(by)}: {name} stands there twice", name="by", value=",".join(by))
     if not by:
-        raise SettingError("cannot export by nothing: name a column at least", hint="leave by out", name="by", value="")
+        raise SettingError("cannot export by nothing: name a column at least", hint=hint("leave out {by}"), name="by", value="")
 
 
 def folder(by: Sequence[str], key: Key) -> str:
@@ -53,7 +54,7 @@ def folder(by: Sequence[str], key: Key) -> str:
         if len(os.fsencode(name)) > NAME_MAX:
             raise SettingError(
                 f"cannot export by {column!r}: the folder {name[:80]}... would have a name of {len(os.fsencode(name))} bytes",
-                hint=f"at most {NAME_MAX} would do; leave {column} out of by",
+                hint=hint("leave {} out of {by}: a name has at most {} bytes", column, NAME_MAX),
                 name="by",
                 value=column,
             )

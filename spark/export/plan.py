@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from orbitmq.client.several import Ordered, Several, not_one_text
 from orbitmq.errors import ExportDiffers, OffsetOutOfRange, SettingError, UnknownTopic
+from orbitmq.errors.remedy import Knob, hint
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import ExportFolder
 from orbitmq.spark.export.manifest import End, Gap, Mark, State
@@ -17,7 +18,7 @@ from orbitmq.spark.source.options import columns_of
 from orbitmq.spark.source.planning import Slice
 
 BY = ("topic", "day")
-FULL_HINT = "export into another folder, or begin again with full=True"
+FULL_HINT = hint("export into another folder || begin again with {full=True}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tup
         if not free and now != was:
             raise ExportDiffers(
                 f"cannot export to {folder.root} with {name} {','.join(now)}: what is there has {','.join(was or ())}",
-                hint=f"leave {name} out, or begin again with full=True, for all topics at once",
+                hint=hint("leave out {} || begin again with {full=True}, for all topics at once", Knob(name)),
                 path=str(folder.root),
             )
     for name in columns:
@@ -140,7 +141,7 @@ def _shape(folder: ExportFolder, state: State, wish: Wish, *, free: bool) -> tup
     if all(name in by for name in columns):
         raise SettingError(
             f"cannot export with columns {','.join(columns)} by {','.join(by)}: no column is left for the files",
-            hint="take a column more, or make folders of fewer",
+            hint=hint("name more {columns} || make folders of fewer with {by}"),
             name="columns",
             value=",".join(columns),
         )
@@ -189,7 +190,7 @@ def _range(
         raise ExportDiffers(
             f"cannot export topic {topic!r}, queue {queue}, to {folder.root}: {why}; the topic was deleted and made again, "
             "or the log was cut",
-            hint=f"begin again with full=True for topic {topic}, or export into another folder",
+            hint=hint("begin again with {full=True} for topic {} || export into another folder", topic),
             path=str(folder.root),
             topic=topic,
             queue=queue,
@@ -212,7 +213,7 @@ def _lost(folder: ExportFolder, gaps: list[Gap], snapshot: Snapshot) -> OffsetOu
     return OffsetOutOfRange(
         f"cannot export topic {first.topic!r} to {folder.root}: since the last export retention has removed "
         f"the offsets {first.begin:,} to {first.end - 1:,} of queue {first.queue}{others}",
-        hint="go on with what is left with --allow-gaps (allow_gaps=True); the manifest then tells of the gap",
+        hint=hint("go on with what is left with {allow_gaps=True}; the manifest then tells of the gap"),
         topic=first.topic,
         queue=first.queue,
         offset=first.begin,

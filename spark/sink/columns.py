@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
+from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.property_name import NOTE, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.spark import carried
@@ -92,7 +93,7 @@ def check(schema: StructType, topic: str | None) -> None:
     if topic is None and "topic" not in names:
         raise ColumnError(
             "cannot write without a topic: there is neither the option topic nor a column 'topic'",
-            hint="give the option topic",
+            hint=hint("give {topic of spark}"),
             column="topic",
         )
 
@@ -129,7 +130,7 @@ class Shape:
         if self.topic is not None:
             return pa.repeat(pa.scalar(self.topic), rows)
         topics = pc.cast(columns["topic"], pa.string())
-        _require(topics, "topic", "is null", topics.is_null(), "fill it, or give the option topic")
+        _require(topics, "topic", "is null", topics.is_null(), hint("fill it || give {topic of spark}"))
         for name in pc.unique(topics).to_pylist():
             check_topic_name(name)
         return topics
@@ -147,7 +148,7 @@ class Shape:
         if most > self.message_max:
             raise MessageTooLarge(
                 f"cannot write a row whose record takes {most:,} bytes, and the limit is {self.message_max:,}",
-                hint="raise message_max of the broker, 4,194,304 at most, or send it in parts",
+                hint=hint("raise {message_max of broker}, 4,194,304 at most || send it in parts"),
                 size=most,
                 limit=self.message_max,
             )
@@ -173,7 +174,7 @@ def _bytes(column: Any) -> Any:
     return pc.cast(column, pa.large_binary())
 
 
-def _require(column: Any, name: str, what: str, bad: Any, hint: str | None = None) -> None:
+def _require(column: Any, name: str, what: str, bad: Any, hint: Hint | str | None = None) -> None:
     """Raises: ColumnError: one of `bad` is true."""
     if pc.any(bad).as_py():
         first = pc.index(bad, True).as_py()

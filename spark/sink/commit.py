@@ -42,6 +42,7 @@ from orbitmq.errors import (
     UnknownQueue,
     UnknownTopic,
 )
+from orbitmq.errors.remedy import hint
 from orbitmq.native._types import PendingBatch, Reader
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import how_to_make
@@ -224,7 +225,7 @@ def _check_files(files: list[tuple[str, int]]) -> None:
 def _missing(path: str) -> StoreError:
     return StoreError(
         f"cannot store rows that a task has staged: {path} is gone",
-        hint="the folder of the option stagingLocation must be seen by the driver and by all tasks, and nobody may clear it",
+        hint=hint("use a {stagingLocation of spark} that the driver and all tasks see and nobody clears"),
         path=path,
     )
 
@@ -376,7 +377,7 @@ def _stored(client: Client, target: Target, query: Query, intent: Intent) -> byt
         raise TimedOut(
             f"cannot learn what is stored of query {query.name!r}, batch {intent.batch}: the queues lack a part of the log "
             f"after {target.timeout:g} s",
-            hint="look at reput in `orbitmq status`, or raise the option timeout",
+            hint=hint("look at reput in `orbitmq status` || raise {timeout of spark}"),
             timeout=target.timeout,
         )
     table = TopicTable(attachment.topics)
@@ -436,7 +437,7 @@ def _until(true: Callable[[], bool], target: Target, what: str) -> None:
         if time.monotonic() >= deadline:
             raise TimedOut(
                 f"cannot finish a commit of Spark: {what} after {target.timeout:g} s",
-                hint="look at `orbitmq status`, or raise the option timeout",
+                hint=hint("look at `orbitmq status` || raise {timeout of spark}"),
                 timeout=target.timeout,
             )
         pause()

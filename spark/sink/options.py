@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.spark.refusal import unknown_hint
 
@@ -58,7 +59,7 @@ def parse(given: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(path, broker, topic, query, batch, values.get("stagingLocation"), timeout)
 
 
-def refused(option: str, value: object, why: str, hint: str | None = None) -> SettingError:
+def refused(option: str, value: object, why: str, hint: Hint | str | None = None) -> SettingError:
     """The error for an option."""
     return SettingError(f"cannot write with option {option} = {value!r}: {why}", hint=hint, option=option, value=value)
 
@@ -68,7 +69,7 @@ def _batch(values: Mapping[str, str]) -> int | None:
     if text is None:
         return None
     if "queryId" not in values:
-        raise refused("batchId", text, "a batch has a number within a query", "give the option queryId too")
+        raise refused("batchId", text, "a batch has a number within a query", hint("give {queryId of spark} too"))
     if not text.isascii() or not text.isdecimal():
         raise refused("batchId", text, "a whole number of at least 0 is wanted")
     return int(text)

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from orbitmq.errors import StoreError, TimedOut
+from orbitmq.errors.remedy import hint
 from orbitmq.shm import finite_json
 from orbitmq.spark.sink import staging
 from orbitmq.spark.sink.staging import Staging
@@ -94,7 +95,7 @@ class Query:
             if time.monotonic() >= deadline:
                 raise TimedOut(
                     f"cannot store rows of query {self.name!r}: another process has been doing so for {timeout:g} s",
-                    hint="let it end, or raise the option timeout",
+                    hint=hint("let it end || raise {timeout of spark}"),
                     query=self.name,
                     timeout=timeout,
                 )

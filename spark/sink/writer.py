@@ -32,6 +32,7 @@ from orbitmq.spark.sink.commit import Target
 from orbitmq.spark.sink.options import SinkOptions
 from orbitmq.spark.sink.staging import StagedRows, Staging
 from orbitmq.spark.sink.state import Query
+from orbitmq.spark.spelling import for_spark
 from orbitmq.store.layout import StoreLayout
 
 if TYPE_CHECKING:
@@ -110,10 +111,12 @@ class OrbitWriter(DataSourceArrowWriter):
         self._batch = options.batch or 0
         self._job = plan.home.job(uuid.uuid4().hex)
 
+    @for_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         name = f"{self._batch}-{_context().partitionId():05}"
         return Staged(staging.stage(iterator, self._plan.shape, self._job, name), self._query)
 
+    @for_spark()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         query = Query.of(self._plan.home, self._query)
         sink_commit.commit(self._plan.home, self._plan.target, query, self._batch, _rows(messages), named=self._named)
@@ -135,6 +138,7 @@ class OrbitStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         self._query = query
         self._job = plan.home.job("streams")
 
+    @for_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         context = _context()
         query = self._query or context.getLocalProperty(QUERY_PROPERTY)
@@ -143,6 +147,7 @@ class OrbitStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         mark = Query.of(self._plan.home, query).mark
         return Staged(staging.stage(iterator, self._plan.shape, self._job, f"{mark}-{context.partitionId():05}"), query)
 
+    @for_spark()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = -1) -> None:
         for name in _queries(messages):
             query = Query.of(self._plan.home, name)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
+from orbitmq.errors.remedy import hint
 from orbitmq.spark import columns
 from orbitmq.spark.source import extents, moments, planning
 from orbitmq.spark.source.filters import narrowing
 from orbitmq.spark.source.options import SourceOptions
+from orbitmq.spark.spelling import for_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +80,7 @@ class OrbitReader(DataSourceReader):
             self._options = replace(self._options, tags=tags)
         return found.rest
 
+    @for_spark()
     def partitions(self) -> Sequence[InputPartition]:
         asked = self._options
         cut = planning.partitions(self._slices, least=asked.min_partitions, most_records=asked.max_records)
@@ -86,7 +89,8 @@ class OrbitReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OrbitPartition)
-        return read_slices(self._root, self._sizes, partition.slices, self._options)
+        with for_spark():
+            yield from read_slices(self._root, self._sizes, partition.slices, self._options)
 
 
 def read_slices(
@@ -134,7 +138,7 @@ def _removed(error: StoreError, root: str, sizes: tuple[int, int]) -> OffsetOutO
     return OffsetOutOfRange(
         f"cannot read topic {topic!r}, queue {queue}, at offset {offset:,}: retention has removed it since the query was "
         f"planned; {minimum:,} to {maximum:,} would do",
-        hint="set the option failOnDataLoss to false to go on with what is left",
+        hint=hint("to go on with what is left, use {failOnDataLoss=false of spark}"),
         option="failOnDataLoss",
         topic=topic,
         queue=queue,

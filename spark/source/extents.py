@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from orbitmq.client.status import read_positions
 from orbitmq.errors import BrokerError, BrokerNotRunning, NoPermission, OffsetOutOfRange, SettingError, StoreFailed, TimedOut
 from orbitmq.errors.remedy import all_of
+from orbitmq.errors.remedy import hint as a_hint
 from orbitmq.shm import runtime
 from orbitmq.shm.topic_table import Topic, TopicTable
 from orbitmq.spark.source.options import FLUSHED, SourceOptions
@@ -156,7 +157,7 @@ def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
             continue
         missing = end - now.flushed
         what = f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk"
-        hint = "look at flush in `orbitmq status`, or set the option read to appended"
+        hint = a_hint("look at flush in `orbitmq status` || use {read=appended of spark}")
         if now.flushed_error:
             why = os.strerror(now.flushed_error)
             raise StoreFailed(f"{what}: {why}", hint=hint, option="read", broker=name, missing=missing, errno=now.flushed_error)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orbitmq.errors import OffsetOutOfRange, StoreError
-from orbitmq.errors.remedy import as_hint
+from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.spark.source.ends import Offsets
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
@@ -136,7 +136,7 @@ def _too_late(option: str, place: Place, moment_ms: int, bounds: tuple[int, int]
     held = f"it holds offsets {bounds[0]:,} to {bounds[1]:,}" if bounds[0] < bounds[1] else "it holds none"
     return OffsetOutOfRange(
         f"cannot read topic {topic!r}, queue {queue}, with {moment_ms} in option {option}: no message was stored since; {held}",
-        hint="set startingOffsetsByTimestampStrategy to latest to begin such a queue at its end",
+        hint=hint("to begin such a queue at its end, use {startingOffsetsByTimestampStrategy=latest of spark}"),
         option=option,
         topic=topic,
         queue=queue,

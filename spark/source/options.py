@@ -7,8 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orbitmq.client.subscription import tag_list
-from orbitmq.errors import SettingError
+from orbitmq.client.subscription import TagFault, tags_or_fault
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.refusal import refused, unknown_hint
 from orbitmq.spark.source import choice, ends
@@ -182,7 +181,7 @@ def _read(values: Mapping[str, str]) -> str:
 
 def _tags(values: Mapping[str, str]) -> tuple[bytes, ...]:
     text = values.get("tags")
-    try:
-        return tuple(tag_list(text))
-    except SettingError as error:
-        raise refused("tags", text, error.message.partition(": ")[2], error.hint) from None
+    found = tags_or_fault(text)
+    if isinstance(found, TagFault):
+        raise refused("tags", text, found.why, found.hint)
+    return tuple(found)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from orbitmq.errors import OffsetOutOfRange, OrbitError, UnknownTopic
+from orbitmq.errors.remedy import hint
 from orbitmq.spark.refusal import topics_there
 from orbitmq.spark.source.extents import Extents, Snapshot
 from orbitmq.spark.source.options import SourceOptions
@@ -44,11 +45,7 @@ class Backlog:
         places = self._chosen(held)
         left = {place: offset for place, offset in begin.items() if not self._wanted(*place)}
         ends = {place: max(bounds[1], begin.get(place, 0)) for place, bounds in places.items()}
-        kept = {
-            place: offset
-            for place, offset in begin.items()
-            if place not in places and self._wanted(*place)
-        }
+        kept = {place: offset for place, offset in begin.items() if place not in places and self._wanted(*place)}
         doubtful = [place for place in places if begin.get(place, 0) > places[place][1]]
         if (kept or doubtful) and (now := self._appended()) is not None:
             there = self._chosen(now.topics)
@@ -132,7 +129,9 @@ def _outside(place: Place, offset: int, bounds: tuple[int, int], why: str) -> Of
     return OffsetOutOfRange(
         f"cannot go on with topic {topic!r}, queue {queue}, at offset {offset:,} with option failOnDataLoss = true: {why}; "
         f"{bounds[0]:,} to {bounds[1]:,} would do",
-        hint="set failOnDataLoss to false to go on with what there is, or begin anew with another checkpointLocation",
+        hint=hint(
+            "to go on with what there is, use {failOnDataLoss=false of spark} || use another {checkpointLocation of spark}"
+        ),
         option="failOnDataLoss",
         topic=topic,
         queue=queue,
@@ -147,7 +146,7 @@ def _gone(place: Place, held: Extents) -> UnknownTopic:
     return UnknownTopic(
         f"cannot go on with topic {topic!r}, queue {queue}, with option failOnDataLoss = true: the store does not have it any "
         f"more; it has {topics_there(held)}",
-        hint="set failOnDataLoss to false to go on without it, or begin anew with another checkpointLocation",
+        hint=hint("to go on without it, use {failOnDataLoss=false of spark} || use another {checkpointLocation of spark}"),
         option="failOnDataLoss",
         topic=topic,
         queue=queue,

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from orbitmq.spark.source import batch_reader, moments, planning
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
+from orbitmq.spark.spelling import for_spark
 from orbitmq.spark.stream.admission import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from orbitmq.spark.stream.backlog import Backlog
 from orbitmq.spark.stream.limits import Hold, share
@@ -53,6 +54,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # of Trigger.AvailableNow
         self._latest: Offsets | None = None  # everything that was there at the last look
 
+    @for_spark()
     def initialOffset(self) -> Json:
         if self._initial is None:
             snapshot = self._store.known()
@@ -71,9 +73,11 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_per_trigger)
         return ReadAllAvailable()
 
+    @for_spark()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._backlog.ends({}, self._store.known().topics)
 
+    @for_spark()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> Json:
         """Called without arguments by 4.0 and 4.1, in which a micro-batch begins where the one before it was to end."""
         begin = from_json(start if start is not None else self._stands())
@@ -93,6 +97,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Json | None:
         return to_json(self._latest) if self._latest else None
 
+    @for_spark()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, stop = from_json(start), from_json(end)
         self._given = stop
@@ -107,7 +112,8 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
-        return batch_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
+        with for_spark():
+            yield from batch_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
 
     def _stands(self) -> Json:
         return to_json(self._given) if self._given is not None else self.initialOffset()

@@ -79,9 +79,9 @@ class Deeds:
         if self.choice is Choice.CUT:
             return "stays lost" if lost else f"the log ends at {self.cut_at:,}"
         if finding.kind is Kind.QUEUE_GAP:
-            return "only --cut helps: the log has no bytes in which something could stand in for them"
+            return "only a cut helps: the log has no bytes in which something could stand in for them"
         if self.choice is Choice.NONE:
-            return "needs a choice: --skip or --cut"
+            return "needs a choice: skip or cut"
         if lost:
             return "stand-ins keep their places in the queue, and consumers pass over them"
         return "kept under orbitmq/cut, and filled with records that nobody gets"
@@ -93,6 +93,6 @@ class Deeds:
             if self.choice is Choice.CUT and self.cut_at is not None:
                 return f"the log ends at {self.cut_at:,}"
             if self.undecided:
-                return "needs a choice: --skip or --cut"
+                return "needs a choice: skip or cut"
             return "is made anew, without what was in it, if the log reaches so far"
         return "gets its size; what it had too much is kept" if self.choice is not Choice.CUT else "gets its size, if it stays"

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orbitmq.errors import CorruptRecord, StoreFailed, StoreSettingsError, StoreUnsupported
+from orbitmq.errors.remedy import hint
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import abort, atomic_file, commits, positions, remake
 from orbitmq.store.checkpoint import Checkpoint
@@ -181,7 +182,7 @@ class Repair:
         if self._cut_at() is not None and self.loss(self.choice) is None:
             raise CorruptRecord(
                 f"cannot skip the damage of this log: {self.obstacle}",
-                hint="put the file back from a backup, or give up what follows with --cut",
+                hint=hint("put the file back from a backup || give up what follows with {choice=cut}"),
                 offset=self._cut_at(),
             )
         self.layout.open(self.settings)

@@ -30,7 +30,7 @@ def test_messages_without_a_place_are_not_skipped(stored: Stored) -> None:
         spoil_log(stored, offset, renumber(stored.files[path][offset % SIZE :][:size], number + 1))
     for path in stored.of("consumequeue/flows/0"):
         path.unlink()
-    with pytest.raises(CorruptRecord, match="--cut"):
+    with pytest.raises(CorruptRecord, match="choice='cut'"):
         repair(stored, Choice.SKIP)
     _, verdict = repair(stored, Choice.CUT)
     assert verdict.whole and verdict.end == places[100][0]

@@ -67,7 +67,7 @@ PyObject *py_reader_raise(struct reader_object *self)
     if (queue_id < 0)
         return py_raise("CorruptRecord", NULL, values, "could not read the record at physical offset %llu: %s",
                           (unsigned long long)fault.physical_offset, record_fault_text(fault.record));
-    return py_raise("CorruptRecord", "seek past it to go on", values,
+    return py_raise("CorruptRecord", "go on behind it with {skip_damaged} || see how much is damaged with `orbitmq verify`", values,
                       "could not read message %llu of %s, queue %ld, at physical offset %llu: %s",
                       (unsigned long long)fault.queue_offset, where, queue_id, (unsigned long long)fault.physical_offset,
                       record_fault_text(fault.record));

@@ -223,7 +223,7 @@ int parse_queue(PyObject *value, int64_t *queue)
         PyErr_Clear();
     }
     if (number < 0 || number > UINT32_MAX) {
-        py_raise("UnknownQueue", "queues are numbered from 0; leave out queue= for one after another",
+        py_raise("UnknownQueue", "queues are numbered from 0 || leave out {queue} for one after another",
                    Py_BuildValue("{s:O}", "queue", value), "could not send to queue %R: no topic has it", value);
         return -1;
     }
@@ -416,8 +416,8 @@ const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
     if (size > MESSAGE_MOST)
         return "send it in parts: no broker takes more than 4194304 bytes";
     if (size <= broker)
-        return "raise message_max= of producer()";
-    return session < broker ? "raise message_max= of producer(), and message_max of the broker" : "raise message_max of the broker";
+        return "raise {message_max of producer}";
+    return session < broker ? "raise {message_max of producer} and {message_max of broker}" : "raise {message_max of broker}";
 }
 
 int letter_fits(const Producer *self, uint32_t topic, PyObject *name, uint64_t body_size, uint64_t size)
@@ -448,14 +448,14 @@ int letter_queue(const Producer *self, uint32_t topic, PyObject *name, int64_t w
     const uint32_t queues =
         atomic_load_explicit(&self->link->sender.topics->topic[topic].queues, memory_order_relaxed);
     if (wanted >= 0 && key) {
-        py_raise("UsageError", NULL, NULL, "could not choose a queue of topic %R: queue= and queue_key= were both given", name);
+        py_raise("UsageError", "leave out {queue} || leave out {queue_key}", NULL, "could not choose a queue of topic %R: both a number and a key were given", name);
         return -1;
     }
     if (wanted >= 0) {
         *queue = (uint32_t)wanted;
         if (wanted < queues)
             return 0;
-        py_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
+        py_raise("UnknownQueue", "give the topic more queues || leave out {queue}",
                    Py_BuildValue("{s:O,s:L,s:I}", "topic", name, "queue", (long long)wanted, "queues", queues),
                    "could not send to queue %lld of topic %R: it has %u queues, numbered from 0", (long long)wanted, name, queues);
         return -1;

@@ -176,7 +176,7 @@ static int push_all(Producer *self, Batch *batch, uint64_t timeout_ns)
     if (!self->wait_when_full && producer_look(self)) {
         const struct sender *sender = &self->link->sender;
         if (batch->count > sender->shape.window - (sender->submitted - sender->settled)) {
-            py_raise("Full", "raise window= of producer(), send less at once, or use on_full='wait'",
+            py_raise("Full", "raise {window of producer} || send less at once || use {on_full=wait of producer}",
                        Py_BuildValue("{s:O,s:s,s:I}", "topic", batch->topic, "limit", "window", "size", sender->shape.window),
                        "could not send %u messages to topic %R: the window of %u messages has no room for them", batch->count,
                        batch->topic, sender->shape.window);

@@ -308,7 +308,7 @@ int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, 
     if (why == SENDER_WINDOW_FULL && sender->submitted - sender->settled < window)
         return 0;
     if (why == SENDER_TOO_LARGE) {
-        py_raise("MessageTooLarge", "raise message_max= of producer()",
+        py_raise("MessageTooLarge", "raise {message_max of producer}",
                    Py_BuildValue("{s:O,s:K}", "topic", topic, "limit", (unsigned long long)sq_capacity / 2),
                    "could not send to topic %R: the message passes half of the submission ring", topic);
         return -1;
@@ -316,8 +316,8 @@ int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, 
     const char *limit = why == SENDER_WINDOW_FULL ? "window" : "ring";
     if (!wait) {
         py_raise("Full",
-                   why == SENDER_WINDOW_FULL ? "raise window= of producer(), or use on_full='wait'"
-                                             : "raise message_max= of producer(), which sizes the ring, or use on_full='wait'",
+                   why == SENDER_WINDOW_FULL ? "raise {window of producer} || use {on_full=wait of producer}"
+                                             : "raise {message_max of producer}, which sizes the ring || use {on_full=wait of producer}",
                    Py_BuildValue("{s:O,s:s,s:K}", "topic", topic, "limit", limit, "size",
                                  why == SENDER_WINDOW_FULL ? (unsigned long long)window : (unsigned long long)sq_capacity),
                    why == SENDER_WINDOW_FULL ? "could not send to topic %R: the window of %llu messages in flight is full"

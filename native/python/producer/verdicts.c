@@ -9,7 +9,7 @@ PyObject *verdict_timeout(PyObject *topic, uint64_t timeout_ns, const char *what
 {
     PyObject *seconds = PyFloat_FromDouble((double)timeout_ns / 1e9);
     if (seconds)
-        py_raise("TimedOut", "raise timeout=", Py_BuildValue("{s:O,s:O}", "topic", topic, "timeout", seconds),
+        py_raise("TimedOut", "raise {timeout}", Py_BuildValue("{s:O,s:O}", "topic", topic, "timeout", seconds),
                    "%s %R within %S s", what, topic, seconds);
     Py_XDECREF(seconds);
     return NULL;
@@ -43,7 +43,7 @@ PyObject *verdict_unknown_topic(PyObject *topic)
 
 #define SYNC_HINT                                                                                                              \
     "the message is not stored, and sending it again is safe; look after the disk (dmesg says what failed), then restart the "    \
-    "broker, which writes again what the disk may lack; after_failed_sync=go-on takes messages meanwhile"
+    "broker, which writes again what the disk may lack; {after_failed_sync=go-on of broker} takes messages meanwhile"
 #define NOT_ON_DISK_HINT                                                                                                       \
     "it may be lost or stored: look after the disk (dmesg says what failed), restart the broker, which writes again what the "    \
     "disk may lack, and look for the message by its key before sending it again"
@@ -70,12 +70,12 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
                           Py_BuildValue("{s:O}", "topic", topic),
                           "could not send to topic %R: a property has a name that is reserved", topic);
     case VERDICT_UNKNOWN_QUEUE:
-        return py_raise("UnknownQueue", "give the topic more queues, or leave out queue=",
+        return py_raise("UnknownQueue", "give the topic more queues || leave out {queue}",
                           Py_BuildValue("{s:O,s:I,s:I}", "topic", topic, "queue", verdict->queue_id, "queues", verdict->detail),
                           "could not send to queue %u of topic %R: it has %u queues, numbered from 0", verdict->queue_id, topic,
                           verdict->detail);
     case VERDICT_BODY_TOO_LARGE:
-        return py_raise("MessageTooLarge", "raise message_max of the broker",
+        return py_raise("MessageTooLarge", "raise {message_max of broker}",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
                           "could not send to topic %R: the record passes the broker's limit of %u bytes", topic, verdict->detail);
     case VERDICT_PROPERTIES_TOO_LARGE:
@@ -104,7 +104,7 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         const bool damaged = producer->link && producer->link->sender.control->settings.read_only == READ_ONLY_DAMAGED;
         return py_raise("NoPermission",
                           damaged ? "repair the store (orbitmq repair), then restart the broker"
-                                  : "start the broker without read_only to send",
+                                  : "start the broker without {read_only of broker} to send",
                           Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: the store was opened read-only, %s", topic,
                           damaged ? "because its log is damaged" : "as its broker was told to");
     }
