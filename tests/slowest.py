@@ -1,7 +1,7 @@
 """The table of the slowest tests at the end of a run: seconds on the clock beside seconds of the processor.
 
-A test whose clock runs far ahead of its processor waits for something; if that is an interval, a setting can often shorten
-it. Processor time is that of the test's process and of its children that have ended, with theirs: a broker that the test
+If a test takes much longer on the clock than on the processor, it waits for something; if that is an interval, a setting can
+often shorten it. Processor time is that of the test's process and of its ended children, with theirs: a broker that the test
 stopped counts, a JVM that other tests use too does not.
 """
 

@@ -1,4 +1,4 @@
-"""Goal: a reader of the documents gets wherever they point. Method: the index is compared with the folder, and every relative
+"""Goal: every link of the documents leads where it points. Method: the index is compared with the folder, and every relative
 link of every document is followed, to its heading too."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MENTION = re.compile(r"\bdocs/[\w./-]+\.(?:md|py|svg)\b")
 
 
 def prose(text: str) -> str:
-    """Without what stands in code; lines keep their numbers."""
+    """The text without what is in code; lines keep their numbers."""
     text = FENCE.sub(lambda found: "\n" * found.group().count("\n"), text)
     return CODE.sub(lambda found: "x" + "\n" * found.group().count("\n"), text)
 
@@ -36,7 +36,7 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def anchors(text: str) -> set[str]:
-    """What the headings of a page can be linked by, made as GitHub makes them."""
+    """The anchors of the headings of a page, made as GitHub makes them."""
     found: set[str] = set()
     for heading in HEADING.findall(FENCE.sub("", text)):
         shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -74,11 +74,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_pages_that_the_sources_name_are_there() -> None:
-    """Goal: a comment, a docstring or a hint sends nobody to a page that was renamed. Method: every `docs/...` in a source."""
+    """Goal: no comment, docstring or hint names a page that was renamed. Method: every `docs/...` in a source."""
     wrong = []
     for path in sources(".py", ".c", ".h", ".md"):
         if path == Path(__file__):
-            continue  # names some that are not there
+            continue  # names some that do not exist
         for number, line in enumerate(path.read_text().splitlines(), 1):
             wrong += [f"{short(path)}:{number}: {name}" for name in MENTION.findall(line) if not (ROOT / name).exists()]
     assert not wrong, "\n".join(wrong)
@@ -99,5 +99,5 @@ def test_pages_that_the_sources_name_are_there() -> None:
     ],
 )
 def test_a_broken_link_is_seen(text: str, found: int) -> None:
-    """Goal: the tests above can fail. Method: links of every form, as they would stand in a page beside README.md."""
+    """Goal: the tests above can fail. Method: links of every form, as they would be in a page beside README.md."""
     assert len(broken(ROOT / "page.md", text)) == found

@@ -1,4 +1,4 @@
-"""Goal: who installs OrbitMQ from a source distribution or a wheel gets all of it."""
+"""Goal: a user who installs OrbitMQ from a source distribution or a wheel gets all of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Goal: scripts/test shares the tests among the cores, and a failure of any of its parts is a failure of the whole. Method: the
-script in a checkout whose interpreter writes down what it is asked to do, and does as the test wants."""
+"""Goal: scripts/test divides the tests among the cores, and if any part fails, the whole fails. Method: the script in a
+checkout whose interpreter writes down what it is asked to do, and does what the test wants."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WATCHDOG_S = 60
 CORES = len(os.sched_getaffinity(0))
 
-# $FAILING is a pattern of the arguments that fail. A named pipe "gate" has two runs of pytest meet, which can only be when they
-# run at the same time.
+# $FAILING is a pattern of the arguments that fail. At a named pipe "gate" two runs of pytest meet, which is possible only if
+# they run at the same time.
 INTERPRETER = f"""#!/usr/bin/env bash
 [[ $1 != -c ]] || exec {sys.executable} "$@"
 older=${{PYTHONPATH:+ older}}
@@ -130,7 +130,7 @@ def test_one_failure_is_a_failure_of_the_whole(checkout: Checkout, failing: str,
 
 
 def test_no_test_that_touches_pyspark_is_no_failure(checkout: Checkout) -> None:
-    """Pytest ends with 5 when none was chosen; of the other run that is a failure."""
+    """Pytest ends with 5 if no test was chosen; for the other run that is a failure."""
     done = checkout.run("tests/spark", "-k", "x", WORKERS="2", FAILING="*older", STATUS="5")
     assert done.returncode == 0, done.stdout
     done = checkout.run("tests/spark", "-k", "x", WORKERS="2", FAILING="*-n 2*", STATUS="5")

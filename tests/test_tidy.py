@@ -1,4 +1,5 @@
-"""Goal: the tree keeps its shape. Method: the sources themselves are read, as text or as syntax trees, and held to the rules.
+"""Goal: the tree keeps its shape. Method: the sources themselves are read, as text or as syntax trees, and compared with the
+rules.
 
 A rule that has to bend gets an entry in its table here, with the reason beside it.
 """
@@ -15,8 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What each folder may import of the others. Everything may import orbitmq.errors; `root` is orbitmq/__init__.py, which opens
-# the library to users and so may reach the client.
+# What each folder may import of the others. Everything may import orbitmq.errors; `root` is orbitmq/__init__.py, which is the
+# library's face to users and so may reach the client.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "native": set(),
@@ -41,8 +42,8 @@ BUILT = re.compile(r"\.(?:so|o|pyc)$|^orbitmq\.native\._core\.c$")
 
 
 def sources(*suffixes: str) -> list[Path]:
-    """The project's files with one of these suffixes, or all of them; without links, and without what is built. Nobody asks
-    git, which a machine that was given a copy need not have."""
+    """The project's files with one of these suffixes, or all of them; without links, and without what is built. It does not ask
+    git, because a copy of the tree need not be a git checkout."""
     folders = (ROOT / name for name in [*FOLDERS, FOUND_BY_SPARK, ".ci", "docs", "orbitmq", "scripts", "tests"])
     paths = [path for pattern in ("*.md", "*.py", "*.toml", "*.in") for path in ROOT.glob(pattern)]
     paths += (path for folder in folders for path in folder.rglob("*"))
@@ -68,8 +69,8 @@ def layer_of_file(path: Path) -> str:
 
 
 def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import in a file, at whatever depth it stands, with relative ones made absolute; and of
-    every import by a name in quotes."""
+    """Line and dotted name of every import in a file, at whatever depth, with relative ones made absolute; and of every import
+    by a name in quotes."""
     package = [*(["orbitmq"] if path.parts[0] != "orbitmq" else []), *path.parent.parts]
     for node in ast.walk(ast.parse(text, str(path))):
         if isinstance(node, ast.Import):
@@ -83,7 +84,7 @@ def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
 
 
 def wrong_ways(path: Path, text: str) -> list[str]:
-    """What a file, its path relative to the checkout, imports and must not."""
+    """What a file, given by its path relative to the checkout, imports although it must not."""
     layer = layer_of_file(path)
     allowed = MAY_IMPORT[layer] | {layer, "errors"} | BESIDES.get(str(path), set())
     found = ((line, name, layer_of_module(name)) for line, name in imports(path, text))
@@ -91,7 +92,7 @@ def wrong_ways(path: Path, text: str) -> list[str]:
 
 
 def test_imports_point_one_way() -> None:
-    """Goal: no lower layer knows a higher one. Method: every import of every module against the table above."""
+    """Goal: no lower layer knows a higher one. Method: every import of every module is compared with the table above."""
     wrong = []
     for path in (found.relative_to(ROOT) for found in sources(".py", ".pyi")):
         if path.parts[0] in (*FOLDERS, FOUND_BY_SPARK, "orbitmq"):
@@ -128,7 +129,7 @@ def for_types_alone(tree: ast.AST) -> set[int]:
 
 
 def import_graph(texts: dict[str, str]) -> dict[str, set[str]]:
-    """Which of these modules, by dotted names, each imports, at whatever depth the imports stand."""
+    """Which of these modules, by dotted names, each imports, at whatever depth."""
     graph = {}
     for module, text in texts.items():
         skipped = for_types_alone(ast.parse(text))
@@ -139,7 +140,7 @@ def import_graph(texts: dict[str, str]) -> dict[str, set[str]]:
 
 
 def of_folders(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same for the folders in which modules stand: orbitmq.store.repair; those of a layer's own folder are left out."""
+    """The same for the folders of modules: orbitmq.store.repair; those of a layer's own folder are left out."""
     folders: dict[str, set[str]] = {}
     for module, named in graph.items():
         inner = {name.rpartition(".")[0] for name in (module, *named) if name.count(".") > 2}
@@ -160,7 +161,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_imports_make_no_circle() -> None:
-    """Goal: any module, and any folder within a layer, can be read after those that it stands on."""
+    """Goal: any module, and any folder within a layer, can be read after those that it uses."""
     texts = {}
     for path in (found.relative_to(ROOT) for found in sources(".py")):
         if path.parts[0] in FOLDERS and path.stem != "__init__":
@@ -193,7 +194,7 @@ def test_folders_are_linked_under_one_root() -> None:
 
 
 def test_no_machine_in_the_text() -> None:
-    """Goal: the tree names no machine it was written on and no host that packages come from. Method: a search."""
+    """Goal: the tree names neither the machine it was written on nor a host that packages come from. Method: a search."""
     # Put together here, so that this file does not find itself.
     hosts = ["py" + "pi.org", "python" + "hosted.org", "repo.mav" + "en", "npm" + "js.org", "deb.deb" + "ian.org"]
     paths = ["/wo" + "rk/", "/ro" + "ot/", "/tmp/w" + "t", "/tmp/ve" + "nv", "index" + "-url"]
@@ -210,7 +211,7 @@ def test_no_machine_in_the_text() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# Waits that nobody could ring for.
+# Waits for which nobody could ring.
 NAPS = {
     "native/actors/reput.c": "until a full disk has room again",
     "client/connection.py": "until a coordinator's successor listens",
@@ -231,7 +232,7 @@ def test_nothing_sleeps_for_a_duration() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# What each room of the C core may include of the others; native/README.md says what stands where.
+# What each folder of the C core may include of the others; native/README.md says what is where.
 NATIVE = ROOT / "native"
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
@@ -253,13 +254,14 @@ def in_room(path: Path) -> bool:
 
 
 def wrong_includes(room: str, text: str) -> list[str]:
-    """What a file of this room includes and must not."""
+    """What a file of this folder includes although it must not."""
     names = re.findall(r'^#include "([\w/]+\.h)"', text, re.MULTILINE)
     return [name for name in names if name.partition("/")[0] not in MAY_INCLUDE[room] | {room}]
 
 
 def test_includes_point_one_way() -> None:
-    """Goal: the rooms of native/ show the architecture. Method: every include of every C file against the table above."""
+    """Goal: the folders of native/ show the architecture. Method: every include of every C file is compared with the table
+    above."""
     files = [path for path in sources(".c", ".h") if in_room(path)]
     assert {room_of(path) for path in files} == set(MAY_INCLUDE)
     wrong = [f"{short(path)}: {name}" for path in files for name in wrong_includes(room_of(path), path.read_text())]
@@ -276,7 +278,7 @@ def test_a_wrong_include_is_seen(room: str, include: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in sources(".h") if in_room(path)], ids=short)
 def test_header_has_its_guard(path: Path) -> None:
-    """Goal: any header may be included anywhere, once. Method: its guard is named for it and closes with the file."""
+    """Goal: any header may be included anywhere, once. Method: its guard has its name and closes with the file."""
     guard = f"ORBITMQ_{path.stem.upper()}_H"
     text = path.read_text()
     assert text.startswith("/*"), "a header begins by saying what it owns"
@@ -302,8 +304,8 @@ def core_sources() -> list[Path]:
 
 @pytest.mark.parametrize("path", core_sources(), ids=short)
 def test_symbols_carry_their_noun(path: Path) -> None:
-    """Goal: a symbol's first word says where it lives. Method: it is the file's noun, or that of a struct which the file's
-    own header declares or includes; and some header declares the function."""
+    """Goal: a symbol's first word says where it is. Method: it is the file's noun, or that of a struct which the file's own
+    header declares or includes; and some header declares the function."""
     seen = [path.with_suffix(".h")] if path.with_suffix(".h").exists() else []
     for header in seen:  # grows while it is walked
         for name in re.findall(r'#include "([\w/]+\.h)"', header.read_text()):
@@ -342,7 +344,8 @@ def test_files_are_of_a_readable_size() -> None:
 
 
 def test_modules_say_what_they_are() -> None:
-    """Goal: a stranger knows within a line why a file is there. Method: every module has a docstring, none is a drawer."""
+    """Goal: one line tells a stranger why a file exists. Method: every module has a docstring, and none is a collection of
+    unrelated things."""
     wrong = []
     for path in sources(".py"):
         text = path.read_text()
@@ -354,7 +357,7 @@ def test_modules_say_what_they_are() -> None:
 
 
 def test_scripts_run() -> None:
-    """Goal: one command per wish. Method: every script is executable and opens with what it does."""
+    """Goal: one command for each task. Method: every script is executable and opens with what it does."""
     for path in [ROOT / ".ci" / "run", *(path for path in sources() if path.parent == ROOT / "scripts" and not path.suffix)]:
         lines = path.read_text().splitlines()
         assert path.stat().st_mode & 0o111, f"{short(path)} is not executable"

@@ -1,4 +1,4 @@
-"""Small broker trees for tests, and what can be seen and done of their processes."""
+"""Small broker trees for tests, and how to observe and control their processes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def small_broker(store: Path, **settings: Any) -> Iterator[orbitmq.Broker]:
 
 
 def actors(client: orbitmq.Client) -> dict[str, ActorStatus]:
-    """By name. Read from shared memory alone, so that it works without a coordinator."""
+    """The actors by name. Read from shared memory alone, so that it works without a coordinator."""
     return {actor.name: actor for actor in read_actors(client.connection.attachment)}
 
 
 def kill(client: orbitmq.Client, name: str) -> ActorStatus:
-    """Kills an actor and waits for its end; returns what it was. Between two lives its page has the pid of a process that
-    is gone, then pid 0, which to kill(2) is every process of the caller's group."""
+    """Kills an actor and waits for its end. Returns its state before. Between two lives its page has the pid of a process that
+    is gone, then pid 0, which to kill(2) means every process of the caller's group."""
 
     def struck() -> ActorStatus | None:
         seen = actors(client)[name]
@@ -55,7 +55,7 @@ def kill(client: orbitmq.Client, name: str) -> ActorStatus:
 
 
 def segments(generation: int) -> set[str]:
-    """What stands in /dev/shm of one tree; others on this machine come and go."""
+    """The files of one tree in /dev/shm; those of others on this machine come and go."""
     return {path.name for path in MOUNT.glob(segment_prefix(generation) + "*")}
 
 

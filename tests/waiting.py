@@ -1,4 +1,4 @@
-"""Waiting for conditions, under a watchdog that only ends a test that would hang."""
+"""Waits for conditions, under a watchdog that only ends a test that would hang."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LOOK_MS = 2
 
 
 class Stuck(AssertionError):
-    """Something that must come did not, by far."""
+    """Something that had to come did not, by a wide margin."""
 
 
 def until(condition: Callable[[], Any], what: str = "what the test is about", *, look_ms: int = LOOK_MS) -> Any:
-    """Waits for a condition, and returns what it found. look_ms: between two looks; 0: whenever the processor is free.
-    Raises: Stuck."""
+    """Waits for a condition, and returns what it found. look_ms: between two looks; 0: whenever the processor is free. Raises:
+    Stuck."""
     deadline = time.monotonic() + WATCHDOG_S
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -33,5 +33,5 @@ def until(condition: Callable[[], Any], what: str = "what the test is about", *,
 
 
 def dead(pid: int) -> bool:
-    """Whether no process has the number, or only its end is left to be fetched."""
+    """True if no process has the number, or only its exit status is left to be fetched."""
     return runtime.start_ticks(pid) is None

@@ -1,4 +1,4 @@
-"""The send handler, a step at a time: what it lets through, what it refuses, and what it does not let a client do."""
+"""The send handler, a step at a time: what it accepts, what it refuses, and what a client cannot do to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READY, CLOSING, DRAINED, FAULTY = 1, 2, 3, 4
 
 
 def test_one_message_becomes_one_record(tmp_path: Path) -> None:
-    """Goal: a frame's content stands in the log byte for byte, and the verdict says where."""
+    """Goal: a frame's content is in the log byte for byte, and the verdict says where."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"hello", b"TAGS\x01a", queue=2, flag=7))
@@ -80,7 +80,7 @@ def test_a_refusal_names_its_limit_and_disturbs_nobody(
 
 
 def test_a_topic_without_write_permission(tmp_path: Path) -> None:
-    """Goal: permission is looked at for each message, in the broker."""
+    """Goal: the broker checks permission for each message."""
     with p.pipeline(tmp_path, perm=p.PERM_READ) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"x"))
@@ -103,7 +103,7 @@ def test_a_topic_without_write_permission(tmp_path: Path) -> None:
     ids=["empty", "short", "no message", "count", "body size", "properties size", "sum of sizes"],
 )
 def test_a_frame_that_contradicts_itself_ends_its_session_only(tmp_path: Path, content: bytes) -> None:
-    """Goal: lengths beyond the record are never believed; another session goes on."""
+    """Goal: lengths beyond the record are never believed; another session continues."""
     with p.pipeline(tmp_path) as tree:
         handler, writer = tree.handler(), tree.writer()
         hostile, honest = tree.session(slot=3), tree.session(slot=4)
@@ -150,7 +150,7 @@ def test_a_window_is_counted_by_the_broker(tmp_path: Path) -> None:
 
 
 def test_what_is_taken_of_a_frame_is_not_looked_at_again(tmp_path: Path) -> None:
-    """Goal: a long frame that a window lets through message by message costs the handler no walk from its beginning each
+    """Goal: if the window lets a long frame through message by message, the handler does not walk it from its beginning each
     time. Method: the part that is taken turns into garbage."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1)
@@ -165,8 +165,8 @@ def test_what_is_taken_of_a_frame_is_not_looked_at_again(tmp_path: Path) -> None
 
 
 def test_frames_without_a_message_end_a_turn(tmp_path: Path) -> None:
-    """Goal: a client that publishes as fast as the handler takes cannot keep it, with frames that put nothing into the lane
-    either. Method: a ring full of them; one step takes a part, and serves the session behind."""
+    """Goal: a client that publishes as fast as the handler takes cannot keep the handler busy for ever, not even with frames
+    that put nothing into the lane. Method: a ring full of them; one step takes a part, and serves the next session."""
     with p.pipeline(tmp_path) as tree:
         handler, writer = tree.handler(), tree.writer()
         hostile, honest = tree.session(slot=1), tree.session(slot=2)
@@ -185,7 +185,7 @@ def test_frames_without_a_message_end_a_turn(tmp_path: Path) -> None:
 
 
 def test_a_full_lane_makes_the_handler_wait(tmp_path: Path) -> None:
-    """Method: far more bytes than the lane holds; the handler stops, and goes on when the writer has made room."""
+    """Method: far more bytes than the lane holds; the handler stops, and continues when the writer has made room."""
     with p.pipeline(tmp_path, lane_capacity=64 << 10, message_max=16 << 10, file_size=4 << 20) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1024, sq_capacity=1 << 20)
         bodies = [bytes([n % 256]) * 3000 for n in range(100)]
@@ -219,7 +219,7 @@ def test_a_successor_takes_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_a_closing_session_is_drained(tmp_path: Path) -> None:
-    """Goal: what a client published before it went is stored, then the coordinator is told."""
+    """Goal: what a client published before it left is stored, then the coordinator is told."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"last words"))
@@ -261,7 +261,7 @@ def test_one_session_that_fills_the_lane_does_not_starve_another(tmp_path: Path)
 
 
 def test_frames_are_found_without_a_news_bit_however_busy_it_is(tmp_path: Path) -> None:
-    """Goal: a client that clears another's news bit costs it lateness only, also where the handler never sleeps.
+    """Goal: a client that clears another's news bit only delays it, even if the handler never sleeps.
 
     Method: a frame without a bit, and a handler that spins for longer than it is run."""
     with p.pipeline(tmp_path) as tree:
@@ -282,7 +282,7 @@ def test_frames_are_found_without_a_news_bit_however_busy_it_is(tmp_path: Path) 
 
 
 def test_a_late_answer_does_not_touch_a_freed_slot(tmp_path: Path) -> None:
-    """Goal: a state moves on only from the one that the mover has seen."""
+    """Goal: a state moves on only from the one that its mover has seen."""
     with p.pipeline(tmp_path) as tree:
         session = tree.session(slot=9)
         assert not lib.session_move_state(tree.control, 9, CLOSING, DRAINED)

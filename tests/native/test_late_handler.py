@@ -1,6 +1,6 @@
-"""Goal: what a handler notes of a session never counts for the next one in the same slot, however late it comes.
+"""Goal: what a handler notes about a session never counts for the next one in the same slot, however late it comes.
 
-Method: late_handler.py has a handler stopped in the middle of its note, and does meanwhile what others would do."""
+Method: late_handler.py stops a handler in the middle of its note, and does in between what other processes would do."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def pairs(properties: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def text(piece: ffi.CData) -> bytes | None:
-    """The bytes of a slice, None where it points nowhere."""
+    """The bytes of a slice; None if it points nowhere."""
     return None if piece.data == ffi.NULL else bytes(ffi.buffer(piece.data, piece.size))
 
 
@@ -59,8 +59,8 @@ def java_hash(value: bytes, start: int = 0) -> int:
 
 
 def java_decode(value: bytes) -> str:
-    """Model: Python replaces bad parts as Java does, but for encoded surrogates: Java takes ED A0 80 for one bad part,
-    Python for three."""
+    """Model: Python replaces bad parts as Java does, except encoded surrogates: Java takes ED A0 80 for one bad part, Python
+    for three."""
     out = ""
     at = 0
     while at < len(value):
@@ -124,7 +124,7 @@ def test_hash_of_broken_sequences(codes: list[int]) -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_hash_continues(prefix: str, rest: str) -> None:
-    """A prefix's hash can be carried on: topic#key needs the topic's part once."""
+    """A prefix's hash can be continued: topic#key needs the topic's part once."""
     first, second = prefix.encode("utf-8", "replace"), rest.encode("utf-8", "replace")
     start = lib.java_hash(0, first, len(first))
     assert lib.java_hash(start, second, len(second)) == java_hash(first + second)

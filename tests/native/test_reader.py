@@ -1,4 +1,4 @@
-"""Goal: a reader delivers every published message of its queues once and in order, and nothing else; a damaged one never.
+"""Goal: a reader delivers every published message of its queues once and in order, and nothing else; never a damaged one.
 Method: a store composed by hand, and faults put into its bytes."""
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_tags_are_compared_by_code_and_by_text(store: ComposedStore) -> None:
 
 @pytest.mark.parametrize("where", ["body", "magic", "size", "place", "properties size"])
 def test_damage_is_never_delivered(store: ComposedStore, where: str) -> None:
-    """One bit is flipped in the second of three messages; it is named, and the others arrive."""
+    """One bit is flipped in the second of three messages. The error names it, and the others arrive."""
     slot = store.add_topic("t", 2)
     store.append("t", slot, b"first")
     physical = store.append("t", slot, b"second", properties={"a": "b"})
@@ -208,7 +208,7 @@ def test_a_unit_that_points_to_another_topics_record(store: ComposedStore) -> No
 
 @pytest.mark.parametrize("sys_flag", [0, 1])
 def test_the_flag_of_a_compressed_body_is_checked(store: ComposedStore, sys_flag: int) -> None:
-    """The body's CRC does not cover it, and the body would be another one without it; with it, too."""
+    """The body's CRC does not cover the flag, without which the body would be another one; with it, too."""
     slot = store.add_topic("t", 1)
     physical = store.append("t", slot, zlib.compress(b"a" * 500), sys_flag=sys_flag)
     store.write(physical + 39, bytes([1 - sys_flag]))
@@ -237,7 +237,7 @@ def test_an_unchecked_body_is_an_explicit_choice(store: ComposedStore) -> None:
     "unit", [(1 << 60, 100, 0), (0, 0x7FFFFFFF, 0), (0, 0, 0), ((1 << 16) - 4, 100, 0), ((1 << 64) - 1, 100, 0)]
 )
 def test_a_false_unit_is_an_error(store: ComposedStore, unit: tuple[int, int, int]) -> None:
-    """ConsumeQueue units that point nowhere, outside their file, or say a wrong size."""
+    """ConsumeQueue units that point nowhere, outside their file, or have a wrong size."""
     slot = store.add_topic("t", 1)
     store.append("t", slot, b"x")
     store.put_unit("t", slot, 0, *unit)
@@ -262,7 +262,7 @@ def test_retention_moves_the_reader_and_counts(store: ComposedStore) -> None:
 
 
 def test_messages_outlive_reader_and_file(store: ComposedStore) -> None:
-    """A live message keeps its file mapped; the last one lets it go."""
+    """A live message keeps its file mapped; the last one releases it."""
     slot = store.add_topic("t", 1)
     for number in range(300):
         store.append("t", slot, b"%d" % number + b"." * 1000)
@@ -324,7 +324,8 @@ def test_a_record_by_its_physical_offset(store: ComposedStore) -> None:
     ids=["bomb", "cut off", "empty"],
 )
 def test_a_compressed_body_that_is_too_much_or_none(store: ComposedStore, stored: bytes, why: str) -> None:
-    """Goal: no producer can fill its consumers' memory with a small record, or send them something else than it says."""
+    """Goal: no producer can fill its consumers' memory with a small record, or send them something else than the record
+    says."""
     slot = store.add_topic("t", 1)
     store.append("t", slot, stored, sys_flag=1)
     store.append("t", slot, b"behind")

@@ -118,7 +118,7 @@ def test_index_file_bytes(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_goes_on_from_an_earlier_life(tmp_path: Path) -> None:
-    """The first unit of an empty queue may lie anywhere: units before it are blank and its min offset is its own."""
+    """The first unit of an empty queue may be anywhere: units before it are blank and its min offset is its own."""
     model = Model()
     model.next_offset["orders", 2] = 70
     model.append(Message("orders", 2))
@@ -135,7 +135,7 @@ def test_a_queue_that_goes_on_from_an_earlier_life(tmp_path: Path) -> None:
 
 
 def test_delayed_messages_have_their_time_in_the_queue(tmp_path: Path) -> None:
-    """RocketMQ delivers from SCHEDULE_TOPIC_XXXX what is due by its unit; anything else there would be due at once."""
+    """RocketMQ delivers from SCHEDULE_TOPIC_XXXX what its unit says is due; any other value there would be due at once."""
     seconds = [1, 5, 10, 30, *(60 * minutes for minutes in range(1, 11)), 1200, 1800, 3600, 7200]
     levels = {str(number): due for number, due in enumerate(seconds, 1)}
     levels |= {"019": 7200, "4294967297": 7200, "00000000002": 5}
@@ -154,8 +154,8 @@ def test_delayed_messages_have_their_time_in_the_queue(tmp_path: Path) -> None:
 
 
 def test_a_full_queue_file_is_dated_for_rocketmq(tmp_path: Path) -> None:
-    """RocketMQ looks for a time in the first file whose date is at or after it, so a full file's date lies between its last
-    message and the next one's, also when the files are made long after the messages."""
+    """RocketMQ looks for a time in the first file whose date is at or after it. So a full file's date is between its last
+    message and the next one's, even if the files are made long after the messages."""
     model = make(tmp_path, 1500)
     rig = Rig(tmp_path, model, TOPICS)
     reput = rig.open()
@@ -172,7 +172,7 @@ def test_a_full_queue_file_is_dated_for_rocketmq(tmp_path: Path) -> None:
 
 
 def test_unknown_topic(tmp_path: Path) -> None:
-    """reput stops before a topic that the table does not know, names it, and goes on when it is there."""
+    """reput stops before a topic that the table does not know, names it, and continues when it is there."""
     model = Model()
     model.append(Message("orders", 0, keys=("a",)))
     model.append(Message("late", 3, keys=("b",)))
@@ -190,7 +190,7 @@ def test_unknown_topic(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", ["magic", "size", "place", "zero"])
 def test_a_bad_record_stops_it(tmp_path: Path, at: str) -> None:
-    """Something that is no record below the wrote position: everything before it is served, then an error state."""
+    """Something that is not a record is below the wrote position: everything before it is served, then an error state."""
     model = make(tmp_path, 30)
     bad = model.boundaries[20]
     content = model.files[0]
@@ -215,7 +215,7 @@ def test_a_bad_record_stops_it(tmp_path: Path, at: str) -> None:
 
 @pytest.mark.parametrize(("topic", "queue"), [("x" * 127, 0), ("orders", (1 << 32) - 1)])
 def test_a_record_without_a_queue_is_passed_or_ends_it(tmp_path: Path, topic: str, queue: int) -> None:
-    """What to do about a queue that the table cannot have is the caller's to say, and holds for that record only."""
+    """The caller decides what to do about a queue that the table cannot have, for that record only."""
     model = Model()
     model.append(Message("orders", 0, body=b"before"))
     model.append(Message(topic, queue, keys=("lost",)))
@@ -243,7 +243,7 @@ def test_a_record_without_a_queue_is_passed_or_ends_it(tmp_path: Path, topic: st
 
 
 def test_no_room_heals_itself(tmp_path: Path) -> None:
-    """A folder that cannot be made stops reput at that record, again and again, and nothing is doubled when it can."""
+    """A folder that cannot be made stops reput at that record, again and again, and nothing is doubled when it can be made."""
     model = make(tmp_path, 300)
     (tmp_path / "consumequeue").mkdir()
     blocked = tmp_path / "consumequeue" / TOPICS[1]
@@ -262,7 +262,7 @@ def test_no_room_heals_itself(tmp_path: Path) -> None:
 
 
 def test_a_lost_commit(tmp_path: Path) -> None:
-    """Without a commit the index is taken as it stands: nothing in it twice, everything behind it once."""
+    """Without a commit the index is taken as it is: nothing is in it twice, everything after it once."""
     model = make(tmp_path, 600)
     rig = Rig(tmp_path, model, TOPICS)
     rig.wrote(model.boundaries[400])
@@ -377,7 +377,7 @@ def test_rollback_of_every_prefix(tmp_path: Path) -> None:
         lib.index_file_close(whole)
         lib.index_file_close(short)
         expected, found = paths[1].read_bytes(), paths[0].read_bytes()
-        if 0 < left < 5:  # an all-zero tail cannot be told from nothing; its slot may name it until the next put
+        if 0 < left < 5:  # an all-zero tail looks like nothing; its slot may name it until the next put
             assert found[40 + 4 * slots :] == expected[40 + 4 * slots :]
         else:
             assert found == expected

@@ -1,5 +1,5 @@
-"""Goal: names that RocketMQ keeps for itself are known as such, whoever asks, and no other name is. Method: the lists of its
-sources, their neighbours, and a plain search against the core's."""
+"""Goal: names that RocketMQ keeps for itself are recognised by every caller, and no other name is. Method: the lists of its
+sources, similar names, and a plain search compared with the core's."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WORDS = st.sampled_from([*WISHES, *NOTES, *ARGUMENTS, "UNIQ_KEY", "color", "a", 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from(["", "1", "DELAY"]))), st.booleans())
 def test_the_first_that_no_sender_may_set(pairs: list[tuple[str, str]], ended: bool) -> None:
-    """What is no property, for want of a name or a value, is nothing here either."""
+    """What is no property, for lack of a name or a value, does not count here either."""
     text = "\2".join(f"{name}\1{value}" for name, value in pairs) + ("\2" if ended else "")
     wanted = (name for name, value in pairs if name and value and (name in NOTES or name in WISHES))
     assert found(text.encode()) == (next((name.encode() for name in wanted), None))

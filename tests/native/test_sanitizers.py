@@ -1,6 +1,6 @@
 """Goal: the lock-free parts of the C core have no data race, no stray access and no undefined behaviour that a run can show.
 
-Method: scripts/sanitize, which builds the core under each sanitizer and drives it from threads.
+Method: scripts/sanitize, which builds the core under each sanitizer and runs it in threads.
 """
 
 import subprocess

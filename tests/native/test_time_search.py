@@ -1,5 +1,5 @@
-"""Goal: a search by time finds what a look at every message would find, wherever times rise and wherever they do not. Method:
-queues whose times are drawn at random before some place of the log, and rise behind it."""
+"""Goal: a search by time finds what a look at every message would find, both where times rise and where they do not. Method:
+queues whose times are drawn at random before some place of the log, and rise after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def since(times: list[int], ms: int) -> int:
 
 
 def nearest(times: list[int], ms: int) -> int:
-    """As RocketMQ has it where times rise: the first one at or after it, or its left neighbour where that is not farther."""
+    """As in RocketMQ where times rise: the first one at or after it, or its left neighbour if that is not farther."""
     found = since(times, ms)
     if found == len(times):
         return max(0, found - 1)
@@ -115,7 +115,7 @@ def test_a_search_in_many_steps(tmp_path: Path) -> None:
 
 
 def test_damage_has_no_time(store: ComposedStore) -> None:
-    """Where every message is looked at, one that cannot be read is passed; where times rise, it is named."""
+    """Where every message is looked at, an unreadable one is skipped. Where times rise, the error names it."""
     slot = store.add_topic("t", 1)
     places = [store.append("t", slot, b"", store_ms=ms) for ms in (1, 2, 3)]
     store.write(places[1] + 4, b"\0\0\0\1")

@@ -19,7 +19,7 @@ from tests.native.pipeline import run
 from tests.waiting import until
 
 FREE, READY, FAULTY, LOST = 0, 1, 4, 5
-# Places in shared memory that only a kill at the right instruction would leave so: native/shared/session.h,
+# Values in shared memory that only a kill at the right instruction would leave so: native/shared/session.h,
 # native/shared/lane.h.
 SESSION_COMPLETED_AT = 192
 LANE_HEAD_AT = 256
@@ -42,7 +42,7 @@ def test_a_record_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None
 
 
 def test_it_waits_for_the_next_file_and_goes_on(tmp_path: Path) -> None:
-    """Goal: no file is no verdict yet; the file's arrival is enough."""
+    """Goal: a missing file gives no verdict yet; the file's arrival is enough."""
     with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         for _ in range(10):
@@ -73,7 +73,7 @@ def test_a_full_disk_is_an_answer_and_passes(tmp_path: Path) -> None:
 
 
 def test_store_timestamps_never_go_back(tmp_path: Path) -> None:
-    """Method: a commit record from the future, as a clock set back leaves it."""
+    """Method: a commit record from the future, as a clock that was set back leaves it."""
     future = 4_000_000_000_000
     with p.pipeline(tmp_path) as tree:
         lib.control_recovered(tree.control, 0, 0, 0, 0, tree.file_size, future)
@@ -113,7 +113,8 @@ def test_a_successor_zeroes_every_file_that_a_batch_may_have_filled(tmp_path: Pa
 
 
 def test_a_client_is_told_when_the_writer_died_between_its_two_counts(tmp_path: Path) -> None:
-    """Goal: a writer killed after it counted its verdicts for the broker, before it did for the client, leaves nobody waiting.
+    """Goal: a writer killed after it counted its verdicts for the broker, and before it did for the client, leaves nobody
+    waiting.
 
     Method: the session's count and the lane's head are put back to where they were at that instruction."""
     with p.pipeline(tmp_path) as tree:
@@ -132,7 +133,7 @@ def test_a_client_is_told_when_the_writer_died_between_its_two_counts(tmp_path: 
 
 
 def test_verdicts_of_a_slots_last_session_do_not_count_for_its_next(tmp_path: Path) -> None:
-    """Goal: what a gone session left in the lane is stored, and the session after it in the same slot starts at nothing.
+    """Goal: what a closed session left in the lane is stored, and the next session in the same slot starts at nothing.
 
     Method: the writer still has the first session mapped when the second opens."""
     with p.pipeline(tmp_path) as tree:
@@ -152,7 +153,7 @@ def test_verdicts_of_a_slots_last_session_do_not_count_for_its_next(tmp_path: Pa
 
 
 def test_a_session_that_cannot_be_answered_is_given_up(tmp_path: Path) -> None:
-    """Goal: where the writer cannot map a session, its client learns that it is lost instead of waiting for ever."""
+    """Goal: if the writer cannot map a session, its client learns that it is lost instead of waiting for ever."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"x"))
@@ -182,8 +183,8 @@ def test_flush_moves_only_the_flushed_position(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("go_on", [False, True])
 def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path, go_on: bool) -> None:
-    """Method: the file to be synced is gone. The position stays, the error stands, and everything is refused that was not
-    sent before; where the operator wants to go on, only what waits for the disk."""
+    """Method: the file to be synced is gone. The position stays, the error persists, and everything is refused that was not
+    sent before; if the operator chose to go on, only what waits for the disk."""
     with p.pipeline(tmp_path, go_on_unsynced=go_on) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         flush = lib.flush_open(tree.tree(3))
@@ -212,11 +213,12 @@ def test_a_sync_that_fails_is_not_tried_again(tmp_path: Path, go_on: bool) -> No
 
 
 class Killed:
-    """A flush service that is killed in the midst of a sync: the test holds a lease on the log file, for whose end it waits."""
+    """A flush service that is killed in the middle of a sync: the test holds a lease on the log file, for whose end the sync
+    waits."""
 
     def __init__(self, tree: p.Pipeline) -> None:
         asked: list[int] = []
-        # Not blocked and waited for: the kernel may give it to any thread of this process, and that would be the end of it.
+        # Not blocked and waited for: the kernel may give the signal to any thread of this process, which would end it.
         before = signal.signal(signal.SIGIO, lambda number, _frame: asked.append(number))
         descriptor = os.open(tree.layout.log_file(0), os.O_RDWR)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -234,8 +236,8 @@ class Killed:
 @pytest.mark.parametrize("dropped", [False, True])
 def test_a_successor_writes_again_what_may_not_be_on_disk(tmp_path: Path, dropped: bool) -> None:
     """Goal: a flush service that finds its predecessor dead in a sync writes all of it again, because that sync may have
-    failed; and where memory has lost it meanwhile, it says so. Method: bytes written are counted; what was lost is zeroed by
-    the test."""
+    failed; and if memory has lost it in the meantime, it says so. Method: written bytes are counted; the test zeroes what was
+    lost."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         for _ in range(5):
@@ -254,13 +256,13 @@ def test_a_successor_writes_again_what_may_not_be_on_disk(tmp_path: Path, droppe
         lib.control_positions(tree.control, seen)
         assert tree.wrote <= _written() - before <= tree.wrote + 4096
         assert (done, seen.flushed_error) == ((0, errno.EIO) if dropped else (tree.wrote, 0))
-        if not dropped:  # what comes after is synced as ever
+        if not dropped:  # what comes after is synced as usual
             before = _written()
             assert lib.flush_step(lib.flush_open(tree.tree(3))) == 0 and _written() == before
 
 
 def test_a_store_that_is_only_read_is_not_zeroed(tmp_path: Path) -> None:
-    """What lies behind the end of a log that is damaged is there to be repaired; a writer leaves it alone."""
+    """What lies behind the end of a damaged log is there to be repaired; a writer leaves it alone."""
     with p.pipeline(tmp_path, read_only=True) as tree:
         with tree.layout.log_file(0).open("r+b") as file:
             file.seek(1000)
@@ -276,7 +278,7 @@ def _written() -> int:
 
 
 def test_a_few_records_that_wait_for_the_disk_go_there_by_system_call(tmp_path: Path) -> None:
-    """Goal: no more than these records is written by their sync. Method: the bytes that this process passed to write()."""
+    """Goal: the sync of these records writes no more than they are. Method: the bytes that this process passed to write()."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         sent = []
@@ -330,10 +332,10 @@ def test_the_mapping_serves_where_the_system_call_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", [0, 1, 100])
 @pytest.mark.parametrize("whole", [0, 1, 2])
 def test_a_small_write_that_fails_is_refused(tmp_path: Path, whole: int, torn: int) -> None:
-    """Goal: what the disk does not take is neither in the log nor in a receipt, and is not tried through the mapping, where
+    """Goal: what the disk does not accept is neither in the log nor in a receipt, and is not tried through the mapping, where
     it would be a SIGBUS; what is whole before it stays. Method: the kernel writes up to RLIMIT_FSIZE and refuses the rest; the
-    limit lies `torn` bytes behind so many of the three records that wait for the disk. One batch has them, one record before
-    that does not wait, and one after."""
+    limit is `torn` bytes behind so many of the three records that wait for the disk. One batch has them, one record before that
+    does not wait, and one after."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"opens"), flags=p.SEND_FLUSH)
@@ -356,7 +358,7 @@ def test_a_small_write_that_fails_is_refused(tmp_path: Path, whole: int, torn: i
         assert [verdict.code for verdict in verdicts] == [p.APPENDED] * kept + [p.STORE_FAILED] * (6 - kept)
         assert [verdict.queue_offset for verdict in verdicts[:kept]] == list(range(kept))
         assert {verdict.detail for verdict in verdicts[kept:]} == {errno.EFBIG}
-        # A successor knows it too, and what was begun is gone. (It goes on looking for reput, which is not there.)
+        # A successor knows it too, and the begun record is gone. (It continues to look for reput, which is not there.)
         session.send(p.message(b"again"))
         successor = lib.writer_open(tree.tree(2))
         assert lib.writer_take_over(successor, 1) == lib.RUN_TIME

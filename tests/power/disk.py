@@ -1,22 +1,21 @@
-"""A simulated disk under a real folder: what of it is certain to survive a power cut, and what else may.
+"""A simulated disk under a real folder: which of its content certainly survives a power cut, and what else may.
 
-The folder itself is what processes see, page cache included. Beside it the disk remembers, for every file and folder, what
-the last sync of it has made certain, and every state that was seen since. Whoever pulls the plug gets one of the many images
-that may be left, drawn at random:
+The folder itself is what processes see, page cache included. Beside it the disk remembers, for every file and folder, what its
+last sync has made certain, and every state that was seen since. A power cut leaves one of the many possible images, drawn at
+random:
 
     file      each page of 4 KiB in any state since its last sync; a page may be torn into sectors of 512 bytes, each in any
               of those states; the length likewise. A file that was never synced may be empty.
     folder    each name as it was at the folder's last sync, or as it has been since: made or not, removed or still there.
               Syncing a file says nothing of its name.
 
-That is harsher than most file systems are, which keep an order among some of these. States are taken at every sync, just before
-it counts, and at the end of every step of the test.
+That is harsher than most file systems, which keep an order among some of these. States are taken at every sync, just before it
+counts, and at the end of every step of the test.
 
-A sync of a file may fail (Failure). As with Linux its pages then count as written: memory goes on showing the newest state,
+A sync of a file may fail (Failure). As with Linux, its pages then count as written: memory continues to show the newest state,
 the disk has any of them, and a later sync, which succeeds, makes certain only what was written since. A page that is written
-again is as new, also with the same bytes, which only the shim sees: so a store through a mapping that changes nothing does not
-count here.
-Names are not written again by anybody, and their syncs do not fail (docs/recovery.md, "Syncs that failed").
+again is like new, even with the same bytes, which only the shim sees. So a store through a mapping that changes nothing does
+not count here. Nobody writes names again, and their syncs do not fail (docs/recovery.md, "Syncs that failed").
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import TypeVar
 
 PAGE, SECTOR = 4096, 512
-STATES_MAX = 6  # that are kept of a page, beside the one that is certain
+STATES_MAX = 6  # number of states kept for a page, besides the one that is certain
 
 _T = TypeVar("_T")
 _SyncHook = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
@@ -41,7 +40,7 @@ _WriteHook = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int64, ctypes.c_size_
 
 @dataclass(slots=True)
 class Failure:
-    """Which syncs fail: of the files whose path under the root matches `pattern`, `count` after the first `skip`."""
+    """Which syncs fail: those of files whose path under the root matches `pattern`, `count` of them after the first `skip`."""
 
     pattern: str
     skip: int
@@ -93,7 +92,7 @@ class File:
                 self.states[page] = self.states[page][-1:]
 
     def fail(self, begin: int = 0, end: int = 1 << 62) -> None:
-        """A sync fails: who knows what it has written, and nobody writes it again."""
+        """A sync fails: it is not known what it has written, and nobody writes it again."""
         self.taken_for_written.update(page for page in self._pages(begin, end) if len(self.states[page]) > 1)
 
     def written(self, begin: int, end: int) -> None:
@@ -103,7 +102,7 @@ class File:
         return range(begin // PAGE, min(len(self.states), -(-end // PAGE)))
 
     def left(self, rng: random.Random, loss: float) -> bytes:
-        """What a power cut leaves."""
+        """A possible state after a power cut."""
         size = _pick(rng, self.sizes, loss)
         pages = bytearray()
         for states in self.states[: -(-size // PAGE)]:
@@ -117,7 +116,7 @@ class File:
 
 @dataclass(slots=True)
 class Folder:
-    """names[name]: inodes that it has led to since the last sync, 0 for none; the first is certain, the last is now."""
+    """names[name]: inodes to which it has led since the last sync, 0 for none; the first is certain, the last is now."""
 
     descriptor: int
     names: dict[str, list[int]] = field(default_factory=dict)
@@ -142,8 +141,8 @@ def _pick(rng: random.Random, states: list[_T], loss: float) -> _T:
 class Disk:
     """The disk under `root`. Everything there counts as synced at first.
 
-    before_sync: called when something is about to be synced, and has not been yet. lies: of a path, True when its syncs do
-    nothing: a defect, for tests of the test. failure: the syncs that fail.
+    before_sync: called when something is about to be synced, and has not been yet. lies: for a path, True if its syncs do
+        nothing: a defect, for tests of the test. failure: the syncs that fail.
     """
 
     def __init__(self, root: Path, lies: Callable[[Path], bool] = lambda path: False) -> None:
@@ -163,7 +162,7 @@ class Disk:
         self._nodes.clear()
 
     def look(self) -> None:
-        """Takes down what has changed."""
+        """Records what has changed."""
         self._look_at(self.root)
 
     def synced(self, descriptor: int, address: int | None, size: int) -> int:
@@ -189,13 +188,13 @@ class Disk:
         return 0
 
     def written(self, descriptor: int, begin: int, size: int) -> None:
-        """So much of a file was written by system call, perhaps with the bytes that it had."""
+        """So many bytes of a file were written by system call, perhaps the same bytes as before."""
         node = self._nodes.get(os.fstat(descriptor).st_ino)
         if isinstance(node, File) and node.taken_for_written:
             node.written(begin, begin + size)
 
     def cut(self, rng: random.Random, target: Path) -> None:
-        """Writes what a power cut now might leave into the folder `target`, which is made."""
+        """Writes what a power cut now might leave into the folder `target`, which it makes."""
         self.look()
         # Everything unsynced is lost, or nothing, or some of it.
         loss = rng.choice((0.0, 0.1, 0.5, 0.5, 0.9, 1.0))
@@ -251,7 +250,7 @@ def _mappings() -> Iterator[tuple[int, int, int, int, Path]]:
 
 
 class Shim:
-    """The preloaded shim.c: hands every sync, and what is written at a place, to the disk in use, and holds the clock."""
+    """The preloaded shim.c: passes every sync, and every write at an offset, to the disk in use, and holds the clock."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)

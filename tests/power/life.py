@@ -1,5 +1,5 @@
 """One life of a broker's stages in this process, over a store: recovery, then handler, writer, reput, flush service and
-allocator, each moved a step at a time. The stages are the real ones; what is missing are the processes and the clients."""
+allocator, each moved a step at a time. The stages are the real ones; only the processes and the clients are missing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def finder(folder: Path, files: StoreSettings) -> Iterator[Callable[[int], list[
 
 
 def open_store(settings: TreeSettings) -> RecoveryReport:
-    """What a start does before any actor lives (actors/ground.py, actors/recovery.py)."""
+    """What a start does before any actor runs (actors/ground.py, actors/recovery.py)."""
     settings.layout.open(settings.files)
     report = recover(settings.layout, settings.files, lambda line: None)
     size = settings.files.log_file_size
@@ -74,7 +74,7 @@ def open_store(settings: TreeSettings) -> RecoveryReport:
 
 
 class Life:
-    """From recovery to death or stop. close() gives back what the process holds, and changes nothing in the store."""
+    """From recovery to death or stop. close() releases what the process holds, and changes nothing in the store."""
 
     def __init__(self, settings: TreeSettings, report: RecoveryReport, topics: tuple[str, ...]) -> None:
         self.settings = settings
@@ -94,7 +94,7 @@ class Life:
         self._handler: Any = None
 
     def take_writes(self) -> None:
-        """Begins to take messages; what recovery left to be indexed is indexed before, as the writer waits for it."""
+        """Begins to accept messages. What recovery left to be indexed is indexed before, because the writer waits for it."""
         self.index()
         self.flush = IdleFlush(self.tree)
         self.allocator = Allocator(self.tree)
@@ -140,7 +140,7 @@ class Life:
 
     @property
     def sync_failed(self) -> bool:
-        """Of the log: nothing more is taken."""
+        """The error of the log: nothing more is accepted."""
         return bool(self.tree.positions().flushed_error)
 
     @property
@@ -148,7 +148,7 @@ class Life:
         return bool(lib.control_queues_error(self.tree.control))
 
     def record(self) -> None:
-        """The flush service writes down how far it came."""
+        """The flush service records how far it has got."""
         positions = self.flush._positions
         assert positions is not None
         self.flush._record(positions)
@@ -159,7 +159,7 @@ class Life:
 
     def expire(self, will_begin: Callable[[int], None]) -> int:
         """Retention's look. will_begin: told where the log will begin, before anything is removed. Returns how many files of
-        the log went."""
+        the log were removed."""
         retention = self.flush._retention
         within = retention._within_bytes
 
@@ -174,7 +174,7 @@ class Life:
         return removed.log
 
     def stop(self) -> bool:
-        """A clean stop; who has work left does it, then the store is left as the next start expects it."""
+        """A clean stop: stages finish their work, then the store is left as the next start expects it."""
         self.writer.drain()
         self.index()
         self.flush.drain()

@@ -1,11 +1,11 @@
-"""Goal: whatever a power cut takes, the store opens, holds every message whose receipt said "flushed", a whole prefix of the
-rest in the order of their appends, and nothing else; queues are dense, keys are found, and verify finds no fault.
+"""Goal: whatever a power cut takes, the store opens, holds every message whose receipt said "flushed", an unbroken prefix of
+the rest in the order of their appends, and nothing else; queues are dense, keys are found, and verify finds no fault.
 
-Method: the real stages, one step at a time, on a simulated disk (disk.py), against a plain list of what was sent. The plug is
-pulled at random: at any step, and just before any sync takes effect, in a running broker, while one starts, while one
-recovers from the last cut, while one stops. Images that a cut may leave are opened and looked at; with some the broker lives
-on. Syncs fail too, in a running broker, while it stops and while the next one starts: then it takes nothing more, and what
-memory has is on the disk when the next start is over. The clock is the test's, so that seconds pass between steps and
+Method: the real stages, one step at a time, on a simulated disk (disk.py), compared with a plain list of what was sent. The
+power is cut at random: at any step, and just before any sync takes effect, in a running broker, while one starts, while one
+recovers from the last cut, while one stops. Images that a cut may leave are opened and checked; on some of them the broker
+continues. Syncs fail too, in a running broker, while it stops and while the next one starts: then it accepts nothing more, and
+what memory has is on the disk when the next start is over. The test controls the clock, so that seconds pass between steps and
 timestamps collide.
 
 How to run it for longer than the suite does: docs/recovery.md, "Power cuts".
@@ -39,14 +39,14 @@ from tests.power.old_code import OLD
 from tests.power.plain_list import TOPICS, Model, expect_indexed, expect_log, look_at, settings_of
 
 START_MS = 1_700_000_000_000
-# Of the syncs of a life, this share is looked at: an image of the moment before is opened.
+# This share of the syncs of a life is checked: an image of the moment before is opened.
 LOOK_SHARE = 0.3
 VERDICT_APPENDED, VERDICT_SYNC_FAILED = 1, 11
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a run has done."""
+    """Counts of what a run has done."""
 
     cuts: int = 0
     recoveries_cut: int = 0
@@ -62,7 +62,7 @@ COUNTS = Counts()
 LIES: list[str] = []
 RETENTION = [True]
 FAILURES = [True]
-# Whose syncs fail. Not those of a new log file: it is removed and made again, and nobody has been told of it.
+# Files whose syncs fail. Not those of a new log file: it is removed and made again, and nobody has been told of it.
 FAILING = {
     "log": "commitlog/*",
     "queues": "consumequeue/*",
@@ -82,7 +82,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.images = 0
         self.life: Life | None = None
         self.disk: Disk | None = None
-        self.floor = 0  # what was said to be on disk, of this life and of those before
+        self.floor = 0  # what was said to be on disk, in this life and in those before
 
     @initialize(number=st.integers(0, 1 << 32))
     def begin(self, number: int) -> None:
@@ -151,7 +151,7 @@ class PowerCuts(RuleBasedStateMachine):
 
     @rule(steps=st.integers(3, 12))
     def work(self, steps: int) -> None:
-        """A while of everything at once."""
+        """All kinds of steps for a while."""
         draw = self.random
         for _ in range(steps):
             deed = draw.randrange(10)
@@ -173,8 +173,8 @@ class PowerCuts(RuleBasedStateMachine):
 
     @rule(batches=st.integers(0, 6), spread=st.booleans(), topic=st.sampled_from(TOPICS), synced=st.booleans())
     def expire(self, batches: int, spread: bool, topic: str, synced: bool) -> None:
-        """Retention removes what is too much, perhaps all of the other topic's messages. From where its beginning is computed,
-        messages may go at any moment."""
+        """Retention removes what is too much, perhaps all of the other topic's messages. From the computation of its beginning
+        on, messages may be removed at any moment."""
         assert self.life is not None
         if not RETENTION[0]:
             return
@@ -188,7 +188,7 @@ class PowerCuts(RuleBasedStateMachine):
 
     @rule(where=st.sampled_from(tuple(FAILING)), skip=st.integers(0, 3), count=st.integers(1, 3), record=st.booleans())
     def fail_syncs(self, where: str, skip: int, count: int, record: bool) -> None:
-        """So many syncs fail, of this life or of the start after it; it goes on for a while, and is killed."""
+        """So many syncs fail, in this life or in the start after it; it continues for a while, and is killed."""
         assert self.life is not None and self.disk is not None
         if not FAILURES[0]:
             return
@@ -226,7 +226,7 @@ class PowerCuts(RuleBasedStateMachine):
 
     @rule()
     def kill_and_go_on(self) -> None:
-        """Every process dies; the machine keeps its memory, so nothing may be lost. What was not synced is so still."""
+        """Every process dies; the machine keeps its memory, so nothing may be lost. What was not synced is still not synced."""
         assert self.life is not None and self.disk is not None
         sent = len(self.model.sent)
         self._die(keep_disk=True)
@@ -235,7 +235,7 @@ class PowerCuts(RuleBasedStateMachine):
 
     @rule(cut=st.booleans(), by_hand=st.sampled_from(["", "", "", "consumequeue", "index"]))
     def stop_and_start(self, cut: bool, by_hand: str) -> None:
-        """A clean stop; then perhaps somebody removes what is made anew, or the power fails, or both."""
+        """A clean stop; then perhaps somebody removes what can be made anew, or the power fails, or both."""
         assert self.life is not None and self.disk is not None
         clean, failed = False, SHIM.failed
         with self._perhaps_failing():
@@ -268,7 +268,7 @@ class PowerCuts(RuleBasedStateMachine):
 
     @contextmanager
     def _perhaps_failing(self) -> Iterator[None]:
-        """Errors are let pass where a sync failed."""
+        """Errors are ignored if a sync failed."""
         failed = SHIM.failed
         try:
             yield
@@ -317,7 +317,7 @@ class PowerCuts(RuleBasedStateMachine):
             self._look_at_image()
 
     def _live_on(self, root: Path, *, new_boot: bool) -> None:
-        """Recovers the store, looks whether it holds what it must, and starts a broker on it."""
+        """Recovers the store, checks that it holds what it must, and starts a broker on it."""
         COUNTS.lives += 1
         self.boots += new_boot
         positions.boot_id = lambda: self.boots.to_bytes(16, "big")
@@ -343,7 +343,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.life, self.disk.failure = life, quiet
 
     def _look_at_image(self) -> None:
-        """Opens what a cut now might leave, beside the life that goes on."""
+        """Opens what a cut now might leave, while the life continues."""
         shim_disk, SHIM.disk = SHIM.disk, None
         held = positions.boot_id
         try:
@@ -358,7 +358,7 @@ class PowerCuts(RuleBasedStateMachine):
             SHIM.disk = shim_disk
 
     def _cut_recovery(self, root: Path) -> Path:
-        """The power fails again while the store at `root` recovers, or right after; what is left then."""
+        """The power fails again while the store at `root` recovers, or right after. Returns what is left then."""
         COUNTS.recoveries_cut += 1
         COUNTS.cuts += 1
         disk = Disk(root)
@@ -394,7 +394,7 @@ class PowerCuts(RuleBasedStateMachine):
 
 
 def run(lives: int, steps: int, number: int, lies: list[str], old: str, *, shrink: bool) -> None:
-    """lives: how many times a store begins from nothing. Raises: AssertionError, or what the store raised."""
+    """lives: how many times a store begins empty. Raises: AssertionError, or what the store raised."""
     LIES[:] = lies
     if old:
         OLD[old]()

@@ -1,5 +1,5 @@
-"""What OrbitMQ did before it knew that a sync which succeeds does not undo one that failed. Each must be caught: defects, for
-tests of the test."""
+"""Earlier behaviour of OrbitMQ, before it knew that a sync which succeeds does not undo one that failed. The test must catch
+each: these are defects, for tests of the test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from orbitmq.store.unsynced import Doubt
 
 
 def log_not_written_again() -> None:
-    """A start syncs what memory has, and takes it for flushed."""
+    """A start syncs what memory has, and treats it as flushed."""
     changed: Any = log_rewrite
     changed._rewrite = changed._write_past_cache = lambda *_: None
 
 
 def queues_synced_again() -> None:
-    """A sync of queues or index that failed is tried again, and then vouched for. The word is not looked at."""
+    """A sync of queues or index that failed is tried again, and then vouched for. The word is ignored."""
 
     def run(self: queue_sync.QueueSync) -> bool:
         return self._run()
@@ -30,7 +30,7 @@ def queues_synced_again() -> None:
 
 
 def word_overlooked() -> None:
-    """A start, or a successor, does not ask what a sync was begun of."""
+    """A start, or a successor, does not check which syncs were begun."""
 
     def nothing(layout: object) -> Doubt:
         return Doubt()

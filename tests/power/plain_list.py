@@ -1,4 +1,4 @@
-"""The plain list of what was sent, and how a store is held against it."""
+"""The plain list of what was sent, and its comparison with a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.power.life import QUEUES, Life, finder, open_store
 
 FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
 TOPICS = ("alarms", "flows")
-RETENTION_BYTES = 3 * FILES.log_file_size  # the least that a broker takes; two of these are ahead, or begun
+RETENTION_BYTES = 3 * FILES.log_file_size  # the least that a broker accepts; two of these are ahead, or begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Model:
-    """The plain list. gone: so many from its beginning may have been removed by retention."""
+    """The plain list. gone: retention may have removed so many from its beginning."""
 
     sent: list[Sent] = field(default_factory=list)
     gone: int = 0
@@ -48,15 +48,15 @@ class Model:
         self.next_offsets[topic, queue] += 1
 
     def expire(self, begin: int) -> None:
-        """What lies before the physical offset may go from now on."""
+        """What lies before the physical offset may be removed from now on."""
         self.gone = max(self.gone, bisect_left(self.places, begin))
 
     def has_some_of_each_queue(self) -> bool:
-        """False when retention has taken all of a queue: the log alone does not tell then where its numbers go on."""
+        """False if retention has removed all of a queue: then the log alone does not say where its numbers continue."""
         return {(one.topic, one.queue) for one in self.sent[self.gone :]} == self.next_offsets.keys()
 
     def keep(self, count: int) -> None:
-        """The rest is gone."""
+        """Marks the rest as gone."""
         del self.sent[count:], self.places[count:]
         self.next_offsets = Counter((one.topic, one.queue) for one in self.sent)
 
@@ -75,7 +75,7 @@ def settings_of(root: Path) -> TreeSettings:
 
 
 def look_at(root: Path, model: Model, floor: int) -> None:
-    """Opens the store at `root` and holds it against the list."""
+    """Opens the store at `root` and compares it with the list."""
     settings = settings_of(root)
     report = open_store(settings)
     records, first = expect_log(settings.layout, report, model, floor)
@@ -91,7 +91,7 @@ def look_at(root: Path, model: Model, floor: int) -> None:
 
 
 def _records(layout: StoreLayout, end: int) -> list[Record]:
-    """Every record of the log; behind it only zeros."""
+    """Every record of the log; after it only zeros."""
     found: list[Record] = []
     for start in list_starts(layout, FILES.log_file_size):
         content = layout.log_file(start).read_bytes()
@@ -109,8 +109,8 @@ def _records(layout: StoreLayout, end: int) -> list[Record]:
 
 
 def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor: int) -> tuple[list[Record], int]:
-    """The recovered log is the list, or a piece of it: it lacks at its end only what was not on disk, and at its beginning only
-    what retention has removed. Its records, and the place of the first in the list."""
+    """The recovered log is the list, or a part of it: at its end it lacks only what was not on disk, and at its beginning only
+    what retention has removed. Returns its records, and the place of the first in the list."""
     assert not report.read_only and report.damage is None, report.lines()
     assert report.end >= floor, f"the log ends at {report.end}, {floor} was on disk: {report.lines()}"
     records = _records(layout, report.end)
@@ -124,7 +124,7 @@ def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor:
 
 
 def _place(record: Record, model: Model) -> int:
-    """Where the list has it."""
+    """The place of a record in the list."""
     for place, one in enumerate(model.sent):
         if (one.topic, one.queue, one.queue_offset) == (record.topic, record.queue_id, record.queue_offset):
             return place
@@ -132,8 +132,8 @@ def _place(record: Record, model: Model) -> int:
 
 
 def expect_indexed(life: Life, records: list[Record], sent: list[Sent], first: int) -> None:
-    """Queues and index hold exactly what the log holds, and are published so; of the index what lies before the log's beginning
-    does not count. first: the place of the first record in the list."""
+    """Queues and index hold exactly what the log holds, and are published so; index entries before the log's beginning do not
+    count. first: the place of the first record in the list."""
     layout = life.settings.layout
     assert int(life.tree.positions().reput) == int(life.tree.positions().wrote)
     by_queue: dict[tuple[str, int], list[tuple[int, int]]] = {(topic, queue): [] for topic in TOPICS for queue in range(QUEUES)}

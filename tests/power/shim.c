@@ -1,8 +1,9 @@
-/* Preloaded into a test's process: every sync becomes a question to the simulated disk (disk.py), and the clock is the test's.
+/* Preloaded into a test's process: every sync becomes a question to the simulated disk (disk.py), and the test controls the
+ * clock.
  *
- * fsync, fdatasync and msync go to the hook instead of the kernel, whoever calls them, C or Python. What is synced is then what
- * the hook says, and nothing waits for the real disk. Writes at a place go to the kernel, then to a hook: bytes that are written
- * again as they were are to be seen by nobody else. */
+ * fsync, fdatasync and msync call the hook instead of the kernel, both from C and from Python. What is synced is then what the
+ * hook says, and nothing waits for the real disk. Writes at an offset go to the kernel, then to a hook: nobody else would see
+ * that bytes are written again unchanged. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -79,7 +80,7 @@ int clock_gettime(clockid_t clock, struct timespec *to)
         *to = (struct timespec){now_ns / 1000000000, now_ns % 1000000000};
         return 0;
     }
-    /* relaxed: whoever finds it first, it is the same function */
+    /* relaxed: whichever thread finds it first, it is the same function */
     int (*call)(clockid_t, struct timespec *) = atomic_load_explicit(&real, memory_order_relaxed);
     if (!call) {
         call = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");

@@ -1,8 +1,8 @@
-"""Goal: no power cut loses what was acknowledged as on disk, and none leaves a store that is not whole.
+"""Goal: no power cut loses what was acknowledged as on disk, and none leaves a damaged store.
 
 Method: the machine of machine.py runs in a process of its own, in which every sync goes to the simulated disk, and some fail.
-That it can find anything is shown with disks that lie, each of which forgets the syncs of one kind of file, and with code as it
-was when a failed sync was forgotten: all must be caught.
+To show that it can find anything, it also runs with disks that lie, each of which forgets the syncs of one kind of file, and
+with code as it was when failed syncs were forgotten: all of these must be caught.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_thousands_of_cuts() -> None:
     assert found is not None and int(found[1]) >= 1000 and int(found[2]) >= 5 and int(found[3]) >= 10
 
 
-# A pattern of paths whose syncs do nothing, and what comes of it.
+# A pattern of paths whose syncs do nothing, and the result.
 LIES = {
     "commitlog/*": "the flushed position is ahead of the disk",
     "commitlog": "a log file is not there after it was announced",
@@ -45,7 +45,7 @@ LIES = {
 
 def expect_caught(*options: str) -> None:
     said = ""
-    for seed in range(1, 9):  # not every walk comes by the place where it shows
+    for seed in range(1, 9):  # not every run reaches the place where it shows
         done = run("--lives", "30", "--seed", str(seed), "--no-retention", *options)
         said += done.stdout + done.stderr
         if done.returncode:

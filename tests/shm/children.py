@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 def die_quietly() -> None:
-    """For a child whose fatal signal is what the test waits for: no traceback, no message of assert, no core file."""
+    """For a child whose fatal signal the test expects: no traceback, no message of assert, no core file."""
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.close(2)

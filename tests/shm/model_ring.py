@@ -1,7 +1,6 @@
 """A byte ring in plain Python over the same bytes as native/shared/ring.h, one look at a time: the reference for the C ring.
 
-It knows no memory orders, so both ends belong to one thread. Written from the layout in the header, not from the C
-code.
+It knows no memory orders, so one thread must use both ends. It was written from the layout in the header, not from the C code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Goal: what an actor counts is what a reader sees, and the histogram keeps every value within 12.5 %.
+"""Goal: a reader sees what an actor counts, and the histogram keeps every value within 12.5 %.
 
 Method: bucket bounds against plain arithmetic over the whole range; quantiles against the sorted values.
 """

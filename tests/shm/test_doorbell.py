@@ -1,8 +1,7 @@
-"""Goal: no ring is lost between processes, nobody who sleeps is silenced by another, every sleep ends, signals end it
-too.
+"""Goal: no ring is lost between processes, no sleeper is silenced by another, every sleep ends, and signals end it too.
 
-Method: one suite over the futex and the semaphore kind, on one shared mapping, with real processes. The word of the
-bell says how many have announced, which is what the tests wait for.
+Method: one suite over the futex and the semaphore kind, on one shared mapping, with real processes. The word of the bell says
+how many have announced, which is what the tests wait for.
 """
 
 from __future__ import annotations
@@ -102,9 +101,7 @@ def test_everybody_is_woken(make: MakeBell, memory: mmap.mmap) -> None:
 
 
 def test_ping_pong_loses_no_ring(make: MakeBell, memory: mmap.mmap) -> None:
-    """Two processes hand a number to and fro, each asleep until the other rings; one lost ring would stop them for
-    good.
-    """
+    """Two processes pass a number to and fro, each asleep until the other rings; one lost ring would stop them for ever."""
     rounds = 4000
     bells = make(memory, 0), make(memory, 64)
     at = 128
@@ -117,7 +114,7 @@ def test_ping_pong_loses_no_ring(make: MakeBell, memory: mmap.mmap) -> None:
                 if struct.unpack_from("<Q", memory, at)[0] == number:
                     mine.cancel(ticket)
                     break
-                # A wake-up of a ring that was seen already is one more look; a lost ring is the watchdog's.
+                # A wake-up of a ring that was seen already is one more look; the watchdog catches a lost ring.
                 mine.sleep(ticket, FOR_EVER)
             struct.pack_into("<Q", memory, at, number + 1)
             other.ring()

@@ -1,5 +1,5 @@
-"""Goal: every descriptor comes with the frame that it was sent beside, however frames are cut up or glued together on their
-way. Method: a socket pair, with the reader's buffer as a test likes it."""
+"""Goal: every descriptor comes with the frame that it was sent with, however frames are cut up or joined on their way. Method:
+a socket pair, with a reader's buffer that the test controls."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def store(memory: mmap.mmap, at: int, value: int) -> None:
 
 
 def dead_word(memory: mmap.mmap, lock: Lock) -> int:
-    """Leaves the lock in the hands of a process that was killed inside; returns its word."""
+    """Leaves the lock held by a process that was killed inside. Returns its word."""
 
     def hold() -> None:
         lock.acquire()
@@ -176,7 +176,7 @@ def test_a_forked_child_is_somebody_else(lock: Lock) -> None:
 
 
 def test_a_holder_without_descriptors(lock: Lock, memory: mmap.mmap) -> None:
-    """One that cannot read its start time takes the lock all the same, and counts as alive for as long as it lives."""
+    """A process that cannot read its start time takes the lock all the same, and counts as alive as long as it lives."""
 
     def hold() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

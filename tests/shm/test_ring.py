@@ -1,8 +1,8 @@
-"""Goal: a ring hands over every record once, whole and in order, whatever the sizes; says full and empty when it is;
-and a producer that writes garbage is found out and can move nothing but its own ring.
+"""Goal: a ring delivers every record once, whole and in order, whatever the sizes; it reports full and empty correctly; and a
+producer that writes garbage is detected and can affect nothing but its own ring.
 
-Method: one suite over both rings, the C one and the plain Python one, and over mixed pairs of their ends, which also
-holds them to the same bytes. A state machine keeps a list of what should lie in the ring. Then two real processes.
+Method: one suite over both rings, the C one and the plain Python one, and over mixed pairs of their ends, which also shows that
+both use the same bytes. A state machine keeps a list of what should be in the ring. Then two real processes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_full_until_released(ends: tuple[Any, Any, mmap.mmap]) -> None:
 
 
 def test_half_size_always_fits_an_empty_ring(ends: tuple[Any, Any, mmap.mmap]) -> None:
-    """Wherever the position stands, padding included, the largest record fits once the consumer has caught up."""
+    """At any position, padding included, the largest record fits once the consumer has caught up."""
     producer, consumer, _ = ends
     for size in (size for before in range(0, HALF + 1, 8) for size in (before, HALF, HALF, HALF)):
         assert producer.put(b"x" * size, 1)
@@ -100,7 +100,7 @@ def test_a_record_never_wraps(ends: tuple[Any, Any, mmap.mmap]) -> None:
 
 
 def test_successors_begin_where_the_shared_words_stand(ends: tuple[Any, Any, mmap.mmap]) -> None:
-    """What a dead producer did not publish never was; what a dead consumer did not release is seen again."""
+    """What a dead producer did not publish never existed; what a dead consumer did not release is seen again."""
     producer, consumer, memory = ends
     producer.put(b"kept", 1)
     producer.publish()

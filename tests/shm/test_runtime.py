@@ -1,5 +1,5 @@
-"""Goal: a runtime folder is open to a group for as long as a broker there is let to it, and no longer; one that its maker has
-opened to everybody stays so; and nobody but its owner can keep a broker from its name."""
+"""Goal: a runtime folder is open to a group only as long as a broker there is open to it; a folder that its maker has opened to
+everybody stays so; and nobody but its owner can keep a broker from its name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_folder_once_let_to_a_group(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_that_a_service_manager_has_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RuntimeDirectory= of systemd makes it with mode 0755; what somebody else could write is refused as ever."""
+    """systemd's RuntimeDirectory= makes it with mode 0755. A folder in which somebody else could write is refused."""
     folder = tmp_path / "run"
     folder.mkdir()
     folder.chmod(0o755)
@@ -53,7 +53,8 @@ def test_a_folder_that_a_service_manager_has_made(tmp_path: Path, monkeypatch: p
 
 
 def test_the_lock_of_a_folder(tmp_path: Path) -> None:
-    """It is its owner's, names who holds it, and is gone afterwards; one whose holder has just removed it is nobody's."""
+    """It belongs to its owner, names its holder, and is gone afterwards; a file that its holder has just removed belongs to
+    nobody."""
     with folder_lock(tmp_path, patience_s=0):
         (file,) = tmp_path.iterdir()
         assert mode(file) == 0o600
@@ -70,7 +71,7 @@ def test_the_lock_of_a_folder(tmp_path: Path) -> None:
         assert os.waitpid(waiting, 0)[1] == 0
     assert not list(tmp_path.iterdir())
     with folder_lock(tmp_path, patience_s=0):
-        file.unlink()  # a cleaner of temporary folders
+        file.unlink()  # as a program does that cleans temporary folders
         with folder_lock(tmp_path, patience_s=0):
             pass
     with folder_lock(tmp_path, patience_s=0):

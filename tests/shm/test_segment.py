@@ -1,8 +1,8 @@
-"""Goal: a segment is reserved whole or refused with the numbers in the error; nobody attaches to what is not what it
-looks for; nothing is left behind.
+"""Goal: a segment is reserved whole or refused with the numbers in the error; nobody attaches to another kind of segment;
+nothing is left behind.
 
-Method: real segments under generations of the tests' own; a /dev/shm of 1 MiB in a mount namespace where the kernel
-allows one, and a size beyond any mount everywhere.
+Method: real segments under generations of the tests' own; a /dev/shm of 1 MiB in a mount namespace if the kernel allows one,
+and a size beyond any mount everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder: starting a JVM takes longer than the tests.
+"""One Spark session for all tests of this folder, because starting a JVM takes longer than the tests.
 
 Tests that touch PySpark have the mark `pyspark`, and scripts/test runs them again with the oldest PySpark that is supported. A
 test that uses the session gets the mark here. Modules whose tests call PySpark, use classes that derive from PySpark's, or
@@ -49,7 +49,7 @@ def _is_pysparks(value: Any) -> bool:
 
 @pytest.fixture(autouse=True)
 def pyspark_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import of PySpark during a test without the mark is a failure, also where it has been imported before."""
+    """An import of PySpark during a test without the mark is a failure, even if it has been imported before."""
     if request.node.get_closest_marker("pyspark") is not None:
         return
     real = builtins.__import__

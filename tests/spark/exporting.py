@@ -1,4 +1,4 @@
-"""Exports without Spark's JVM, and what readers find: the tasks run one after the other in this process, or in a process of
+"""Exports without Spark's JVM, and what readers find. The tasks run one after the other in this process, or in a process of
 their own that is killed on its way:
 
     python -m tests.spark.exporting STORE OUT POINT PASSAGE [full]
@@ -51,7 +51,7 @@ def export_here(store: Path, out: Path, *topics: str, **wish: Any) -> ExportRepo
 
 
 def seen(out: Path) -> list[Place]:
-    """What Arrow sees, which has to be whole files."""
+    """The rows that Arrow sees; all files must be whole."""
     if not out.is_dir():
         return []
     dataset = ds.dataset(out, format="parquet", partitioning=ds.partitioning(flavor="hive"))
@@ -62,7 +62,7 @@ def seen(out: Path) -> list[Place]:
 
 
 class Plan:
-    """Stands in for the native side of crash points: kills this process at the last of so many passages of one of them."""
+    """Replaces the native side of crash points: kills this process at the last of so many passages of one of them."""
 
     def __init__(self, point: str, passage: int, kill: Callable[[], None]) -> None:
         self._point = point.encode()

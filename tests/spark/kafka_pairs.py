@@ -1,4 +1,4 @@
-"""A program that asks Spark's Kafka source and ours the same questions, over topics with the same messages, and prints the
+"""A program that asks Spark's Kafka source and OrbitMQ's the same questions, over topics with the same messages, and prints the
 answers as JSON: {case: {"kafka": answer, "ours": answer}}. An answer is the rows that were read, or the error's text.
 
     kafka_pairs.py KAFKA_ADDRESS ORBITMQ_BROKER FOLDER
@@ -84,7 +84,7 @@ def returned(spark: SparkSession, kind: str, where: dict[str, str], folder: Path
 
 
 def run(spark: SparkSession, kind: str, options: dict[str, str], folder: Path) -> list[int]:
-    """Rows of each micro-batch of one run that reads all there is."""
+    """Rows of each micro-batch of one run that reads everything."""
     counts: list[int] = []
     stream = spark.readStream.format(kind).options(**options).load()
     query = (

@@ -1,5 +1,5 @@
-"""A program that streams the lines of a folder's text files into topic "t", a file a batch, until it has seen all files; its
-first task fails half way, and is tried again. Arguments: broker, folder."""
+"""A program that streams the lines of a folder's text files into topic "t", a file a batch, until it has seen all files. Its
+first task fails half-way, and is tried again. Arguments: broker, folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def failing_once(frame: DataFrame, marker: Path) -> DataFrame:
-    """The first task that comes to the line "... 2500" fails."""
+    """The first task that reaches the line "... 2500" fails."""
 
     def same(line: str) -> str:
         if line.endswith(" 2500") and not marker.exists():

@@ -1,4 +1,4 @@
-"""Rows for the sink's tests, staged without Spark, and what a store has of them."""
+"""Rows for the sink's tests, staged without Spark, and those that a store has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PER_BATCH = 1000
 
 
 def stage(home: Staging, tasks: int, rows: int, *, topic: str = "t", mark: str = "") -> list[StagedRows]:
-    """A file for each task; the body of a row is "<task> <row>", and `mark` behind it."""
+    """A file for each task. The body of a row is "<task> <row>", followed by `mark`."""
     job = home.job("job")
 
     def batches(task: int) -> list[pa.RecordBatch]:
@@ -45,7 +45,7 @@ def messages(store: Path, topic: str = "t") -> list[list[Message]]:
 
 
 def wrong(store: Path, tasks: int, rows: int, topic: str = "t") -> list[str]:
-    """What is not as it must be: each row once, and those of a task in order within a queue."""
+    """What is wrong: each row must be there once, and those of a task in order within a queue."""
     queues = [[bytes(message.body).decode() for message in queue] for queue in messages(store, topic)]
     times = Counter(body for queue in queues for body in queue)
     expected = {f"{task} {row}" for task in range(tasks) for row in range(rows)}

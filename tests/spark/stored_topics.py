@@ -1,4 +1,4 @@
-"""A store with topics for the data source to read, and what it should find there. No broker: the files are made by hand."""
+"""A store with topics for the data source to read, and the expected rows. No broker: the files are made by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StoredTopics:
         return sorted(row for row in self.rows if row[0] in topics)
 
     def vouch(self, begin: int = 0) -> None:
-        """Leaves the store as a broker of ours that has stopped: times rise from `begin` on."""
+        """Leaves the store as a stopped broker of OrbitMQ's does: times rise from `begin` on."""
         layout = StoreLayout.at(self.root)
         layout.own.mkdir(exist_ok=True)
         rising.store(layout, begin)
@@ -61,11 +61,11 @@ class StoredTopics:
         recorded.close()
 
     def write(self, physical: int, data: bytes) -> None:
-        """Bytes into the log, in the place of those there."""
+        """Overwrites bytes of the log."""
         self._store.write(physical, data)
 
     def spoil(self, physical: int) -> None:
-        """Makes the record there unreadable."""
+        """Makes this record unreadable."""
         self.write(physical + 4, b"\0\0\0\1")
 
     def spoil_body(self, physical: int) -> None:

@@ -1,4 +1,4 @@
-"""A streaming query as a program of its own, to be killed: writes a stream to Parquet for as long as it lives.
+"""A streaming query as a program of its own, to be killed: writes a stream to Parquet as long as it lives.
 
 python stream_query.py '{"path": ..., "subscribe": ...}' <folder of the output> <folder of the checkpoint>
 """

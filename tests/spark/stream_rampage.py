@@ -32,7 +32,7 @@ from tests.waiting import LOOK_MS, Stuck, until
 
 PATIENCE_S = 90.0  # a watchdog: what has not happened by then never will
 BATCH = 50  # messages of one send; at most one send is made for each look
-AHEAD = 20_000  # messages that the query may be behind
+AHEAD = 20_000  # how many messages the query may be behind
 SMALL: dict[str, Any] = {
     "handlers": 1,
     "log_file_size": 1 << 20,
@@ -51,7 +51,7 @@ Row = tuple[str, int, int, bytes]  # topic, queue, offset, body
 
 
 class Sender:
-    """A thread that sends numbered messages, one batch for each permit, to the topics there are. It outlives the broker."""
+    """A thread that sends numbered messages, one batch for each permit, to the existing topics. It outlives the broker."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -123,7 +123,7 @@ class StreamRampage:
         )
 
     def _grow(self) -> None:
-        """One more topic, and one more queue of an old one."""
+        """One more topic, and one more queue of an existing one."""
         topics = self._sender.topics
         if topics:
             grown = self.rng.choice(topics)
@@ -188,7 +188,7 @@ class StreamRampage:
             raise Stuck(f"{error}: {self.last_words()}") from None
 
     def _done(self) -> dict[tuple[str, int], int]:
-        """Up to where the query has committed, by topic and queue."""
+        """Where the query has committed, by topic and queue."""
         committed = max(numbers(self.folder / "checkpoint" / "commits"), default=-1)
         if committed < 0:
             return {}
@@ -208,7 +208,7 @@ class StreamRampage:
         ends: dict[tuple[str, int], int] = {}
         for topic, queue, offset, _ in stored:
             ends[topic, queue] = max(ends.get((topic, queue), 0), offset + 1)
-        self._sender.sent = sys.maxsize  # nothing is permitted any more
+        self._sender.sent = sys.maxsize  # no more permits are given
         self._until(lambda: {place: end for place, end in self._done().items() if end} == ends, "the query to have everything")
         kill_session(self._query.pid)
         self._query.wait()
@@ -222,7 +222,7 @@ class StreamRampage:
         return len(stored)
 
     def _stored(self, topics: list[str]) -> list[Row]:
-        """The log, as a consumer has it."""
+        """The log, as a consumer reads it."""
         status = self._broker.status()
         expected = sum(queue.max_offset for topic in status.topics if topic.name in topics for queue in topic.queues)
         with self._broker.consumer(None, topics=topics) as consumer:
@@ -251,7 +251,7 @@ def numbers(folder: Path) -> Iterator[int]:
 
 
 def output(folder: Path) -> Iterator[Row]:
-    """The rows of the files that the sink has committed: others in the folder were left by somebody who was killed."""
+    """The rows of the files that the sink has committed; a killed process has left the others in the folder."""
     log = folder / "_spark_metadata"
     names = [path.name for path in log.iterdir() if path.name.removesuffix(".compact").isdecimal()]
     whole = max((int(name.removesuffix(".compact")) for name in names if name.endswith(".compact")), default=-1)
@@ -278,7 +278,7 @@ def kill_session(leader: int) -> None:
 
 
 def session(leader: int) -> Iterator[int]:
-    """Who lives in it."""
+    """The processes that live in it."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()

@@ -1,5 +1,5 @@
-"""Goal: keys and headers as Kafka has them come back from the source as the sink was given them, and what needs no encoding has
-none. Method: columns by hand, through the sink's properties and back; at random, and through Spark and a broker."""
+"""Goal: keys and headers as Kafka has them come back from the source as the sink got them, and what needs no encoding is not
+encoded. Method: columns by hand, through the sink's properties and back; at random, and through Spark and a broker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_plain_headers_are_properties() -> None:
 
 
 def test_headers_that_mean_something() -> None:
-    """A tag or key may come as a header, where there is no column for it; none that no filter could find."""
+    """A tag or key may come as a header, if there is no column for it; but no tag that no filter could find."""
     assert sent([[("TAGS", b"red")]])[0]["TAGS"] == "red"
     assert sent([[("TAGS", b"red")]], tags=["blue"])[0]["TAGS"] == "blue"
     assert "TAGS" not in sent([[("TAGS", b"a||b")]])[0]
@@ -122,7 +122,7 @@ def test_at_random(seed: int) -> None:
 
 
 def test_through_spark_and_a_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """As a stream from Kafka writes them, and one that reads the topic gets them."""
+    """As a stream from Kafka writes them, and as a stream that reads the topic gets them."""
     rows = [
         (b"\x00\xff", b"1", [("h", b""), ("h", None)]),
         (b"", b"2", [("h", b"\xfe"), ("g", b"x")]),

@@ -1,5 +1,5 @@
-"""Goal: batches hold what was stored and stay within their bounds. Method: a reader over a store made by hand. That the types
-are Spark's, test_source.py shows."""
+"""Goal: batches hold what was stored and stay within their limits. Method: a reader over a store made by hand. test_source.py
+shows that the types are Spark's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_rows_of_a_batch_are_bounded(stored: StoredTopics) -> None:
 
 
 def test_keys_that_are_no_text(stored: StoredTopics) -> None:
-    """A producer of another make may store any bytes; they fail no query, and the rows beside them are as ever."""
+    """Another producer may store any bytes; they fail no query, and the other rows are not affected."""
     stored.send("t", b"", keys=" QQQQ  b ")
     stored.send("t", b"", keys="a b")
     physical = stored.rows[0][8]
@@ -51,7 +51,7 @@ def test_keys_that_are_no_text(stored: StoredTopics) -> None:
 
 
 def test_bytes_of_a_batch_are_bounded(stored: StoredTopics) -> None:
-    """Small bodies, then large ones in the same stretch, and one that alone passes the bound."""
+    """Small bodies, then large ones in the same range, and one that alone passes the limit."""
     for number in range(300):
         stored.send("t", bytes(10 if number < 200 else 3000))
     stored.send("t", bytes(20_000))

@@ -1,5 +1,5 @@
-"""Goal: the worked example of docs/spark-example.md does what its page says. Method: run it on a part of the flights, where it
-compares its output with a batch; and the choice of a jar for Delta alone, because not every PySpark has one."""
+"""Goal: the worked example of docs/spark-example.md does what its page says. Method: run it on a part of the flights, so that
+it compares its output with a batch; and the choice of a jar for Delta alone, because not every PySpark has one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def delta_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def flight_delays(delta_table: ModuleType) -> Iterator[ModuleType]:
-    """The program as a module; Spark's Python processes get its functions whole, as they get those of a program."""
+    """The program as a module. Spark's Python processes get its functions whole, as they get those of a program."""
     module = importlib.import_module("flight_delays")
     cloudpickle.register_pickle_by_value(module)
     yield module
@@ -67,7 +67,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(300)
 def test_the_stream_equals_the_batch(tmp_path: Path, delta_table: ModuleType) -> None:
-    """Every table that can be had here; where Delta cannot be had, one line says why, and nothing else is missing."""
+    """Every table that is possible here; if Delta is not, one line says why, and nothing else is missing."""
     done = run(tmp_path / "run", "--flights", str(COUNT), "--picture", str(tmp_path / "delays.svg"))
     rows = dict(re.findall(r"^(\w+): ([\d,]+) hours of airports, the same as the batch; [1-9]", done.stdout, re.MULTILINE))
     why = re.findall(r"^no Delta table: .*", done.stderr, re.MULTILINE)
@@ -88,7 +88,7 @@ def test_the_stream_equals_the_batch(tmp_path: Path, delta_table: ModuleType) ->
 
 
 def test_the_columns_of_both_kinds_of_bodies(spark: SparkSession, flight_delays: ModuleType) -> None:
-    """Also where a number is missing; and what is no body ends the query."""
+    """Also if a number is missing; and an invalid body ends the query."""
     some = [{name: flight[name] for name in flight_delays.COLUMNS} for flight in islice(flights(), 1000)]
     assert any(flight["dep_delay"] is None for flight in some)
     kinds = (("json", lambda flight: json.dumps(flight).encode(), "FAILFAST"), ("msgpack", msgpack.packb, "ValueError"))
@@ -98,7 +98,7 @@ def test_the_columns_of_both_kinds_of_bodies(spark: SparkSession, flight_delays:
         frame = spark.createDataFrame([(bytearray(encode(flight)),) for flight in some], "value binary")
         found[name] = [row.asDict() for row in flight_delays.typed(frame, bodies).collect()]
         spoilt = spark.createDataFrame([(bytearray(b"{"),)], "value binary")
-        # Spark raises either kind of its errors, depending on where it was: as PySpark's own, or as they come from Java.
+        # Spark raises its errors in two forms, depending on the place: as PySpark's own, or as they come from Java.
         with pytest.raises((PySparkException, Py4JError), match=refusal):
             flight_delays.typed(spoilt, bodies).collect()
     assert found["json"] == found["msgpack"]

@@ -1,4 +1,4 @@
-"""Goal: Parquet holds what the topics hold, as Spark and Arrow read it, and the command tells what it did. Method: exports of
+"""Goal: Parquet holds what the topics hold, as Spark and Arrow read it, and the command reports what it did. Method: exports of
 stores made by hand, with Spark, are read back."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
 
 
 def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> None:
-    """So Spark and Hive call the folder of rows without a value; a tag may be called so as well."""
+    """Spark and Hive give this name to the folder of rows without a value; a tag may have it too."""
     name = "__HIVE_DEFAULT_PARTITION__"
     stored = StoredTopics(tmp_path / "store")
     stored.add(name, 1)
@@ -54,7 +54,7 @@ def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
-    """Goal: what the program has made itself is not stopped. Method: no session is active in a new thread."""
+    """Goal: a session that the program has made itself is not stopped. Method: no session is active in a new thread."""
     with ThreadPoolExecutor(1) as threads:
         done = threads.submit(export, stored.root, tmp_path / "out", ["2024"]).result()
     assert done.rows == 100
@@ -75,7 +75,7 @@ def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: 
     frame = spark.read.parquet(out)
     assert {*frame.columns} == {*names, "day"}
     options = {"path": str(stored.root), "subscribe": "2024,%RETRY%group", "columns": ",".join(names), "includeHeaders": "true"}
-    # JSON, because maps know no order; bodies apart, because they are no text.
+    # JSON, because maps have no order; bodies separately, because they are not text.
     same = ["to_json(struct(* except (value))) as rest", "cast(value as string) as body"]
     wanted = spark.read.format("orbitmq").options(**options).load().select(*names).selectExpr(*same)
     found = frame.select(*names).selectExpr(*same)

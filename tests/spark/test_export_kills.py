@@ -1,5 +1,5 @@
-"""Goal: an export that is killed anywhere has lost nothing and doubled nothing: readers see whole files meanwhile, and after
-the next run every message once.
+"""Goal: an export that is killed anywhere has lost nothing and doubled nothing: readers see whole files in the meantime, and
+after the next run every message once.
 
 Method: SIGKILL at each step that changes the folder (crash points), once early, once later.
 """

@@ -1,4 +1,4 @@
-"""Goal: an export with Spark ends well whatever becomes of it: killed, interrupted, and run again. Method: processes of their
+"""Goal: an export with Spark ends well whatever happens to it: killed, interrupted, and run again. Method: processes of their
 own, struck at moments that a seed chooses."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def staged(out: Path) -> int:
     return sum(1 for _ in (out / OWN / "staging").glob("*/*.parquet"))
 
 
-# Moments of an export, each told by what can be seen of it.
+# Moments of an export, each recognised by what can be seen of it.
 MOMENTS: dict[str, Callable[[Path, int], bool]] = {
     "locked": lambda out, runs: (out / OWN / "lock").exists(),
     "staging": lambda out, runs: any((out / OWN / "staging").glob("*")),
@@ -55,7 +55,7 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
         process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         until(lambda: process.poll() is not None or MOMENTS[moment](out, runs), moment)
-        for _ in range(chance.randrange(100)):  # a little later, as chance will have it
+        for _ in range(chance.randrange(100)):  # a little later, at random
             staged(out)
         process.kill()
         _, told = process.communicate()
@@ -70,7 +70,7 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
 
 @pytest.mark.parametrize("name", ["*", "*/progress"])
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str) -> None:
-    """Before Spark starts, and while its tasks run, which may just end then."""
+    """Before Spark starts, and while its tasks run, which may just then end."""
     out = tmp_path / "out"
     process = subprocess.Popen([*COMMAND, str(stored.root), str(out)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     until(process, lambda: any((out / OWN / "staging").glob(name)))

@@ -1,5 +1,5 @@
-"""Goal: each run adds what is new, once, and refuses what it cannot add up. Method: runs over stores made by hand, their tasks
-in this process."""
+"""Goal: each run adds what is new, once, and refuses what it cannot add. Method: runs over stores made by hand, their tasks in
+this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def filled(root: Path, *topics: str, count: int = 300) -> StoredTopics:
 
 
 def add(stored: StoredTopics, count: int, *topics: str) -> None:
-    """A message takes the store's clock 10 minutes on."""
+    """A message moves the store's clock 10 minutes forward."""
     for _ in range(count):
         number = len(stored.rows)
         for topic in topics:
@@ -46,7 +46,7 @@ def wanted(stored: StoredTopics, *topics: str) -> list[Place]:
 
 
 def test_runs_add_what_is_new(tmp_path: Path) -> None:
-    """Goal: nothing twice, nothing missing, over topics that begin late, and the manifest tells where each message is."""
+    """Goal: nothing twice, nothing missing, over topics that begin late, and the manifest says where each message is."""
     stored = filled(tmp_path / "store", "a", "b")
     out = tmp_path / "out"
     assert export_here(stored.root, out, "a").rows == 300
@@ -75,7 +75,7 @@ def test_runs_add_what_is_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", [["topic"], ["day", "tags"], ["tags", "topic", "partition"], ["topic", "hour"]])
 def test_by_other_columns(tmp_path: Path, by: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few files are open at once, little waits: the limits of a task are met all the time."""
+    """Few files may be open at once, and little may wait: the limits of a task are reached all the time."""
     monkeypatch.setattr(export_task, "OPEN", 3)
     monkeypatch.setattr(export_task, "BUFFER", 1000)
     stored = filled(tmp_path / "store", "a", "b")
@@ -90,7 +90,7 @@ def test_by_other_columns(tmp_path: Path, by: list[str], monkeypatch: pytest.Mon
 
 
 def test_a_task_holds_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what waits to be written is bounded. Method: every file's buffer is looked at after every batch."""
+    """Goal: what waits to be written is limited. Method: every file's buffer is checked after every batch."""
     monkeypatch.setattr(export_task, "BUFFER", 100_000)
     monkeypatch.setattr(export_task, "FILE_BYTES", 4_000)
     most = 0
@@ -187,7 +187,7 @@ def filled_later(root: Path, count: int) -> StoredTopics:
 
 @pytest.mark.parametrize("count", [1, 100, 300])
 def test_another_store_is_refused(tmp_path: Path, count: int) -> None:
-    """Whatever its queues' lengths are."""
+    """Whatever the lengths of its queues are."""
     stored = remade(tmp_path, count)
     before = seen(tmp_path / "out")
     with pytest.raises(ExportDiffers, match="another store's messages"):
@@ -250,7 +250,7 @@ def test_what_retention_took_is_told(tmp_path: Path) -> None:
 
 
 def test_a_gap_while_the_tasks_run(tmp_path: Path) -> None:
-    """Retention comes after the planning: the run fails and leaves nothing, or goes on and tells."""
+    """Retention comes after the planning: the run fails and leaves nothing, or continues and says so."""
     stored = StoredTopics(tmp_path / "store")
     stored.add("a", 1)
     for number in range(200):
@@ -305,7 +305,7 @@ def test_what_others_left_there(tmp_path: Path) -> None:
 
 
 def test_a_record_that_a_repair_gave_up(tmp_path: Path) -> None:
-    """A stand-in is no message, and its place no gap."""
+    """A stand-in is no message, and its place is no gap."""
     stored = StoredTopics(tmp_path / "store")
     stored.add("a", 1)
     for number in range(5):
@@ -337,7 +337,7 @@ print(len(seen(disk / "out")))
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Goal: it is told in words, and the next run goes on. Method: a file system of its own."""
+    """Goal: the error says so, and the next run continues. Method: a file system of its own."""
     import random
 
     stored = StoredTopics(tmp_path / "store")

@@ -1,5 +1,5 @@
-"""Goal: executors that are processes of their own need nothing but the paths. Method: spark-submit, with a cluster of two
-workers on this machine."""
+"""Goal: executors in processes of their own need nothing but the paths. Method: spark-submit, with a cluster of two workers on
+this machine."""
 
 from __future__ import annotations
 

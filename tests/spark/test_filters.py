@@ -1,4 +1,4 @@
-"""Goal: a condition that is taken leaves out exactly what it excludes, and what cannot be taken is handed back. Method: single
+"""Goal: a condition that is used leaves out exactly what it excludes, and one that cannot be used is returned. Method: single
 conditions as Spark makes them; and queries of several, with and without pushing, over a store made by hand."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Condition:
 
 
 def condition(name: str, column: str, value: Any) -> Any:
-    """As Spark's classes are, which PySpark 4.0 does not have."""
+    """Like Spark's classes, which PySpark 4.0 does not have."""
     return type(name, (Condition,), {})((column,), value)
 
 
@@ -160,7 +160,7 @@ QUERIES = {
 @pytest.mark.parametrize("pushes", ["true", "false"])
 @pytest.mark.parametrize("ours", [False, True])
 def test_times_that_went_back_lose_no_row(spark: SparkSession, stepped: StoredTopics, ours: bool, pushes: str) -> None:
-    """ours: a broker of ours took the store over where the clock had gone back."""
+    """ours: a broker of OrbitMQ's took the store over where the clock had gone back."""
     if ours:
         stepped.vouch(stepped.rows[400][8])
     before = spark.conf.get(PUSHES)

@@ -1,5 +1,5 @@
-"""Goal: a session that somebody makes without a word about OrbitMQ knows the format. Method: programs of their own in
-the environment that scripts/setup has made, with nothing of the checkout in PYTHONPATH."""
+"""Goal: a session that is made without naming OrbitMQ knows the format. Method: programs of their own in the environment that
+scripts/setup has made, with nothing of the checkout in PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Goal: where our source and Spark's Kafka source answer alike, and where they do not, is as docs/spark.md says. Method: both
-are asked the same in one session, over the same messages, in a Kafka broker and in ours (kafka_pairs.py).
+"""Goal: OrbitMQ's source and Spark's Kafka source answer alike, or differently, as docs/spark.md says. Method: both are asked
+the same in one session, over the same messages, in a Kafka broker and in OrbitMQ's (kafka_pairs.py).
 
-The jars come from Maven Central, once. Where they cannot be had, these tests are skipped, and say why."""
+The jars come from Maven Central, once. If they cannot be had, these tests are skipped, and say why."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ ALL = places(range(5), range(5))
     ],
 )
 def test_answers(answers: Answers, case: str, kafka_says: Any, we_say: Any) -> None:
-    """Text: of an error that has it; anything else: what was read."""
+    """Text: part of the error's text; anything else: what was read."""
     for who, says in (("kafka", kafka_says), ("ours", we_say)):
         found = answers[case][who]
         if isinstance(says, str):
@@ -104,7 +104,7 @@ def test_answers(answers: Answers, case: str, kafka_says: Any, we_say: Any) -> N
 
 
 def test_a_topic_that_goes_and_comes_back(answers: Answers) -> None:
-    """Kafka's source gives up when a topic has left the subscription; ours keeps its place, and reads nothing of it twice."""
+    """Kafka's source fails when a topic has left the subscription; OrbitMQ's keeps its place, and reads nothing of it twice."""
     first, second, third = answers["a topic goes and comes back"]["ours"]
     assert sum(first) > 0 and sum(second) == sum(third) == 0
     [first, second, _] = answers["a topic goes and comes back"]["kafka"]

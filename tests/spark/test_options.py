@@ -1,4 +1,4 @@
-"""Goal: options that cannot be are refused with the option's name and what would do. Method: each mistake once."""
+"""Goal: invalid options are refused with the option's name and what would work. Method: each mistake once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_of_a_stream() -> None:
     ("text", "delay"), [("500", 0.5), ("500ms", 0.5), ("90s", 90.0), ("2 min", 120.0), ("1.5h", 5400.0), ("1d", 86400.0)]
 )
 def test_lengths_of_time(text: str, delay: float) -> None:
-    """A number alone counts milliseconds, as it does with Spark's Kafka source."""
+    """A plain number means milliseconds, as with Spark's Kafka source."""
     given = {**PLAIN, "minOffsetsPerTrigger": "1", "maxTriggerDelay": text}
     assert parse(given, streaming=True).max_trigger_delay == delay
 

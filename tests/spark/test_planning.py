@@ -1,5 +1,5 @@
-"""Goal: every message that was asked for lies in exactly one partition, and none is larger than allowed. Method: any queues and
-limits; and the ends that lie outside, one by one."""
+"""Goal: every requested message is in exactly one partition, and none is larger than allowed. Method: any queues and limits;
+and the ends that lie outside, one by one."""
 
 from __future__ import annotations
 

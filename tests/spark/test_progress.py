@@ -1,5 +1,5 @@
-"""Goal: a stream's distance from the latest offsets is told as Spark's Kafka source tells it. Method: progress by hand, as
-Spark has it in JSON and as objects."""
+"""Goal: a stream's distance from the latest offsets is reported as Spark's Kafka source reports it. Method: progress made by
+hand, as Spark has it in JSON and as objects."""
 
 from __future__ import annotations
 

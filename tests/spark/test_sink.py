@@ -1,5 +1,5 @@
-"""Goal: DataFrames become messages, in batches and in streams, with every column; what cannot be sent is refused where the
-query is planned. Method: a broker and a Spark session; what was written is read from the log."""
+"""Goal: DataFrames become messages, in batches and in streams, with every column; what cannot be sent is refused when the query
+is planned. Method: a broker and a Spark session; what was written is read from the log."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_once_under_a_name(spark: SparkSession, store: Path) -> None:
 
 
 def test_once_in_each_topic(spark: SparkSession, store: Path) -> None:
-    """As foreachBatch has it that writes a batch twice: to two topics, and again after a failure."""
+    """Like a foreachBatch that writes a batch twice: to two topics, and again after a failure."""
     frame = spark.range(10).selectExpr("cast(id as string) value")
     for topic in ("t", "u", "t", "u"):
         write(frame, topic=topic, queryId="both", batchId="0")
@@ -116,7 +116,7 @@ def test_once_in_each_topic(spark: SparkSession, store: Path) -> None:
 
 
 def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) -> None:
-    """Its last task fails, when others have staged all of theirs."""
+    """Its last task fails, after the others have staged all of theirs."""
     frame = spark.range(0, 1000, 1, 4).selectExpr("if(id = 999, raise_error('no more'), cast(id as string)) value")
     with pytest.raises(Exception, match="no more"):
         write(frame, topic="t")

@@ -1,4 +1,5 @@
-"""Goal: what a DataFrame's columns become, and what is refused with which words. Method: Arrow batches and schemas by hand."""
+"""Goal: what a DataFrame's columns become, and what is refused with which text. Method: Arrow batches and schemas made by
+hand."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def test_properties() -> None:
 
 
 def test_what_was_read_can_be_written() -> None:
-    """Properties that stand for columns which the frame does not have are kept; those of another message's fate are not."""
+    """Properties for columns that the frame does not have are kept; notes about another message are not."""
     before = [("TAGS", "t"), ("KEYS", "k"), ("WAIT", "true"), ("SPARK_ROW", "x-1-2"), ("UNIQ_KEY", "u"), ("CLUSTER", "c")]
     assert properties(properties=pa.array([before], MAP)) == [{"TAGS": "t", "KEYS": "k", "UNIQ_KEY": "u"}]
 
@@ -55,7 +56,7 @@ def test_what_was_read_can_be_written() -> None:
 @pytest.mark.parametrize("name", ["DELAY", "REAL_TOPIC", "TRAN_MSG"])
 def test_wishes_that_nobody_grants(name: str) -> None:
     """A property that asks a RocketMQ broker for something is refused, as the producer refuses it. A header of that name is
-    Kafka's, and asks for nothing: it is carried encoded (test_carried.py)."""
+    Kafka's, and asks for nothing: it is encoded (test_carried.py)."""
     with pytest.raises(ColumnError, match=name):
         properties(properties=pa.array([[(name, "1")]], MAP))
     headers = pa.array([[{"key": name, "value": b"1"}]], HEADERS)

@@ -1,7 +1,7 @@
-"""Goal: a batch that tasks have staged is stored once, in order, whoever is killed while it is committed.
+"""Goal: a batch that tasks have staged is stored once, in order, whichever process is killed during the commit.
 
 Method: commits without Spark. A committing process dies at each crash point, the broker dies and comes back in the middle, a
-dead sender's frames are held back; then the batch is committed again, as Spark does, out of files of its own, and the log is
+dead sender's frames are held back. Then the batch is committed again, as Spark does, out of files of its own, and the log is
 read.
 """
 
@@ -100,7 +100,7 @@ def crash_points() -> None:
 @pytest.mark.parametrize(("point", "passage"), [*((point, 1) for point in POINTS), ("sink_commit_sent", 3)])
 def test_a_death_at_every_point(sink: Sink, point: str, passage: int) -> None:
     sink.die_at(point, passage, stage(sink.home, TASKS, ROWS))
-    # The repetition's rows are others, so that one that is taken from the wrong files is seen.
+    # The repetition's rows are different, so that a row taken from the wrong files is noticed.
     sink.commit(
         stage(sink.home, TASKS, ROWS) if point == "sink_commit_cleared" else stage(sink.home, TASKS, ROWS, mark=" again")
     )
@@ -137,7 +137,7 @@ def test_the_broker_dies_in_the_middle(sink: Sink, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_broker_that_stays_away(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit fails when its time is over, and the next one goes on with it."""
+    """The commit fails when its time is over, and the next one continues with it."""
 
     def strike(passed: str) -> None:
         if passed == "sink_commit_sent":
@@ -157,7 +157,7 @@ def test_a_broker_that_stays_away(sink: Sink, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("crash_points")
 def test_frames_of_a_dead_sender_are_waited_for(sink: Sink) -> None:
-    """Goal: rows that stand in a ring still are not sent a second time. Method: a stopped handler keeps them there while their
+    """Goal: rows that are still in a ring are not sent a second time. Method: a stopped handler keeps them there while their
     sender dies and the batch is committed again."""
     [handler] = [actor.pid for actor in sink.broker.status().actors if actor.name == "handler 0"]
     os.kill(handler, signal.SIGSTOP)
@@ -192,7 +192,7 @@ def test_batches_one_after_another(sink: Sink, caplog: pytest.LogCaptureFixture)
 
 
 def test_a_stream_with_an_older_checkpoint(sink: Sink) -> None:
-    """Its batches may hold other rows under the same numbers: to pass them over in silence would lose these."""
+    """Its batches may hold other rows under the same numbers: skipping them silently would lose these."""
     for batch in (0, 1):
         commit(sink.home, sink.target(), sink.query, batch, stage(sink.home, 1, 5, mark=f" {batch}"), in_turn=True)
     commit(sink.home, sink.target(), sink.query, 1, stage(sink.home, 1, 5, mark=" never"), in_turn=True)
@@ -206,7 +206,7 @@ def test_a_stream_with_an_older_checkpoint(sink: Sink) -> None:
 
 
 def test_names_of_staged_files_are_durable(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An intent names them, and must find them when the machine comes back. Method: the folders that are synced are noted."""
+    """An intent names them, and must find them when the machine comes back. Method: the test notes which folders are synced."""
     synced: list[Path] = []
     monkeypatch.setattr(atomic_file, "sync_folder", synced.append)
     [staged] = stage(sink.home, 1, 10)
@@ -231,8 +231,8 @@ def test_refused_before_anything_is_sent(sink: Sink) -> None:
 
 @pytest.mark.usefixtures("crash_points")
 def test_what_dead_drivers_left_is_cleared(sink: Sink) -> None:
-    """A job without a name is not asked for again. Method: its commit dies, and its driver is renamed to a dead one; a
-    job that is half stored under a name keeps its files."""
+    """A job without a name is not asked for again. Method: its commit dies, and its driver gets the name of a dead one; a job
+    that is half stored under a name keeps its files."""
     sink.die_at("sink_commit_sent", 1, stage(sink.home, TASKS, ROWS), named=False)
     kept = Query.of(sink.home, "kept")
     pending = sink_state.State("kept", True, "x", -1, sink_state.Intent(0, [], {}, 1))

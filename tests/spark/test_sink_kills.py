@@ -1,7 +1,7 @@
-"""Goal: a stream into a topic stores every row once, in order, although a task of it fails, its driver is killed in the middle
-of commits, and its broker too.
+"""Goal: a stream into a topic stores every row once, in order, although one of its tasks fails, its driver is killed in the
+middle of commits, and its broker too.
 
-Method: drivers in processes of their own, all of one checkpoint. The process that commits dies at a crash point, and then all
+Method: drivers in processes of their own, all with one checkpoint. The process that commits dies at a crash point, and then all
 of its driver by SIGKILL; the last driver ends well. The broker is killed before it, and comes back when the driver runs
 already.
 """
@@ -38,7 +38,7 @@ DEATHS = [("sink_commit_sent", 1), ("sink_commit_done", 1)]
 def driver(folder: Path, plan: Path | None) -> Iterator[subprocess.Popen[str]]:
     """With its JVM and their Python processes, all of which are killed at the end."""
     environment = {**os.environ, **crash_build.environment(plan)}
-    # Behind it what this run was given, which may be an older PySpark.
+    # After it what this run was given, which may be an older PySpark.
     environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "tests.spark.sink_driver", NAME, str(folder)]
     with (folder / "driver.log").open("a") as log:

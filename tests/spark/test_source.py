@@ -1,5 +1,5 @@
-"""Goal: a query sees every message that it asks for once, with all that was stored, and mistakes are told in the terms of the
-options. Method: Spark over a store made by hand."""
+"""Goal: a query sees every message that it asks for once, with everything that was stored, and errors name the options. Method:
+Spark over a store made by hand."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_what_goes_after_planning_is_left_out(
 
 
 def test_a_segment_that_goes_while_it_is_read(shortened: tuple[StoredTopics, dict[str, str]]) -> None:
-    """What a task has mapped stays; what it comes to later is gone, and it is not retention that took it."""
+    """What a task has mapped stays. What it reads later is gone, and retention did not remove it."""
     stored, options = shortened
     reader = planned(OrbitSource(options))
     _, late = reader.partitions()

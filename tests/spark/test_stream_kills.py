@@ -1,5 +1,5 @@
-"""Goal: exactly once into Parquet, whoever is killed. Method: stream_rampage.py, a few kills of a seed. Queues and topics are
-added meanwhile."""
+"""Goal: exactly once into Parquet, whichever process is killed. Method: stream_rampage.py, a few kills of a seed. Queues and
+topics are added in the meantime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: a micro-batch takes what the limits say. Method: the rules alone, with a clock of our own."""
+"""Goal: a micro-batch takes what the limits say. Method: the rules alone, with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_no_queue_starves() -> None:
 
 
 def test_shares_lead_to_the_end() -> None:
-    """Any backlog is worked off in steps that are within the limit but for a message a queue."""
+    """Any backlog is processed in steps that are within the limit, except for one message a queue."""
     rng = random.Random(1)
     for _ in range(200):
         queues = rng.randrange(1, 8)

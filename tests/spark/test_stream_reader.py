@@ -1,5 +1,5 @@
-"""Goal: what Spark is told to read, whatever the store went through. Method: the reader alone, asked as Spark asks, over stores
-made by hand; without arguments, as versions of Spark do that know no admission control, and with them."""
+"""Goal: what Spark is told to read, whatever happened to the store. Method: the reader alone, asked as Spark asks, over stores
+made by hand; without arguments, as by versions of Spark without admission control, and with them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def send(stored: StoredTopics, count: int, topic: str = "orders", size: int = 0)
 
 
 def stop(root: Path) -> None:
-    """Leaves the note of a broker that has stopped cleanly: the files say all there is."""
+    """Leaves the note of a broker that has stopped cleanly: the files say everything."""
     layout = StoreLayout.at(root)
     layout.own.mkdir(exist_ok=True)
     recorded = positions.Positions(layout)
@@ -133,7 +133,7 @@ def test_a_restarted_query_goes_on(stored: StoredTopics) -> None:
 
 
 def test_latest_is_settled_once(stored: StoredTopics) -> None:
-    """A query that is killed in its first batch goes on where that began, though Spark keeps no beginnings."""
+    """A query that is killed in its first batch continues where that began, though Spark keeps no beginnings."""
     stream = reader(stored.root, startingOffsets="latest")
     assert stream.initialOffset() == ends(5, 5)
     send(stored, 2)
@@ -167,7 +167,7 @@ def test_assigned_queues_only(stored: StoredTopics) -> None:
 @pytest.mark.parametrize("fails", ["true", "false"])
 @pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "100"}])
 def test_a_topic_that_leaves_the_subscription_and_comes_back(stored: StoredTopics, fails: str, limit: dict[str, str]) -> None:
-    """Nothing of it is read meanwhile, nothing twice, and what came meanwhile is read when it is back."""
+    """In the meantime nothing of it is read. Nothing is read twice, and what came in the meantime is read when it is back."""
     stored.add("others", 1)
     send(stored, 3, "others")
     options = {"failOnDataLoss": fails, **limit}
@@ -200,7 +200,7 @@ def test_only_what_is_flushed_is_given_out(stored: StoredTopics) -> None:
     recorded = positions.Positions(layout)
     recorded.record(stored.rows[4][8], 0)  # messages 0 to 3 lie before it
     stream = reader(stored.root)
-    stream._store.look()  # the first look flushes; it stands for an earlier life of the query
+    stream._store.look()  # the first look flushes; it represents an earlier life of the query
     assert stream.latestOffset(ends(0, 0), ReadAllAvailable()) == ends(2, 2)
     assert stream.latestOffset(ends(3, 2), ReadAllAvailable()) == ends(3, 2), "a queue never goes back"
     assert reader(stored.root, read="appended").latestOffset(ends(0, 0), ReadAllAvailable()) == ends(5, 5)
@@ -208,7 +208,7 @@ def test_only_what_is_flushed_is_given_out(stored: StoredTopics) -> None:
 
 
 def lose(stored: StoredTopics) -> int:
-    """Retention takes a file; returns the first offset of queue 0 that is left."""
+    """Retention removes a file. Returns the first offset of queue 0 that is left."""
     send(stored, 200, size=1000)
     (stored.root / "commitlog" / f"{0:020d}").unlink()
     return min(row[2] for row in stored.rows if row[8] >= 1 << 16 and row[1] == 0)

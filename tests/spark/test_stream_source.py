@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.pyspark
 
 NAME = "test-stream-source"
-# 4.0 and 4.1 know no admission control: a trigger that reads once reads one batch there, and a limit limits it.
+# 4.0 and 4.1 have no admission control: a trigger that reads once reads one batch there, and a limit limits it.
 ADMITS = hasattr(SupportsTriggerAvailableNow, "prepareForTriggerAvailableNow")
 
 
@@ -95,7 +95,7 @@ def test_limits(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> 
 
 
 def test_new_topics_and_a_restart(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> None:
-    """latest, the default, holds for what there is when the query begins."""
+    """latest, the default, means what there is when the query begins."""
     send(broker, 10)
     query = start(spark, tmp_path / "latest", subscribePattern="o.*", startingOffsets="latest")
     until(lambda: query.lastProgress is not None, "the first batch")

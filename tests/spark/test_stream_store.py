@@ -1,5 +1,5 @@
-"""Goal: a broker that is away for a while does not end a stream, one that stays away does, and says so. Method: a tree that is
-stopped and started, and a clock of our own."""
+"""Goal: a broker that is away for a while does not end a stream; one that stays away does, with an error that says so. Method:
+a tree that is stopped and started, and a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_query_that_ends_by_itself_reads_to_its_end(tmp_path: Path) -> None:
 
 
 def test_what_was_acknowledged_before_the_first_look_is_there(tmp_path: Path) -> None:
-    """A query that reads once leaves nothing out, though it was not flushed when it began."""
+    """A query that reads once leaves nothing out, though it was not flushed when the query began."""
     with small_broker(tmp_path, name=NAME, flush_interval_ms=300) as broker, broker.producer() as producer:
         broker.create_topic("t", queues=1)
         for number in range(1, 4):

@@ -1,4 +1,4 @@
-"""Goal: what a broker has acknowledged is read, while it runs, by name or by folder, and after it stopped. Method: a whole
+"""Goal: what a broker has acknowledged is read, while it runs, by name or by folder, and after it has stopped. Method: a whole
 tree."""
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def test_before_and_after_the_stop(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_broker_of_another_runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: whoever gives the path of a store reaches its broker, wherever that is found by name. Method: a batch is planned,
-    and a sink connects."""
+    """Goal: the path of a store leads to its broker, wherever that is found by name. Method: a batch is planned, and a sink
+    connects."""
     with orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26) as broker, broker.producer() as producer:
         broker.create_topic("t", queues=1)
         producer.send("t", b"", durability="flushed")
@@ -73,7 +73,7 @@ def test_every_acknowledged_message_is_planned(tmp_path: Path) -> None:
 
 
 def test_what_is_flushed_and_what_is_appended(tmp_path: Path) -> None:
-    """A broker that flushes rarely: who does not wait sees the flushed part, who takes what was appended sees all."""
+    """A broker that flushes rarely: a look without a wait sees the flushed part, a read of `appended` sees everything."""
     with (
         orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26, flush_interval_ms=2000) as broker,
         broker.producer() as producer,
@@ -89,7 +89,7 @@ def test_what_is_flushed_and_what_is_appended(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_does_not_get_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flush service that hangs: a batch says so in the end, who takes what was appended or is there now does not wait."""
+    """A flush service that hangs: in the end a batch says so; reads of `appended`, or of what is there now, do not wait."""
     monkeypatch.setattr(extents, "WAIT_S", 0.1)
     monkeypatch.setattr(extents, "LOOK_S", 0.05)
     with (

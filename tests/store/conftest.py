@@ -1,4 +1,4 @@
-"""Stores: one whose log a test composes, and one that a broker wrote, of which a test spoils what it likes."""
+"""Stores: one whose log a test composes, and one that a broker wrote, of which a test damages what it likes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> LogBuilder:
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """Whoever spoils it restores it."""
+    """A test that damages it restores it."""
     return store_by_broker(tmp_path_factory.mktemp("written") / "store", "written")
 
 

@@ -1,5 +1,5 @@
-"""Damage to a store that a broker wrote (stored_by_broker.py): to its log, with which messages are lost, and to what can be
-made again of the log."""
+"""Damage to a store that a broker wrote (stored_by_broker.py): to its log, which loses messages, and to what can be made again
+from the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZE = SETTINGS.log_file_size
 
 
 def records(stored: Stored) -> list[tuple[int, int, Place]]:
-    """(physical offset, size, whose) of every message, in the log's order."""
+    """(physical offset, size, message) of every message, in the log's order."""
     found = []
     for topic, queue in stored.bodies:
         for path in stored.of(f"consumequeue/{topic}/{queue}"):
@@ -67,10 +67,10 @@ def the_last_record(stored: Stored) -> set[Place]:
 
 
 def many(stored: Stored) -> set[Place]:
-    """Here and there, and neighbours."""
+    """Damage in several places, some of them neighbours."""
     for number in (3, 4, 5, 99, 250, 251, 400, 598):
         offset, size, _ = records(stored)[number]
-        # Not the CRC property's name: a record without it is one of RocketMQ's.
+        # Not the CRC property's name: a record without it would be one of RocketMQ's.
         spoil_log(stored, offset + number % (size - 40), b"\xaa\xbb\xcc\xdd\xee\xaa")
     return spoilt(stored)
 

@@ -1,4 +1,4 @@
-"""Composes a CommitLog on disk, record by record, with RocketMQ's rule for the ends of files; tests then spoil it."""
+"""Composes a CommitLog on disk, record by record, with RocketMQ's rule for the ends of files; tests then damage it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class LogBuilder:
         sealed: bool = True,
         **fields: Any,
     ) -> Written:
-        """Puts one record at the end, in the next file if it does not fit this one. sealed: with the CRC property, which
-        RocketMQ does not write. fields: of store.record.encode."""
+        """Appends one record, in the next file if it does not fit into this one. sealed: with the CRC property, which RocketMQ
+        does not write. fields: of store.record.encode."""
         store_ms = FIRST_MS + len(self.written) * self.step_ms if store_ms is None else store_ms
         queue_offset = self.next_offsets[topic, queue]
         size = len(encode(topic, body, **fields))

@@ -26,7 +26,7 @@ def repair(stored: Stored, choice: Choice = Choice.NONE) -> tuple[Repair, Verdic
 
 
 def read_all(stored: Stored, name: str) -> dict[Place, bytes]:
-    """What a broker serves of the store, which takes one more message for each queue, too, at the place that is due."""
+    """What a broker serves of the store. The broker also accepts one more message for each queue, at the next offset."""
     found: dict[Place, bytes] = {}
     sizes = {key: getattr(SETTINGS, key) for key in ("log_file_size", "queue_file_units", "index_slots", "index_entries")}
     with orbitmq.Broker(stored.layout.root, name=name, handlers=1, **sizes) as broker:
@@ -44,7 +44,7 @@ def read_all(stored: Stored, name: str) -> dict[Place, bytes]:
 
 
 def account(stored: Stored, lost: set[Place]) -> None:
-    """Everything that was sent is served, where it was; of `lost` nothing."""
+    """Everything that was sent is served, in its old place; of `lost` nothing."""
     assert stored.verify()[0].whole, stored.verify()[1]
     found = read_all(stored, "repaired")
     sent = {(*key, offset): body for key, bodies in stored.bodies.items() for offset, body in enumerate(bodies)}
@@ -53,7 +53,7 @@ def account(stored: Stored, lost: set[Place]) -> None:
 
 
 def dead(stored: Stored, flushed: int) -> None:
-    """As a killed broker leaves it: nothing was on disk for certain from `flushed` on."""
+    """As a killed broker leaves it: nothing was certainly on disk from `flushed` on."""
     abort.create(stored.layout)
     record = Positions(stored.layout)
     record.record(flushed, 1)

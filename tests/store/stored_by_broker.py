@@ -1,4 +1,4 @@
-"""A small store that a real broker wrote and closed, several files of each kind, kept in memory: tests spoil copies of it."""
+"""A small store that a real broker wrote and closed, several files of each kind, kept in memory: tests damage copies of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stored:
     folders: set[Path] = field(repr=False)
 
     def restore(self) -> None:
-        """Makes the store again what the broker left."""
+        """Restores the store to what the broker left."""
         for path in sorted(self.layout.root.rglob("*"), reverse=True):
             if path.is_file() and path not in self.files:
                 path.unlink()
@@ -59,7 +59,7 @@ class Stored:
 
 
 def body(number: int) -> bytes:
-    """Bodies of many sizes, none like another."""
+    """Bodies of many sizes, all of them different."""
     return b"%d." % number + bytes([number % 251]) * (number * 37 % 200)
 
 

@@ -1,5 +1,5 @@
-"""Goal: a store is its user's alone, or may be read by one group; and modes that somebody else has chosen stay. Method: the
-function that lets a group in, on small stores, also where a predecessor died half-way."""
+"""Goal: a store is private to its user, or may be read by one group; and modes that somebody else has chosen stay. Method: the
+function that lets a group in, on small stores, also after a predecessor that died half-way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fill(layout: StoreLayout, name: str) -> None:
 
 
 def modes(layout: StoreLayout) -> set[tuple[bool, int, int]]:
-    """(is a folder, mode, group or -1 where it does not count) of everything in the store."""
+    """(is a folder, mode, group or -1 if it does not count) of everything in the store."""
     found = set()
     for path in (layout.root, *layout.root.rglob("*")):
         status = path.lstat()
@@ -60,7 +60,7 @@ def test_nobody_is_let_in_unasked(layout: StoreLayout) -> None:
 
 
 def test_a_group_comes_and_goes(layout: StoreLayout) -> None:
-    """What is made while it is let in is the group's as well."""
+    """What is made while the group is let in belongs to the group as well."""
     access.let(layout, GROUP)
     assert modes(layout) == let_to(GROUP)
     os.umask(access.GROUP_UMASK)
@@ -137,7 +137,7 @@ def test_modes_that_somebody_chose_stay(tmp_path: Path) -> None:
 
 @needs_root
 def test_links_lead_nowhere(layout: StoreLayout, tmp_path: Path) -> None:
-    """Goal: whoever may make names in a store folder cannot have other files of its user opened."""
+    """Goal: a user who may make names in a store folder cannot make the broker open other files of its user."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.touch(mode=0o600)
     (layout.config / "soft").symlink_to(elsewhere)

@@ -110,7 +110,7 @@ def test_fields_of_another_version_are_kept(layout: StoreLayout) -> None:
 
 
 def test_fields_of_our_own(layout: StoreLayout) -> None:
-    """Beside RocketMQ's, and only where a topic says something; what another version put there comes back as it was."""
+    """In addition to RocketMQ's, and only if a topic has a value; what another version put there comes back unchanged."""
     foreign = '"durability":"replicated","durabilityOfLater":[1]'
     path = layout.config / "topics.json"
     topics = {"T_one": TopicConfig("T_one", 4, 4, retention_hours=24, durability="flushed"), "T_two": TopicConfig("T_two")}

@@ -1,7 +1,7 @@
-"""ConsumeQueue files, written by the C writer and read, measured and cut by the Python face.
+"""ConsumeQueue files, written by the C writer and read, measured and cut from Python.
 
-Goal: units have their fixed place and RocketMQ's bytes, whatever was written before; what is not whole is not counted.
-Method: the C writer against units packed by struct, with files of a few units so that every boundary is met.
+Goal: units have their fixed place and RocketMQ's bytes, whatever was written before; incomplete units do not count. Method: the
+C writer compared with units packed by struct, with files of a few units so that every boundary is met.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_extent_and_truncate(tmp_path: Path) -> None:
 
 
 def test_a_unit_without_size_ends_the_queue(tmp_path: Path) -> None:
-    """A unit that was cut short has no size; it and what follows does not count, and the next writer repairs it."""
+    """An incomplete unit has no size. It and what follows does not count, and the next writer repairs it."""
     fill(tmp_path, 0, 5).close()
     queue = ConsumeQueue(tmp_path, "orders", 3, FILE_UNITS)
     with queue.path(0).open("r+b") as file:
@@ -127,7 +127,7 @@ def test_a_stale_unit_ends_the_queue(tmp_path: Path) -> None:
 
 
 def test_retention_and_holes(tmp_path: Path) -> None:
-    """Only files that lie wholly before the log's min go, and the newest stays."""
+    """Only files that lie wholly before the log's min are removed, and the newest stays."""
     fill(tmp_path, 0, 25).close()
     queue = ConsumeQueue(tmp_path, "orders", 3, FILE_UNITS)
     assert queue.expired(1450) == [queue.path(0)]

@@ -1,7 +1,7 @@
-"""Goal: no bit of a store can change without verify naming its file, but for those that mean nothing; and no consumer is ever
-given a body that was not sent.
+"""Goal: no bit of a store can change without verify naming its file, except bits without a meaning; and no consumer ever gets a
+body that was not sent.
 
-Method: a store that a real broker wrote; one bit of it flipped at a time. Which bits are free is written down here.
+Method: a store that a real broker wrote; one bit of it flipped at a time. The bits without a meaning are listed here.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def stored(written: Stored) -> Iterator[Stored]:
 
 
 def is_free(stored: Stored, path: Path, at: int, bit: int) -> bool:
-    """Bits that say nothing, in the files that are checked bit by bit."""
+    """Bits without a meaning, in the files that are checked bit by bit."""
     content = stored.files[path]
     if path.parent.name == "commitlog":
         # What follows a blank marker means nothing.
         marker = content.rfind(BLANK)
         return marker > 0 and at >= marker + 4
-    # A checkpoint that is older than need be makes recovery read more, and is right.
+    # A checkpoint that is older than necessary makes recovery read more, and is right.
     return path.name == "checkpoint" and at < 24 and bool(content[at] >> bit & 1)
 
 
@@ -51,7 +51,7 @@ def checked_files(stored: Stored) -> list[Path]:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
 @given(data=st.data())
 def test_every_flipped_bit_is_named(stored: Stored, data: st.DataObject) -> None:
-    """Goal: verify finds it. Method: any file, any bit of it; what is free is flipped too, and must not be named."""
+    """Goal: verify finds it. Method: any file, any bit of it; bits without a meaning are flipped too, and must not be named."""
     path = data.draw(st.sampled_from(checked_files(stored)))
     bit = data.draw(st.integers(0, 8 * len(stored.files[path]) - 1))
     stored.flip(path, bit)
@@ -65,7 +65,7 @@ def test_every_flipped_bit_is_named(stored: Stored, data: st.DataObject) -> None
 
 
 def read_all(stored: Stored, columns: bool) -> dict[tuple[str, int], dict[int, bytes]]:
-    """What a consumer is given of the whole store, by queue and queue offset; it seeks past what it is refused."""
+    """What a consumer gets of the whole store, by queue and queue offset; it seeks past what it is refused."""
     reader = Reader(
         store=str(stored.layout.root), log_file_size=SETTINGS.log_file_size, queue_file_units=SETTINGS.queue_file_units
     )
@@ -91,8 +91,8 @@ def read_all(stored: Stored, columns: bool) -> dict[tuple[str, int], dict[int, b
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
 @given(data=st.data())
 def test_no_flipped_bit_gives_a_consumer_another_body(stored: Stored, data: st.DataObject) -> None:
-    """Goal: it gets the body that was sent, or an error that says which message it is not given. Method: any bit of log and
-    queues; all is read, as messages or as Arrow columns. At most the one message of the bit is withheld."""
+    """Goal: it gets the body that was sent, or an error that says which message it does not get. Method: any bit of log and
+    queues; everything is read, as messages or as Arrow columns. At most the one message of the bit is missing."""
     used = [path for path in [*stored.of("commitlog"), *stored.of("consumequeue")] if any(stored.files[path])]
     path = data.draw(st.sampled_from(used))
     bit = data.draw(st.integers(0, 8 * len(stored.files[path].rstrip(b"\0")) - 1))
@@ -108,7 +108,7 @@ def test_no_flipped_bit_gives_a_consumer_another_body(stored: Stored, data: st.D
 
 
 def a_record(stored: Stored) -> tuple[Path, int, int, tuple[str, int, int]]:
-    """File, place in it and size of one record with a tag and keys, and whose it is."""
+    """File, place in it and size of one record with a tag and keys, and its message."""
     topic, queue, number = "flows", 1, 41
     path = stored.of(f"consumequeue/{topic}/{queue}")[number // SETTINGS.queue_file_units]
     place, size, code = struct.unpack_from(">QIq", stored.files[path], 20 * (number % SETTINGS.queue_file_units))
@@ -126,7 +126,7 @@ def flips(stored: Stored, path: Path, at: int, size: int) -> Iterator[int]:
 
 
 def test_recovery_finds_every_bit_of_a_record(stored: Stored) -> None:
-    """Goal: no byte of a record is left out. Method: all bits of one, scanned as recovery scans."""
+    """Goal: no byte of a record is left out. Method: all bits of one record, scanned as recovery scans."""
     path, at, size, _ = a_record(stored)
     start = int(path.name)
     for bit in flips(stored, path, at, size):
@@ -162,7 +162,7 @@ def test_every_bit_of_a_blank_marker_is_named(stored: Stored) -> None:
 @pytest.mark.parametrize("body", [b"", b"x", bytes(range(256)) * 8], ids=["empty", "short", "long"])
 @pytest.mark.parametrize("properties", [{}, {"TAGS": "t", "KEYS": "a b"}], ids=["bare", "with properties"])
 def test_every_bit_of_records_of_every_shape(body: bytes, properties: dict[str, str]) -> None:
-    """Also where no neighbour's magic stands behind it: the size is held against the parts."""
+    """Also if no neighbour's magic follows it: the size is compared with the parts."""
     whole = record.encode("T", body, properties=properties, physical_offset=4096, queue_offset=7, store_ms=5, born_ms=4)
     for bit in range(8 * len(whole)):
         content = bytearray(whole + bytes(4096))

@@ -1,5 +1,5 @@
-"""Goal: files that a broker was making when it died are no damage, and damaged ones are told of. Method: each state
-in which a death at the beginning leaves orbitmq/commits/, taken in as the next start does, and verified."""
+"""Goal: files that a broker was making when it died are no damage, and damaged ones are reported. Method: each state in which a
+death at the beginning leaves orbitmq/commits/, taken in as the next start does, and verified."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_damage_is_told(layout: StoreLayout) -> None:
 
 @pytest.mark.parametrize("size", [None, 0, 32, 64])
 def test_a_member_that_damaged_its_file(layout: StoreLayout, size: int | None) -> None:
-    """Its own queues go on where they were written; size: what it has left of the file."""
+    """Its own queues continue where they were written; size: what is left of the file."""
     written(layout, "0.1")
     if size is not None:
         commit_words.make(layout.commits / "0.1", 64)

@@ -1,4 +1,4 @@
-"""Goal: a store is made once, opened again only with the sizes it has, and refused in words where it cannot be.
+"""Goal: a store is made once, opened again only with its own sizes, and refused with a clear error where it cannot be.
 
 Method: real folders under tmp_path; RocketMQ-written stores are imitated by their file names and lengths.
 """

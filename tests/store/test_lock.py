@@ -1,7 +1,6 @@
-"""Goal: one broker to a store, whatever kind of lock the other one takes, for as long as any heir of the descriptor
-lives.
+"""Goal: one broker for each store, whatever kind of lock the other one takes, as long as any heir of the descriptor lives.
 
-Method: child processes hold, inherit and probe the lock; pipes tell when they have got there.
+Method: child processes hold, inherit and probe the lock; pipes report their progress.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def test_a_record_lock_excludes_us_and_is_excluded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o664])
 def test_nobody_else_can_open_the_lock(tmp_path: Path, mode: int) -> None:
-    """A store that RocketMQ made, and one that is let to a group: whoever may read the file could hold a lock on it."""
+    """A store that RocketMQ made, and one that is open to a group: a user who may read the file could hold a lock on it."""
     layout = StoreLayout.at(tmp_path)
     layout.lock.write_bytes(b"lock")
     layout.lock.chmod(mode)
@@ -114,7 +113,8 @@ def test_a_read_lock_of_somebody_who_opened_it_in_time(tmp_path: Path, kind: str
 
 
 def test_a_survivor_is_told_from_a_stranger(tmp_path: Path) -> None:
-    """dying: the process that took the lock is dead, its child holds it. What a copy of the store says of that is not meant."""
+    """dying: the process that took the lock is dead, and its child holds it. What a copy of the store says about that does not
+    count."""
     layout, copy = StoreLayout.at(tmp_path / "store"), StoreLayout.at(tmp_path / "copy")
     program = (
         "import os, sys; from orbitmq.store.layout import StoreLayout; from orbitmq.store.lock import StoreLock\n"
@@ -141,7 +141,7 @@ def test_a_survivor_is_told_from_a_stranger(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_whether_it_is_held_is_no_secret(tmp_path: Path) -> None:
-    """Who may look into the store may verify it, and has to know whether a broker runs."""
+    """A user who may look into the store may verify it, and has to know whether a broker runs."""
 
     def seen_by_a_stranger() -> bool:
         child = os.fork()

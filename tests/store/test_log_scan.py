@@ -1,6 +1,6 @@
-"""Goal: a scan ends exactly where the good records end, whatever lies there, and knows where every queue goes on.
+"""Goal: a scan ends exactly where the good records end, whatever follows, and knows where every queue continues.
 
-Method: composed logs over several files, ended or spoilt in each way that a crash or a bad disk can leave.
+Method: composed logs over several files, ended or damaged in each way that a crash or a bad disk can leave.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_it_ends_before_what_is_spoilt(log: LogBuilder, at: int, content: bytes,
 
 @pytest.mark.parametrize(("left", "good"), [(8, True), (7, False), (1, False), (0, False)])
 def test_a_record_may_not_take_the_blank_markers_room(log: LogBuilder, left: int, good: bool) -> None:
-    """A writer leaves eight bytes at the end of each file; what does not is no writer's."""
+    """A writer leaves eight bytes free at the end of each file; anything else was not made by a writer."""
     overhead = len(encode("T", b""))
     log.spoil(0, encode("T", bytes(FILE_SIZE - left - overhead)))
     found = scan_log(log.layout, FILE_SIZE, 0)

@@ -1,8 +1,6 @@
-"""Goal: a CommitLog file is whole when it gets its name, and a log whose files do not fit is refused with the file's
-name.
+"""Goal: a CommitLog file is whole when it gets its name, and a log whose files do not fit is refused with the file's name.
 
-Method: real files; a full disk is imitated by a file size limit of the process and by an error put into
-posix_fallocate.
+Method: real files; a full disk is imitated by a file size limit of the process and by an error put into posix_fallocate.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ def test_no_room(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, code: int
 
 
 def test_a_name_whose_sync_failed_is_made_again(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next try must not find the name, believe it, and announce a file that a power cut takes away."""
+    """The next attempt must not find the name, believe it, and announce a file that a power cut takes away."""
     synced: list[Path] = []
 
     def fail(folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""Goal: what was recorded last is read back, and a slot that was written half way counts for nothing.
+"""Goal: what was recorded last is read back, and a slot that was written half-way does not count.
 
-Method: every byte of the newest slot is spoilt in turn; the older slot must be what is read.
+Method: every byte of the newest slot is damaged in turn; the older slot must be read.
 """
 
 from __future__ import annotations

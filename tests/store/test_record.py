@@ -1,7 +1,7 @@
-"""Goal: records are RocketMQ's, byte for byte; whatever lies in a buffer, reading it is safe; no damage goes unnoticed.
+"""Goal: records are RocketMQ's, byte for byte; whatever is in a buffer, reading it is safe; no damage goes unnoticed.
 
-Method: a record that RocketMQ 4.9.3 wrote, a plain Python model of ours, round trips, arbitrary bytes and flipped bits.
-Buffers end where the readable memory ends (a page without access follows), so that reading on is a crash, not luck.
+Method: a record that RocketMQ 4.9.3 wrote, a plain Python model, round trips, arbitrary bytes and flipped bits. Buffers end
+where the readable memory ends (a page without access follows), so that reading on is a crash, not luck.
 """
 
 import ctypes
@@ -57,7 +57,7 @@ def model(
     born_host: tuple[str, int] = ("127.0.0.1", 0),
     store_host: tuple[str, int] = ("127.0.0.1", 0),
 ) -> bytes:
-    """A record of ours in plain Python."""
+    """A record of OrbitMQ's in plain Python."""
     own = properties + b"\2" if properties else b""
     hosts = [bytes(int(part) for part in host.split(".")) + struct.pack(">I", port) for host, port in (born_host, store_host)]
     name = topic.encode()
@@ -88,7 +88,7 @@ class Cliff:
         assert libc.mprotect(ctypes.c_void_p(address + 4 * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
 
     def put(self, data: bytes) -> memoryview:
-        """Data so placed that its end is the last byte that can be read."""
+        """Data placed so that its end is the last byte that can be read."""
         start = 4 * mmap.PAGESIZE - len(data)
         view = memoryview(self._memory)[start : 4 * mmap.PAGESIZE]
         view[:] = data
@@ -100,7 +100,7 @@ CLIFF = Cliff()
 
 @pytest.fixture(params=[2, 1, 0], ids=["fold_wide", "fold", "tables"], scope="module", autouse=True)
 def way(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
-    """Every way of computing CRCs."""
+    """Every implementation of CRCs."""
     lib.crc32_use(request.param)
     yield
     lib.crc32_use(2)
@@ -165,7 +165,7 @@ def test_ours_is_the_models(topic: str, body: bytes, properties: dict[str, str],
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 511, 512, 513, 4096, 65537, 1 << 20])
 def test_body_sizes(size: int) -> None:
-    """Both ways of getting at the record's CRC, around the size where they change."""
+    """Both ways of computing the record's CRC, around the size where they change."""
     body = random.Random(size).randbytes(size)
     rest = {"queue_offset": 2**40 + 1, "physical_offset": 2**41 + 3, "store_ms": 1_700_000_000_123}
     made = record.encode("orders", body, properties=b"TAGS\1paid", **rest)
@@ -188,7 +188,7 @@ def test_trailing_separator_is_dropped() -> None:
 @pytest.mark.parametrize("body_size", [3, 600])
 @pytest.mark.parametrize("properties", [b"", b"TAGS\1paid\2KEYS\1o-1"])
 def test_any_flipped_bit_is_found(body_size: int, properties: bytes) -> None:
-    """Every bit of a record of ours, the CRC property's own included."""
+    """Every bit of a record of OrbitMQ's, those of the CRC property included."""
     whole = record.encode("orders", bytes(range(200)) * 3, properties=properties, physical_offset=4096, store_ms=77)
     whole = record.encode("orders", whole[:body_size], properties=properties, physical_offset=4096, store_ms=77)
     view = CLIFF.put(whole)
@@ -201,7 +201,7 @@ def test_any_flipped_bit_is_found(body_size: int, properties: bytes) -> None:
 
 
 def test_faults_by_name() -> None:
-    """Which fault each kind of damage gives, foreign records (without our CRC) included."""
+    """Which fault each kind of damage gives, with foreign records (without the CRC property)."""
 
     def fault(data: bytes, at: int = 0) -> Record | Fault:
         return record.check(CLIFF.put(data), physical_offset=at)
@@ -228,7 +228,7 @@ def test_any_bytes(data: bytes) -> None:
 
 @given(st.data(), st.sampled_from([FOREIGN, record.encode("orders", b"x" * 40, properties=b"TAGS\1paid")]))
 def test_any_header(data: st.DataObject, base: bytes) -> None:
-    """A record with bytes overwritten, cut anywhere: sizes that lie are the dangerous ones."""
+    """A record with bytes overwritten, cut anywhere: false sizes are the dangerous ones."""
     bent = bytearray(base)
     for _ in range(data.draw(st.integers(1, 6))):
         bent[data.draw(st.integers(0, len(bent) - 1))] = data.draw(st.integers(0, 255))
@@ -293,7 +293,7 @@ def test_bad_properties(pair: tuple[str, str]) -> None:
 
 
 def test_bad_hosts_and_places() -> None:
-    """Errors carry what they speak of."""
+    """Errors carry the values that they name."""
     for host in (("localhost", 1), ("127.0.0.1", -1)):
         with pytest.raises(UsageError) as caught:
             record.pack_host(host)

@@ -1,9 +1,8 @@
-"""Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees
-with it.
+"""Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees with it.
 
-Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then what becomes
-of the log is looked at alone. Recovery is interrupted at each of its changes and started again. Queues and index are
-in test_recovery_queues.py and test_recovery_index.py, and everything that can be found together in test_recovery_table.py.
+Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then only the log
+is checked. Recovery is interrupted at each of its changes and started again. Queues and index are in test_recovery_queues.py
+and test_recovery_index.py, and everything that can be found together in test_recovery_table.py.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def torn_record(log: LogBuilder) -> None:
 
 
 def stale_records(log: LogBuilder) -> None:
-    """A hole where a page did not reach the disk, and whole records behind it, which fit their places."""
+    """A hole where a page did not reach the disk, and whole records behind it, in their right places."""
     log.spoil(log.end + 4096, encode("T", b"old", physical_offset=log.end + 4096, store_ms=5))
 
 
@@ -75,7 +74,7 @@ def garbage_file(log: LogBuilder) -> None:
 
 
 def spare_files(log: LogBuilder) -> None:
-    """More fresh files than anybody keeps ready."""
+    """More fresh files than any broker keeps ready."""
     start = log.end - log.end % FILE_SIZE
     for number in range(1, 5):
         mapped_file.allocate(log.layout, start + number * FILE_SIZE, FILE_SIZE)
@@ -99,9 +98,7 @@ def test_every_ending_with_every_tail(
     tail: Callable[[LogBuilder], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever the signs say, the end is behind the last good record, only zeros follow, and what is on disk is
-    recorded.
-    """
+    """Whatever the signs say, the end is after the last good record, only zeros follow, and what is on disk is recorded."""
     log.fill(3 * FILE_SIZE + 9000)
     middle = log.written[-20].offset
     index_queues(log, log.written[:-20])
@@ -138,9 +135,7 @@ def test_what_was_on_disk_is_never_cut(
     spoilt: bytes | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A spoilt byte, or zeros, below the flushed position: the store opens for reading only and not a byte of it
-    changes.
-    """
+    """A damaged byte, or zeros, below the flushed position: the store opens for reading only and not a byte of it changes."""
     log.fill(2 * FILE_SIZE)
     bad = log.written[-5]
     log.spoil(bad.offset + 90 if spoilt else bad.offset, spoilt or bytes(bad.size))
@@ -189,9 +184,7 @@ def test_an_empty_store(log: LogBuilder) -> None:
 
 
 def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
-    """No orbitmq/ folder: the third file from the end is where reading starts, the queues say where indexing goes
-    on.
-    """
+    """No orbitmq/ folder: reading starts at the third file from the end, and the queues say where indexing continues."""
     log.fill(5 * FILE_SIZE)
     index_queues(log)
     write_index(log.layout, "20240101000000000", log.written[0], log.written[-1])
@@ -204,7 +197,7 @@ def test_a_store_that_rocketmq_stopped(log: LogBuilder) -> None:
 
 @pytest.mark.parametrize("boot", ["this", "another"])
 def test_a_start_that_got_no_further_than_abort(log: LogBuilder, monkeypatch: pytest.MonkeyPatch, boot: str) -> None:
-    """Nothing but `abort` says that it began; the last life's clean end counts, not another program's death."""
+    """Only `abort` says that it began; the last life's clean end counts, not another program's death."""
     log.fill(5 * FILE_SIZE)
     index_queues(log)
     set_reput(log, log.end)
@@ -218,7 +211,7 @@ def test_a_start_that_got_no_further_than_abort(log: LogBuilder, monkeypatch: py
 
 
 def test_an_abort_of_another_program_stays_its_own(log: LogBuilder) -> None:
-    """A start that dies over the repair of what another left does not make it look like ours."""
+    """If a start dies while it repairs what another left, that does not make it look like OrbitMQ's."""
     log.layout.abort.touch()
     abort.create(log.layout)
     assert abort.exists(log.layout) and abort.boot(log.layout) is None
@@ -251,8 +244,8 @@ def test_an_anchor_that_is_no_record_is_not_believed(log: LogBuilder) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_bytes_may_be_lost_above_the_flushed_position(data: st.DataObject) -> None:
-    """Sectors anywhere above it did not reach the disk, and a few bytes there have changed: the log ends exactly before
-    the first record that was hit, and everything before is untouched."""
+    """Sectors anywhere above it did not reach the disk, and a few bytes there have changed: the log ends exactly before the
+    first record that was hit, and everything before is untouched."""
     with tempfile.TemporaryDirectory() as root:
         layout = StoreLayout.at(root)
         layout.open(SETTINGS)
@@ -268,7 +261,7 @@ def test_any_bytes_may_be_lost_above_the_flushed_position(data: st.DataObject) -
         for _ in range(data.draw(st.integers(1, 3), "runs")):
             at = data.draw(st.integers(flushed, log.end - 1), "at")
             if data.draw(st.booleans(), "lost"):
-                # Sectors below the flushed position are on disk; the one that it lies in is, up to there.
+                # Sectors below the flushed position are on disk; the sector that contains it is, up to there.
                 begin, size = max(flushed, at - at % 512), data.draw(st.integers(1, 8), "sectors") * 512
                 end = at - at % 512 + size
                 spoilt[begin:end] = bytes(len(spoilt[begin:end]))
@@ -364,9 +357,9 @@ def test_interrupted_at_every_change(in_memory: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_was_not_flushed_is_written_again(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last sync may have failed, and the kernel takes the pages for written then: a sync alone would find nothing to do.
-    Method: the bytes that lie above the recorded position are written, before the sync that vouches for them; nothing of it
-    is by a store that was stopped, or is only read."""
+    """Its last sync may have failed, and the kernel then treats the pages as written, so a sync alone would find nothing to do.
+    Method: the bytes above the recorded position are written before the sync that vouches for them; none of it is if the store
+    was stopped, or is only read."""
     log.fill(2 * FILE_SIZE + 9000)
     middle = log.written[20].offset
     abort.create(log.layout)
@@ -402,8 +395,8 @@ def test_what_was_not_flushed_is_written_again(log: LogBuilder, monkeypatch: pyt
 
 @pytest.mark.parametrize("errors", [1, 2])
 def test_a_sync_that_fails_in_recovery(log: LogBuilder, monkeypatch: pytest.MonkeyPatch, errors: int) -> None:
-    """The first error may be an old one, of which the kernel tells whoever comes anew; what was written since is synced
-    again. The second one ends the start, and the next start writes all of it once more."""
+    """The first error may be an old one, which the kernel reports to a new descriptor; what was written since is synced again.
+    The second error ends the start, and the next start writes all of it once more."""
     log.fill(5000)
     abort.create(log.layout)
     Positions(log.layout).record(log.written[3].offset, 1)

@@ -1,6 +1,6 @@
 """Goal: after any end of the last life, keys are found once each, and none leads past the end of the log.
 
-Method: composed logs with index files of which only the header counts; which of them stay, and where indexing goes on.
+Method: composed logs with index files of which only the header counts; which of them stay, and where indexing continues.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.store.recovery_rig import run, set_reput
 
 @pytest.mark.parametrize("index_ms", ["first", "second"])
 def test_index_files_that_the_checkpoint_vouches_for_stay(log: LogBuilder, index_ms: str) -> None:
-    """After a power cut the others go, and indexing starts behind the last record of those that stay. The newest goes
-    even when the checkpoint covers what its header says."""
+    """After a power cut the others are removed, and indexing starts after the last record of those that stay. The newest is
+    removed even if the checkpoint covers what its header says."""
     log.step_ms = 1000
     log.fill(5 * FILE_SIZE)
     index_queues(log)
@@ -76,7 +76,7 @@ def test_the_newest_whole_commit_of_reput_counts(log: LogBuilder, newer: str) ->
 
 
 def test_an_index_ahead_of_a_cut_is_built_anew(log: LogBuilder) -> None:
-    """reput had committed what is now cut: nothing tells which entries to take back, so all of them go."""
+    """reput had committed what is now cut: nothing says which entries to remove, so all of them are."""
     log.fill(FILE_SIZE)
     index_queues(log)
     abort.create(log.layout)
@@ -91,8 +91,8 @@ def test_an_index_ahead_of_a_cut_is_built_anew(log: LogBuilder) -> None:
 
 @pytest.mark.parametrize("foreign", [True, False])
 def test_an_index_file_that_was_removed_is_made_anew(log: LogBuilder, foreign: bool) -> None:
-    """The file of reput's commit is gone: a RocketMQ broker recovered the store and made another, or somebody removed it.
-    What is older stays, what is later may have gaps and goes."""
+    """The file of reput's commit is gone: a RocketMQ broker recovered the store and made another, or somebody removed it. Older
+    files stay; later ones may have gaps and are removed."""
     log.fill(3 * FILE_SIZE)
     index_queues(log)
     Positions(log.layout).record_stop(log.end, 1)

@@ -96,7 +96,7 @@ def test_old_messages_that_were_removed(log: LogBuilder) -> None:
 
 
 def test_a_queue_that_lost_its_first_file_begins_where_it_did(log: LogBuilder) -> None:
-    """After a power cut the name of the second file may be on disk and that of the first not."""
+    """After a power cut the name of the second file may be on disk and that of the first may not."""
     log.fill(FILE_SIZE, queues=1)
     index_queues(log)
     abort.create(log.layout)
@@ -107,7 +107,7 @@ def test_a_queue_that_lost_its_first_file_begins_where_it_did(log: LogBuilder) -
 
 
 def test_the_checkpoint_vouches_for_no_queues_that_are_gone(log: LogBuilder) -> None:
-    """Made anew they are not on disk until they are synced again."""
+    """When they are made anew, they are not on disk until they are synced again."""
     log.step_ms = 1000
     log.fill(3 * FILE_SIZE)
     last_ms = log.written[-1].store_ms
@@ -120,7 +120,7 @@ def test_the_checkpoint_vouches_for_no_queues_that_are_gone(log: LogBuilder) -> 
 
 @pytest.mark.parametrize("ahead_ms", [1, 10**15])
 def test_a_checkpoint_that_the_log_refutes_is_not_believed(log: LogBuilder, ahead_ms: int) -> None:
-    """It is damaged, or another store's; nor does its time become that of the next message."""
+    """It is damaged, or another store's; and its time does not become that of the next message."""
     log.step_ms = 1000
     log.fill(3 * FILE_SIZE)
     index_queues(log)

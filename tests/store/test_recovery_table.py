@@ -1,7 +1,7 @@
-"""Goal: whatever is found, what is done about it is what docs/recovery.md says, and the store is as whole as it can be.
+"""Goal: for everything that can be found, recovery does what docs/recovery.md says, and the store is as whole as possible.
 
-Method: one small store, made once, closed cleanly. Every combination of what can be found is laid over a copy of it; the copy
-is opened, indexed to its end, and held against the plain list of what was sent. What to expect is worked out here from the
+Method: one small store, made once, closed cleanly. Every combination of what can be found is applied to a copy of it. The copy
+is opened, indexed to its end, and compared with the plain list of what was sent. The expected result is computed here from the
 page's tables, in a few lines that read no file.
 """
 
@@ -85,17 +85,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The store before anything is laid over it, and the list of what it holds."""
+    """The store before any change, and the list of what it holds."""
 
     files: Bytes
     marks: dict[Mark, bytes | None]
     sent: list[Written]
     end: int
-    flushed: int  # by a mark of a broker that runs
-    blank: int  # where the first file's marker is
-    bad: Written  # the record that is spoilt
-    short: int  # where short queues end: behind a record
-    unsynced: bytes  # the file with the word of the queues raised
+    flushed: int  # with the mark of a running broker
+    blank: int  # the place of the first file's marker
+    bad: Written  # the record that is damaged
+    short: int  # where short queues end: after a record
+    unsynced: bytes  # the file with the raised word of the queues
 
     def written_before(self, offset: int) -> list[Written]:
         return [one for one in self.sent if one.offset < offset]
@@ -234,7 +234,7 @@ def lay_tail(base: Base, files: Bytes, tail: Tail) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """end: of the log. damaged: it lies below what was on disk, so the store opens for reading only. unseen: where there is
+    """end: of the log. damaged: the end is below what was on disk, so the store opens for reading only. unseen: the place of
     damage that the start does not see."""
 
     ending: Ending
@@ -249,7 +249,7 @@ def expect(base: Base, found: Found) -> Expected:
     good = {Tail.NO_BLANK: base.blank, Tail.BAD_CRC: base.bad.offset}.get(found.tail, base.end)
     queued = {Queues.SHORT: base.short, Queues.MISSING: 0}.get(found.queues, base.end)
     files = 4 if found.tail is Tail.EMPTY else 3
-    # A checkpoint that the log refutes counts as none; the newest one here covers nothing but what is 3 s old.
+    # A checkpoint that the log contradicts does not count; the newest one here covers only what is 3 s old.
     vouched = {Point.OLDER: FILE_SIZE, Point.NOW: 2 * FILE_SIZE}.get(found.point, 0)
     start = {
         Ending.STOPPED: min(base.end, queued),
@@ -291,8 +291,8 @@ def look(base: Base, found: Found, root: Path) -> None:
     life.index()
     try:
         seen = life.tree.positions()
-        # If keys are indexed again from so far back, reput comes upon what the start did not see. It passes a spoilt body,
-        # which is withheld from whoever reads it; where no record is it stops.
+        # If keys are indexed again from so far back, reput meets what the start did not see. It passes a damaged body, which
+        # readers do not get; where there is no record it stops.
         stopped = found.tail is Tail.NO_BLANK and expected.unseen is not None and report.reput <= expected.unseen
         assert int(seen.reput) == (expected.unseen if stopped else expected.end)
         check_messages(base, expected, life)
@@ -306,7 +306,7 @@ def look(base: Base, found: Found, root: Path) -> None:
 
 
 def check_cuts(base: Base, found: Found, expected: Expected, report: RecoveryReport, root: Path) -> None:
-    """What is behind the end is kept aside, and the report says why; what groups had consumed of it they get again."""
+    """What is behind the end is set aside, and the report says why. Groups get again what they had consumed of it."""
     why = {
         Tail.GARBAGE: "the record there " + Fault.BAD_SIZE.text,
         Tail.BAD_CRC: "the record there " + Fault.BAD_BODY_CRC.text,
@@ -346,7 +346,7 @@ def check_index(base: Base, found: Found, expected: Expected, indexed: int, layo
     held = {one.offset for one in base.sent if one.offset < min(indexed, expected.end)}
     believed = expected.ending in (Ending.STOPPED, Ending.KILLED, Ending.OTHER_STOPPED)
     # An index that the last life is believed to have left whole is not read; `verify` does that. Without any sign of what was
-    # there, only what comes is indexed.
+    # there, only new keys are indexed.
     unknown = found.index is Index.MISSING and expected.ending is Ending.OTHER_STOPPED
     by_hand = unknown or (found.index is Index.TORN and believed)
     with finder(layout.index, FILES) as find:
@@ -367,7 +367,7 @@ def name(signs: Signs) -> str:
 
 
 def test_no_combination_is_forgotten() -> None:
-    """The tests below go through the signs of how the last life ended one by one."""
+    """The tests below try the signs of how the last life ended, one by one."""
     assert set(SIGNS) == set(ENDINGS)
     assert len(SIGNS) * len(list(itertools.product(*REST))) == 4800
     assert len(BELIEVED) == 5
@@ -383,14 +383,14 @@ def test_every_combination(base: Base, in_memory: Path, monkeypatch: pytest.Monk
 def test_every_combination_after_a_sync_of_the_queues_that_did_not_succeed(
     base: Base, in_memory: Path, monkeypatch: pytest.MonkeyPatch, signs: Signs
 ) -> None:
-    """Wherever the queues would be believed, they are not then."""
+    """Where the queues would otherwise be believed, they are not."""
     axes = (Point, Index, Queues, (Tail.WHOLE, Tail.BAD_CRC))
     combinations = [Found(*signs, *parts, unsynced=True) for parts in itertools.product(*axes)]
     look_at_all(base, combinations, in_memory, monkeypatch)
 
 
 def look_at_all(base: Base, combinations: list[Found], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here hangs on what a sync does, and there would be a hundred thousand."""
+    """Nothing here depends on what a sync does, and there would be a hundred thousand."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     wrong = []

@@ -1,4 +1,4 @@
-"""Goal: what a repair has decided is carried out, by whoever comes next.
+"""Goal: what a repair has decided is carried out by the next process.
 
 Method: orders given, or left by a repair that was killed.
 """
@@ -26,7 +26,7 @@ from tests.store.stored_by_broker import SETTINGS, Stored
 
 
 def test_a_broker_that_carries_out_a_cut_keeps_all_of_it(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much it is. Method: a limit for what a crash leaves that is smaller than this."""
+    """However much it is. Method: a lower limit than this for what a crash can leave."""
     monkeypatch.setattr(log_cut, "KEEP_MAX", 1000)
     place = records(stored)[20][0]
     spoil_log(stored, place, b"\x7f" * 60)
@@ -99,8 +99,8 @@ class Killed(BaseException):
 @pytest.mark.parametrize("pieces", [1, 8, 25, 40])
 @pytest.mark.parametrize("then", Choice)
 def test_killed_in_the_midst_of_a_gap(stored: Stored, pieces: int, then: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was decided before is carried out, whatever is chosen then: units that point into the bytes
-    that are good again say nothing of what was there."""
+    """What was decided before is carried out, whatever is chosen then: units that point into bytes which are good again say
+    nothing about what was there."""
     offset, _, _ = records(stored)[550]
     last, size, _ = records(stored)[-1]
     spoil_log(stored, offset, b"\xa5" * min(last + size - offset, SIZE - offset % SIZE))

@@ -1,7 +1,7 @@
 """Goal: after a repair the store is whole, a broker runs on it, and every message that was not damaged has its place and its
-body; what was lost was said before.
+body; what is lost was announced before.
 
-Method: a store that a real broker wrote, spoilt in every way that verify knows, and repaired by every choice there is.
+Method: a store that a real broker wrote, damaged in every way that verify knows, and repaired by every choice there is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_skip(stored: Stored, spoil: Callable[[Stored], set[Place]]) -> None:
 
 @pytest.mark.parametrize("spoil", LOG_DAMAGE)
 def test_cut(stored: Stored, spoil: Callable[[Stored], set[Place]]) -> None:
-    """Everything before the damage is there, nothing behind it, and what the queues count goes on from there."""
+    """Everything before the damage is there, nothing after it, and the queues continue from there."""
     spoil(stored)
     lock = StoreLock.acquire(stored.layout, "repair")
     try:
@@ -90,7 +90,7 @@ def test_who_asks_for_a_lost_message_is_told(stored: Stored) -> None:
 
 
 def test_topics_that_only_the_bak_knows(stored: Stored) -> None:
-    """A file is put back from its .bak, and what the log knows beside is added."""
+    """A file is restored from its .bak, and what the log knows in addition is added."""
     path = stored.layout.config / config.TOPICS
     topics, version = config.load_topics(stored.layout)
     del topics["alarms"]
@@ -106,8 +106,8 @@ def test_topics_that_only_the_bak_knows(stored: Stored) -> None:
 @pytest.mark.parametrize("units_left", [True, False])
 @pytest.mark.parametrize("said", [3, 10**9])
 def test_a_wrong_queue_offset_is_put_right(stored: Stored, units_left: bool, said: int) -> None:
-    """The record is whole, so nothing is lost. Method: another number with the CRC that belongs to it; with the queue's units
-    and without."""
+    """The record is whole, so nothing is lost. Method: another number with a matching CRC; with the queue's units and
+    without."""
     offset, size, (topic, queue, _) = records(stored)[300]
     path = stored.layout.log_file(offset - offset % SIZE)
     spoil_log(stored, offset, renumber(stored.files[path][offset % SIZE :][:size], said))

@@ -1,6 +1,6 @@
-"""Goal: a queue that retention has emptied goes on where it was, whatever is repaired of it.
+"""Goal: a queue that retention has emptied continues where it was, whatever is repaired of it.
 
-Method: a store of which retention has removed a queue's messages, spoilt there.
+Method: a store of which retention has removed a queue's messages, damaged there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Goal: a repair knows what was where the log is damaged: whose messages, how many bytes, and where the log goes on.
+"""Goal: a repair knows what was where the log is damaged: which messages, how many bytes, and where the log continues.
 
-Method: a store that a real broker wrote, with damage where little is left to tell by.
+Method: a store that a real broker wrote, with damage that leaves little information.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_cut_before_a_missing_file_with_a_spare_behind(stored: Stored) -> None:
 
 
 def test_a_last_record_that_is_all_zero_is_no_marker(stored: Stored) -> None:
-    """Somebody's message was there, though nothing tells whose."""
+    """A message was there, though nothing says whose."""
     offset, _, place = [each for each in records(stored) if each[0] < SIZE][-1]
     spoil_log(stored, offset, bytes(SIZE - offset))
     for path in stored.of(f"consumequeue/{place[0]}/{place[1]}"):
@@ -58,7 +58,7 @@ def test_a_last_record_that_is_all_zero_is_no_marker(stored: Stored) -> None:
 
 
 def test_the_last_records_of_the_log(stored: Stored) -> None:
-    """Each is a gap of its own behind which nothing good follows; what is overwritten is kept whole."""
+    """Each is a gap of its own that nothing good follows; what is overwritten is copied completely."""
     damaged = []
     for offset, size, _ in records(stored)[-3:]:
         spoil_log(stored, offset + 90, b"\xaa\xbb\xcc")
@@ -145,7 +145,7 @@ def test_an_empty_log_file_far_ahead(stored: Stored, choice: Choice) -> None:
 
 
 def test_units_far_behind_the_end_of_a_queue(stored: Stored) -> None:
-    """One that points into damage is no message: there was no room for all that would lie before it."""
+    """A unit that points into damage is no message: there was no room for all that would lie before it."""
     offset, _, (topic, queue, _) = records(stored)[-20]
     spoil_log(stored, offset + 90, b"\xff\xff")
     lost = spoilt(stored)

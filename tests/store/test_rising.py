@@ -1,5 +1,6 @@
-"""Goal: a search by time may halve its range only where times are known to rise, whoever has written to the store. Method: logs
-composed as ours and as another program's, whose clock goes back; recovery after every way in which they can come together."""
+"""Goal: a search by time is binary only where times are known to rise, whichever program has written to the store. Method: logs
+composed as OrbitMQ's and as another program's, whose clock goes back; recovery after every way in which they can come
+together."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.store.recovery_rig import SETTINGS, run, set_reput
 
 
 def ours(log: LogBuilder, count: int = 10) -> list[Written]:
-    """Records of our writer's: it goes on where recovery ended, and never back."""
+    """Records of OrbitMQ's writer: it continues where recovery ended, and never goes back."""
     last = max((one.store_ms for one in log.written), default=FIRST_MS)
     return [log.append(store_ms=last + number) for number in range(count)]
 
@@ -32,14 +33,14 @@ def theirs(log: LogBuilder, *steps: int) -> list[Written]:
 
 
 def recovered(log: LogBuilder) -> int:
-    """What a start finds, which is what it leaves durably."""
+    """What a start finds, and leaves durably."""
     found = run(log.layout).rising_from
     assert rising.load(log.layout) == found
     return found
 
 
 def die(log: LogBuilder, flushed: int) -> None:
-    """As a broker that was killed leaves it: the newest time is that of the end, not that of what was flushed."""
+    """As a killed broker leaves it: the newest time is that of the end, not that of what was flushed."""
     record = Positions(log.layout)
     record.record(flushed, log.written[-1].store_ms)
     record.close()
@@ -102,7 +103,7 @@ def test_another_program_in_between_whose_clock_was_right(log: LogBuilder) -> No
 
 @pytest.mark.parametrize("end", [stop, lambda log: die(log, log.end)], ids=["stopped", "killed"])
 def test_another_program_in_between_whose_clock_was_behind(log: LogBuilder, end: Callable[[LogBuilder], None]) -> None:
-    """Its first record is earlier than our last, which lies below the part that recovery reads."""
+    """Its first record is earlier than OrbitMQ's last, which is below the part that recovery reads."""
     assert recovered(log) == 0
     ours(log)
     end(log)
@@ -138,7 +139,7 @@ def test_a_recovery_that_is_killed_between_the_two_files(log: LogBuilder, monkey
 
 
 def test_what_is_not_known_is_seen_or_not_trusted(log: LogBuilder) -> None:
-    """Without positions nobody knows what the file speaks of; without the file nothing is known of what was not read."""
+    """Without positions it is not known what the file is about; without the file nothing is known about what was not read."""
     assert recovered(log) == 0
     log.fill(3 * log.file_size)
     index_queues(log, log.written)

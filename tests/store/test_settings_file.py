@@ -98,7 +98,7 @@ def test_a_damaged_file_names_its_line(layout: StoreLayout, text: str | bytes, l
 
 
 def test_every_file_that_was_cut_short(layout: StoreLayout) -> None:
-    """A file of which the end is missing is one that was written so, or an error with a line; no other exception."""
+    """A file whose end is missing either counts as written so, or is an error with a line; no other exception."""
     whole = '# one\nretention_hours = 0\nflush = "batch"\nrestart_period_s = 2.5\n'
     for size in range(len(whole)):
         layout.settings_toml.write_text(whole[:size])
@@ -153,7 +153,7 @@ def test_a_change_that_would_delete(layout: StoreLayout) -> None:
     ],
 )
 def test_a_line_that_nobody_can_use_is_taken_out(layout: StoreLayout, line: str, name: str) -> None:
-    """The error names file, line, setting and the command that takes it out, which does."""
+    """The error names file, line, setting and the command that removes it, which works."""
     layout.settings_toml.write_text(f"# mine\nflush = 'batch'\n{line}\n")
     with pytest.raises(SettingError) as caught:
         resolve(str(layout.root), {}, {})
@@ -176,7 +176,7 @@ def test_a_line_that_nobody_can_use_is_corrected(layout: StoreLayout) -> None:
 
 
 def test_a_damaged_line_is_shown(layout: StoreLayout) -> None:
-    """Where TOML itself is broken, no setting has a name any more; the line's text says what it was."""
+    """If TOML itself is broken, no setting has a name any more; the line's text says what it was."""
     for text, shown in (
         ("handlers = 1\nretention_hours = o\n", "line 2, 'retention_hours = o'"),
         ("handlers = 1\nhandlers = 2\n", "line 2, 'handlers = 2'"),

@@ -12,7 +12,7 @@ from orbitmq.store.stand_in import LEAST_FILLER, LostMessage, fill, room_for
 
 
 def test_stand_ins_fill_to_the_byte() -> None:
-    """Any number of messages in any room is whole records, or refused; nothing is left over."""
+    """Any number of messages in any room gives whole records, or is refused; nothing is left over."""
     rng = random.Random(7)
     for _ in range(500):
         messages = [LostMessage("T" * rng.randint(1, 60), rng.randrange(5), number) for number in range(rng.randrange(5))]

@@ -1,6 +1,6 @@
-"""Goal: verify says "whole" of a whole store, and names what is wrong with any other, with its place and size.
+"""Goal: verify says "whole" about a whole store, and names what is wrong with any other, with its place and size.
 
-Method: composed logs, spoilt in one place at a time; then many places at once.
+Method: composed logs, damaged in one place at a time; then many places at once.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def torn(log: LogBuilder) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_torn_tail(log: LogBuilder, clean: bool) -> None:
-    """After a kill it is only worth knowing; after a clean stop, or below the flushed position, it is a fault."""
+    """After a kill it is only a note; after a clean stop, or below the flushed position, it is a fault."""
     log.fill(FILE_SIZE // 2)
     record = Positions(log.layout)
     if clean:

@@ -1,7 +1,7 @@
-"""Goal: verify holds queues, index and small files against the log, and says of each fault what and where it is; and it knows
+"""Goal: verify compares queues, index and small files with the log, and says for each fault what and where it is; and it knows
 what a kill or a running broker may leave.
 
-Method: a store that a real broker wrote, spoilt in one place at a time; brokers that are killed, or write meanwhile.
+Method: a store that a real broker wrote, damaged in one place at a time; brokers that are killed, or write in the meantime.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_unit_that_differs_from_its_record(stored: Stored, at: int, what: str)
 
 
 def test_units_and_files_that_are_missing(stored: Stored) -> None:
-    """Neighbours are told as one; a file that is gone, and a whole queue, too."""
+    """Neighbours are reported as one; a file that is gone, and a whole queue, too."""
     path = queue_file(stored)
     stored.spoil(path, 20 * 7, bytes(20 * 9))
     finding = found_one(stored, Kind.QUEUE_MISSING)
@@ -108,7 +108,7 @@ def test_queue_files_of_other_sizes_and_names(stored: Stored) -> None:
 
 
 def test_messages_that_are_lost_are_named(stored: Stored) -> None:
-    """A damaged record takes its message with it: whose, and which."""
+    """A damaged record takes its message with it: which one, and whose."""
     path = queue_file(stored)
     place, size, _ = unit_of(stored, path, 12)
     log = stored.layout.log_file(place - place % SETTINGS.log_file_size)
@@ -133,7 +133,7 @@ def test_the_last_messages_of_the_log_are_lost(stored: Stored) -> None:
 
 
 def test_an_entry_of_the_index(stored: Stored) -> None:
-    """Its hash, its place, its time, what it goes on with; then a slot, and the header."""
+    """Its hash, its place, its time, the next entry; then a slot, and the header."""
     path = stored.of("index")[1]
     entry = INDEX_ENTRIES_AT + 20 * 9
     stored.flip(path, 8 * (entry + 4) + 3)
@@ -209,7 +209,7 @@ def test_it_changes_nothing(stored: Stored) -> None:
 
 
 def test_a_broker_that_is_started_meanwhile(stored: Stored) -> None:
-    """Then what was found means nothing, and is not given as a verdict."""
+    """Then what was found means nothing, and is not returned as a verdict."""
     locks: list[StoreLock] = []
 
     def start(done: int, whole: int) -> None:
@@ -238,7 +238,7 @@ def test_after_a_death_only_what_must_be_there_is_asked_for(tmp_path: Path, monk
     with pytest.raises(orbitmq.errors.OrbitError):
         broker.close()
         broker.create_topic("late")
-    # The lock goes with the last of its actors. No next start comes to clear their memory away.
+    # The lock goes with the last of its actors. No next start comes to remove their memory.
     lock = wait_for_lock(layout)
     lock.release()
     remove_leftovers(segment_prefix(generation))
@@ -303,8 +303,8 @@ def test_a_broker_that_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_a_broker_that_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Retention takes files away after so many steps of reading; files of queues and index may be missing before that is seen
-    in the log. Nothing of it is a fault; a file that is missing among others is."""
+    """Retention removes files after so many steps of reading. Files of queues and index may be missing before that shows in the
+    log. None of this is a fault; a file that is missing among others is."""
     (tmp_path / "run").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.setattr(verifying, "STEP_BYTES", 40_000)
