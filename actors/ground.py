@@ -233,7 +233,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.lanes = settings.handlers
     core.message_max = files.message_max
     core.flush_interval_ms = files.flush_interval_ms
-    core.flush_every_batch = files.flush == "batch"
+    core.flush_every_message = files.flush == "batch"
     core.go_on_unsynced = files.after_failed_sync == "go-on"
     core.read_only = settings.read_only
     core.spin_us = settings.spin_us

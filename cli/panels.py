@@ -131,7 +131,7 @@ def _events(actor: ActorStatus) -> Iterable[str]:
         if actor.name == "flush":
             yield f"sync p50 {duration(middle / 1000)}, p99 {duration(high / 1000)}"
         elif actor.name == "writer":
-            yield f"batches of {middle:,} (p99 {high:,})"
+            yield f"write groups of {middle:,} (p99 {high:,})"
 
 
 def _positions(between: Between) -> Table:

@@ -31,7 +31,7 @@ class ActorStatus:
     """One process. state: "starting", "recovering", "running", "stopping", "stopped", "failed". epoch: which life of it.
 
     heartbeat_age_ms: time since it last interrupted its work to show that it is alive. quantiles: of its histogram (writer:
-        messages a batch; flush: microseconds a sync), by quantile; empty if nothing was recorded.
+        messages a write group; flush: microseconds a sync), by quantile; empty if nothing was recorded.
     """
 
     name: str
@@ -195,7 +195,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         generation=attachment.generation,
         store=attachment.store,
         version=attachment.description.version,
-        flush="batch" if settings.flush_every_batch else "timed",
+        flush="batch" if settings.flush_every_message else "timed",
         flush_interval_ms=int(settings.flush_interval_ms),
         after_failed_sync="go-on" if settings.go_on_unsynced else "refuse",
         clock_ahead_ms=int(lib.control_clock_ahead(attachment.control)),

@@ -320,6 +320,26 @@ def test_symbols_carry_their_noun(path: Path) -> None:
         assert re.search(rf"\b{name}\(", declared), f"no header declares {name}"
 
 
+# Words of docs/glossary.md that meant several things once: where a word may stand in native/, and what it is called elsewhere.
+ONE_MEANING = {
+    "batch": ({"python"}, "a write group (actors), a fetch (client), a record batch (Arrow)"),
+}
+
+
+def other_meanings(room: str, text: str) -> list[str]:
+    """Words in a C file that stand for something else in another room."""
+    text = text.replace("record batch", "")
+    return [word for word, (rooms, _) in ONE_MEANING.items() if room not in rooms and re.search(rf"(?i)\b{word}", text)]
+
+
+def test_a_word_has_one_meaning() -> None:
+    """Goal: who searches for a word finds one thing. Method: each room of native/ against the table above."""
+    files = [path for path in sources(".c", ".h") if in_room(path)]
+    wrong = [f"{short(path)}: {word}" for path in files for word in other_meanings(room_of(path), path.read_text())]
+    assert not wrong, "\n".join(wrong)
+    assert other_meanings("actors", "struct batch {") == ["batch"]
+
+
 def test_every_atomic_has_its_order() -> None:
     """Goal: memory orders are chosen, never inherited from a default. Method: no bare atomic_load and the like in native/."""
     fences = ("atomic_thread_fence", "atomic_signal_fence", "atomic_init", "atomic_is_lock_free")

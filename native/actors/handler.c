@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUBLISH_BYTES (32u << 10)   /* the writer may begin on a batch after this much of it */
+#define PUBLISH_BYTES (32u << 10)   /* the writer may begin on what is published after this much of it */
 #define SESSION_BYTES (256u << 10)  /* bytes of its ring, or of the lane, for one session before it is the next one's turn */
 
 /* How far one session is taken. frame_* describe a frame of which some messages are taken already: the lane was full. */

@@ -1,7 +1,7 @@
-/* Records that a sender waits for, in batches of a few KiB, written by system call instead of through the mapping.
+/* Records that a sender waits for, in write groups of a few KiB, written by system call instead of through the mapping.
  *
  * A store through a mapping makes the kernel treat the whole folio of the page cache as changed, and read-ahead makes folios of
- * up to 2 MiB: each sync of 200 bytes would then write 2 MiB. A write() changes only the blocks that it touches. Larger batches
+ * up to 2 MiB: each sync of 200 bytes would then write 2 MiB. A write() changes only the blocks that it touches. Larger groups
  * go through the mapping anyway, which costs them a tenth of a write().
  */
 #ifndef ORBITMQ_SMALL_WRITE_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define SMALL_WRITE_BYTES (16u << 10) /* a batch of this much is no longer small */
+#define SMALL_WRITE_BYTES (16u << 10) /* a write group of this much is no longer small */
 #define SMALL_WRITE_PARTS 64u
 
 /* Parts for one log file, one after the other, not yet written. What the disk or the file system refuses is not tried through

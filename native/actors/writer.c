@@ -1,10 +1,10 @@
-/* One batch: apply, commit, deliver, free. What a death in each phase leaves, and what the successor does about it:
+/* One write group: apply, commit, deliver, free. What a death in each phase leaves, and what the successor does about it:
  *
  *   apply    Records are copied to the log behind `wrote`, and their results noted in the lane. Nobody reads behind `wrote`.
  *            The successor zeroes there (stale well-formed records would come back in a later recovery) and applies the same
  *            lane records again: `applied` in the commit record has not moved.
  *   commit   One store flips the commit record: the new end of the log, and how far each lane is in it. Before it, the
- *            batch has not happened; after it, it has.
+ *            group has not happened; after it, it has.
  *   deliver  Noted results go into the sessions' slots, then `completed` rises. The successor delivers what lies between a
  *            lane's freed and applied positions. Messages at or below `completed` have their verdict already and are left
  *            alone, because their slot may hold a later one.
@@ -55,7 +55,7 @@ void writer_close(struct writer *writer)
 
 static bool awaits_disk(const struct writer *writer, const struct lane_record *record)
 {
-    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_batch;
+    return (record->flags & SEND_FLUSH) || writer->tree->control->settings.flush_every_message;
 }
 
 /* Why no room can be made, as the verdict for the sender; VERDICT_NONE if waiting will help. */
@@ -77,25 +77,25 @@ static enum verdict refusal(const struct writer *writer, const struct lane_recor
 }
 
 /* Notes that a session waits for the disk; the flush service wants to know how many do. */
-static void ask(struct writer *writer, struct batch *batch, uint32_t slot)
+static void ask(struct writer *writer, struct write_group *group, uint32_t slot)
 {
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     uint64_t *word = &writer->asked[slot / 64];
-    batch->flush = true;
-    batch->askers += !(*word & bit);
+    group->flush = true;
+    group->askers += !(*word & bit);
     *word |= bit;
 }
 
-static void reject(struct batch *batch, struct lane_record *record, enum verdict verdict, uint32_t detail)
+static void reject(struct write_group *group, struct lane_record *record, enum verdict verdict, uint32_t detail)
 {
     record->code = verdict;
     record->detail = detail;
-    batch->rejected++;
+    group->rejected++;
 }
 
 /* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Notes the result.
- * False: the batch must end here and wait. */
-static bool apply(struct writer *writer, struct batch *batch, struct lane_record *record)
+ * False: the group must end here and wait. */
+static bool apply(struct writer *writer, struct write_group *group, struct lane_record *record)
 {
     uint32_t detail = 0;
     enum verdict verdict = refusal(writer, record, &detail);
@@ -106,24 +106,24 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
                          ? (uint32_t)writer->short_of
                          : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
         if (verdict == VERDICT_NONE && detail == 0) {
-            batch->waits = true;
+            group->waits = true;
             return false;
         }
         verdict = verdict ? verdict : VERDICT_STORE_FULL;
     }
     if (verdict != VERDICT_NONE) {
-        reject(batch, record, verdict, detail);
+        reject(group, record, verdict, detail);
         return true;
     }
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; other processes show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t at = writer->wrote - writer->file_start;
-    const bool small = batch->small && awaits_disk(writer, record);
+    const bool small = group->small && awaits_disk(writer, record);
     /* In the log's order, so that nothing is written behind a record that the disk refuses. */
     if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
         verdict = refusal(writer, record, &detail);
-        reject(batch, record, verdict, detail);
+        reject(group, record, verdict, detail);
         return true;
     }
     uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
@@ -142,30 +142,30 @@ static bool apply(struct writer *writer, struct batch *batch, struct lane_record
     record->queue_offset = queue_offset;
     CRASH_POINT("writer_noted");
     writer->wrote += record->image_size;
-    batch->bytes += record->image_size;
+    group->bytes += record->image_size;
     if (record->flags & SEND_FLUSH)
-        ask(writer, batch, record->session_slot);
+        ask(writer, group, record->session_slot);
     return true;
 }
 
-static void apply_lane(struct writer *writer, struct batch *batch, uint32_t lane)
+static void apply_lane(struct writer *writer, struct write_group *group, uint32_t lane)
 {
     struct ring_consumer *in = &writer->lanes[lane];
     struct ring_record header;
     uint8_t *payload;
-    while (batch->bytes < WRITER_BATCH_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
+    while (group->bytes < WRITER_GROUP_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
         struct lane_record *record = (struct lane_record *)payload;
-        if (header.type == LANE_APPEND && !apply(writer, batch, record))
+        if (header.type == LANE_APPEND && !apply(writer, group, record))
             return;
-        batch->rejected += header.type == LANE_REJECT;
-        batch->messages++;
+        group->rejected += header.type == LANE_REJECT;
+        group->messages++;
         ring_pass(in, &header);
     }
 }
 
-/* A small write has failed. The records of this batch from there on, which nobody reads yet, are taken back, and their senders
+/* A small write has failed. The records of this group from there on, which nobody reads yet, are taken back, and their senders
  * refused. Nothing is appended any more, so if a part of a record was written, the next recovery cuts it. */
-static void take_back(struct writer *writer, struct batch *batch, const uint64_t from[])
+static void take_back(struct writer *writer, struct write_group *group, const uint64_t from[])
 {
     const struct attachment *tree = writer->tree;
     for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++) {
@@ -180,8 +180,8 @@ static void take_back(struct writer *writer, struct batch *batch, const uint64_t
                 struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
                 /* relaxed: as in apply() */
                 atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
-                batch->bytes -= record->image_size;
-                reject(batch, record, VERDICT_STORE_FAILED,
+                group->bytes -= record->image_size;
+                reject(group, record, VERDICT_STORE_FAILED,
                        atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
             }
             ring_pass(&look, &header);
@@ -190,9 +190,9 @@ static void take_back(struct writer *writer, struct batch *batch, const uint64_t
     writer->wrote = writer->failed_at;
 }
 
-/* ---- one batch ----------------------------------------------------------------------------------------------------- */
+/* ---- one write group ----------------------------------------------------------------------------------------------- */
 
-static void commit(struct writer *writer, struct batch *batch)
+static void commit(struct writer *writer, struct write_group *group)
 {
     struct control *control = writer->tree->control;
     struct commit_slot slot = {.wrote = writer->wrote, .store_ms = writer->store_ms};
@@ -200,18 +200,18 @@ static void commit(struct writer *writer, struct batch *batch)
         slot.applied[i] = writer->lanes[i].position;
     commit_write(&control->commit, &slot);
     CRASH_POINT("writer_committed");
-    if (batch->bytes == 0)
+    if (group->bytes == 0)
         return;
     /* release: the log's bytes before the position that lets others read them [W1] */
     atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
     CRASH_POINT("writer_published");
     atomic_store_explicit(&control->wrote_ms, writer->store_ms, memory_order_release);
     /* relaxed: only we write it, and it comes before the request that it belongs to */
-    if (batch->askers)
+    if (group->askers)
         atomic_store_explicit(&control->flush_askers,
-                              atomic_load_explicit(&control->flush_askers, memory_order_relaxed) + batch->askers,
+                              atomic_load_explicit(&control->flush_askers, memory_order_relaxed) + group->askers,
                               memory_order_relaxed);
-    if (batch->flush || control->settings.flush_every_batch)
+    if (group->flush || control->settings.flush_every_message)
         atomic_store_explicit(&control->flush_wanted, writer->wrote, memory_order_release);
     CRASH_POINT("writer_flush_wanted");
 }
@@ -225,21 +225,21 @@ void writer_free_lanes(struct writer *writer)
     }
 }
 
-void writer_wake_followers(struct writer *writer, const struct batch *batch)
+void writer_wake_followers(struct writer *writer, const struct write_group *group)
 {
     struct attachment *tree = writer->tree;
     uint32_t wakes = 0;
     /* seq_cst: the lanes' heads before our look at who waits for room; a handler raises `stalled`, announces with a full
      * fence, then looks at the head [M1] */
     atomic_thread_fence(memory_order_seq_cst);
-    if (batch->bytes) {
+    if (group->bytes) {
         wakes += bell_ring(&tree->control->reput_bell);
         CRASH_POINT("writer_reput_rung");
-        if (batch->flush || tree->control->settings.flush_every_batch)
+        if (group->flush || tree->control->settings.flush_every_message)
             wakes += bell_ring(&tree->wake->flush);
     }
     for (uint32_t i = 0; i < tree->control->settings.lanes; i++) {
-        if (batch->wake[i] || atomic_load_explicit(&tree->lanes[i]->stalled, memory_order_relaxed))
+        if (group->wake[i] || atomic_load_explicit(&tree->lanes[i]->stalled, memory_order_relaxed))
             wakes += bell_ring(&tree->wake->handler[i]);
         CRASH_POINT("writer_handler_rung");
     }
@@ -259,7 +259,7 @@ static uint64_t waiting_bytes(const struct writer *writer)
 uint32_t writer_step(struct writer *writer)
 {
     struct attachment *tree = writer->tree;
-    struct batch batch = {0};
+    struct write_group group = {0};
     uint64_t from[LANES_MAX];
     const uint32_t lanes = tree->control->settings.lanes;
     const uint64_t now = clock_real_ms();
@@ -271,36 +271,36 @@ uint32_t writer_step(struct writer *writer)
         writer->asked_at = flushed;
         memset(writer->asked, 0, sizeof writer->asked);
     }
-    batch.small = waiting_bytes(writer) <= SMALL_WRITE_BYTES;
+    group.small = waiting_bytes(writer) <= SMALL_WRITE_BYTES;
     for (uint32_t i = 0; i < lanes; i++) {
         const uint32_t lane = (writer->first_lane + i) % lanes;
         from[lane] = writer->lanes[lane].position;
-        apply_lane(writer, &batch, lane);
+        apply_lane(writer, &group, lane);
     }
     writer_end_small(writer);
     if (writer->failed_at != UINT64_MAX)
-        take_back(writer, &batch, from);
+        take_back(writer, &group, from);
     writer->failed_at = UINT64_MAX;
     writer->first_lane = (writer->first_lane + 1) % lanes;
-    writer->waits = batch.waits;
-    if (batch.messages == 0)
+    writer->waits = group.waits;
+    if (group.messages == 0)
         return 0;
 
     CRASH_POINT("writer_applied");
-    commit(writer, &batch);
+    commit(writer, &group);
     for (uint32_t i = 0; i < lanes; i++)
         if (from[i] != writer->lanes[i].position)
-            writer_deliver_lane(writer, &batch, i, from[i], writer->lanes[i].position);
+            writer_deliver_lane(writer, &group, i, from[i], writer->lanes[i].position);
     writer_free_lanes(writer);
-    writer_wake_followers(writer, &batch);
+    writer_wake_followers(writer, &group);
     writer_look_ahead(writer);
 
     count(tree->page, COUNT_STEPS, 1);
-    count(tree->page, COUNT_MESSAGES, batch.messages - batch.rejected);
-    count(tree->page, COUNT_REJECTED, batch.rejected);
-    count(tree->page, COUNT_BYTES, batch.bytes);
-    histogram_record(&tree->page->histogram, batch.messages);
-    return batch.messages;
+    count(tree->page, COUNT_MESSAGES, group.messages - group.rejected);
+    count(tree->page, COUNT_REJECTED, group.rejected);
+    count(tree->page, COUNT_BYTES, group.bytes);
+    histogram_record(&tree->page->histogram, group.messages);
+    return group.messages;
 }
 
 /* ---- loop ---------------------------------------------------------------------------------------------------------- */

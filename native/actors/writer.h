@@ -5,7 +5,7 @@
 #include "actors/run.h"
 #include "shared/attachment.h"
 
-#define WRITER_BATCH_BYTES (256u << 10) /* a batch ends with the record that passes this */
+#define WRITER_GROUP_BYTES (256u << 10) /* a write group ends with the record that passes this */
 
 struct writer;
 
@@ -21,7 +21,7 @@ uint64_t writer_left_over(struct writer *writer);
 
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);
 
-/* Appends at most one batch; returns the number of messages it answered. */
+/* Appends at most one write group; returns the number of messages it answered. */
 uint32_t writer_step(struct writer *writer);
 enum run_result writer_run(struct writer *writer, uint32_t limit_ms);
 

@@ -33,7 +33,7 @@ static struct session_map *addressee(struct attachment *tree, uint32_t slot, uin
     return map;
 }
 
-void writer_deliver_lane(struct writer *writer, struct batch *batch, uint32_t lane, uint64_t from, uint64_t applied)
+void writer_deliver_lane(struct writer *writer, struct write_group *group, uint32_t lane, uint64_t from, uint64_t applied)
 {
     struct attachment *tree = writer->tree;
     struct ring_consumer look;
@@ -88,7 +88,7 @@ void writer_deliver_lane(struct writer *writer, struct batch *batch, uint32_t la
         /* release: verdicts before the bit [D1] */
         if (sleepers)
             atomic_fetch_or_explicit(&tree->control->deliver[lane][word], sleepers, memory_order_release);
-        batch->wake[lane] |= sleepers;
+        group->wake[lane] |= sleepers;
     }
     CRASH_POINT("writer_deliver_done");
 }

@@ -1,4 +1,4 @@
-/* What the files of the writer share: its state, one batch, and the calls from one file to another.
+/* What the files of the writer share: its state, one write group, and the calls from one file to another.
  *
  *   writer.c           apply, commit, free; the loop
  *   writer_log.c       where the next record goes: files entered and left, pages made ready
@@ -21,14 +21,14 @@ struct writer {
     uint8_t *file;          /* the mapped file that holds `wrote`, or NULL */
     uint64_t file_start;    /* its physical offset */
     uint64_t populated;     /* bytes of it whose pages are ready */
-    uint64_t wrote;         /* end of the log, this batch included */
+    uint64_t wrote;         /* end of the log, this write group included */
     uint64_t store_ms;      /* newest timestamp given out */
-    uint32_t first_lane;    /* where the next batch begins, so that no lane starves */
+    uint32_t first_lane;    /* where the next group begins, so that no lane starves */
     struct small_write small;
-    uint64_t failed_at;     /* where a small write of this batch failed; UINT64_MAX: none did */
+    uint64_t failed_at;     /* where a small write of this group failed; UINT64_MAX: none did */
     struct pace pace;
     int short_of;           /* why the next file could not be mapped just now, a passing errno; 0: it could be */
-    bool waits;             /* the last batch ended because the next CommitLog file was missing */
+    bool waits;             /* the last group ended because the next CommitLog file was missing */
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     uint64_t asked_at;      /* the flushed position that asked[] belongs to */
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
@@ -36,7 +36,8 @@ struct writer {
     uint32_t session_slot;
 };
 
-struct batch {
+/* The records that one flip of the commit record adds to the log. */
+struct write_group {
     uint64_t bytes;
     uint32_t messages;
     uint32_t rejected;
@@ -51,16 +52,16 @@ struct batch {
 
 void writer_free_lanes(struct writer *writer);
 
-/* Wakes every process that this batch concerns and that sleeps. */
-void writer_wake_followers(struct writer *writer, const struct batch *batch);
+/* Wakes every process that this group concerns and that sleeps. */
+void writer_wake_followers(struct writer *writer, const struct write_group *group);
 
 /* ---- writer_log.c ---- */
 
 /* If reput cannot read on in a log, nothing is appended to it, because nobody could read what is accepted. The error persists,
- * so a look between batches is soon enough. True if it has come. */
+ * so a look between groups is soon enough. True if it has come. */
 bool writer_heed_reput(struct writer *writer);
 
-/* Between batches: lets go of files that are behind us, and asks for the next pages. If the allocator is late, we make them
+/* Between groups: lets go of files that are behind us, and asks for the next pages. If the allocator is late, we make them
  * ready ourselves, a step at a time: a fault for each page would cost more. */
 void writer_look_ahead(struct writer *writer);
 
@@ -73,13 +74,13 @@ bool writer_enter_file(struct writer *writer, uint64_t start);
 /* Makes sure that a record of this size fits at `wrote`; ends the file if it does not. */
 bool writer_make_room(struct writer *writer, uint32_t size);
 
-/* The file for which the last batch ended, or a reason why there is none. */
+/* The file for which the last group ended, or a reason why there is none. */
 bool writer_file_ready(const struct writer *writer);
 
 /* ---- writer_deliver.c ---- */
 
 /* Puts the verdicts of a lane's records from its position up to `applied` into their slots. Marks sessions whose clients
  * sleep. */
-void writer_deliver_lane(struct writer *writer, struct batch *batch, uint32_t lane, uint64_t from, uint64_t applied);
+void writer_deliver_lane(struct writer *writer, struct write_group *group, uint32_t lane, uint64_t from, uint64_t applied);
 
 #endif

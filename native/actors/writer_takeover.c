@@ -15,7 +15,7 @@ struct stretch {
     uint64_t at, size;
 };
 
-/* The parts of what an interrupted batch may have written, from `*reach` and `*at` on: up to one batch and one largest record
+/* The parts of what an interrupted write group may have written, from `*reach` and `*at` on: up to one group and one largest record
  * behind `wrote`, here and in as many of the next files as that may have filled. In each file that was left, less than one
  * largest record stayed empty. False: there is no more. */
 static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, struct stretch *part)
@@ -35,7 +35,7 @@ static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, s
 
 static uint64_t whole_reach(const struct writer *writer)
 {
-    return WRITER_BATCH_BYTES + writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
+    return WRITER_GROUP_BYTES + writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
 }
 
 static bool is_zero(const uint8_t *from, uint64_t size)
@@ -72,7 +72,7 @@ uint64_t writer_left_over(struct writer *writer)
 }
 
 /* Zeroes what was left, here and in the next files, and syncs the zeros before anything is appended: it may have reached the
- * disk already. Otherwise a power cut that loses the next records, or part of them, would leave well-formed records of a batch
+ * disk already. Otherwise a power cut that loses the next records, or part of them, would leave well-formed records of a group
  * that never happened among them. All of it is written, zero or not: a predecessor's sync may have failed, and then memory
  * shows zeros that the disk does not have. */
 static void scrub_tail(struct writer *writer)
@@ -104,18 +104,18 @@ static void deliver_over(struct writer *writer)
 {
     struct control *control = writer->tree->control;
     const struct commit_slot last = commit_read(&control->commit);
-    struct batch batch = {0};
+    struct write_group group = {0};
     for (uint32_t i = 0; i < control->settings.lanes; i++) {
         if (writer->lanes[i].position < last.applied[i]) {
-            writer_deliver_lane(writer, &batch, i, writer->lanes[i].position, last.applied[i]);
+            writer_deliver_lane(writer, &group, i, writer->lanes[i].position, last.applied[i]);
             count(writer->tree->page, COUNT_REDELIVERED, 1);
             ring_consumer_attach(&writer->lanes[i], &writer->tree->lanes[i]->ring, writer->lanes[i].capacity, last.applied[i]);
         }
     }
     writer_free_lanes(writer);
-    batch.bytes = 1; /* reput and the flush service must look again, whatever our predecessor told them */
-    batch.flush = true;
-    writer_wake_followers(writer, &batch);
+    group.bytes = 1; /* reput and the flush service must look again, whatever our predecessor told them */
+    group.flush = true;
+    writer_wake_followers(writer, &group);
 }
 
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)

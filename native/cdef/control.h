@@ -9,7 +9,7 @@ struct session_shape {
 enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
 struct settings {
     uint64_t log_file_size, lane_capacity;
-    uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_batch;
+    uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_message;
     uint32_t go_on_unsynced, read_only, untouched, reserved, spin_us;
     uint8_t store_host[8];
     uint32_t supervisor_pid, retention_hours;

@@ -2,7 +2,7 @@
  * and nothing is known of Arrow but the shape of its buffers: values back to back with n + 1 int32 offsets for binary and text,
  * one value a row for numbers, one bit a row for validity, least significant first.
  *
- * Rows come in blocks small enough to stay in the cache from the check of their records to their copy. A batch of 65,536 rows
+ * Rows come in blocks small enough to stay in the cache from the check of their records to their copy. A record batch of 65,536 rows
  * that was first checked, then measured, then copied fetched each record from memory three times.
  */
 #ifndef ORBITMQ_COLUMNS_H

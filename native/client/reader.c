@@ -1,4 +1,4 @@
-/* Works in rounds: each queue is visited until it holds nothing more. A batch is staged unit by unit, so that the records'
+/* Works in rounds: each queue is visited until it holds nothing more. A fetch is staged unit by unit, so that the records'
  * first lines are being fetched from memory, and then checked record by record. reader_place.h says what is in which file. */
 #include "client/reader_place.h"
 #include <errno.h>
@@ -141,11 +141,11 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
 
 enum taken {
     TAKEN_ALL,    /* nothing is left to read in this queue */
-    TAKEN_SOME,   /* the batch or the scan limit ended the run */
+    TAKEN_SOME,   /* the fetch or the scan limit ended the run */
     TAKEN_FAULTY, /* reader->fault says why the next message cannot be read */
 };
 
-/* Decodes units into references after the batch, wanted tags only, each with its record's address, and prefetches the first
+/* Decodes units into references after the fetch, wanted tags only, each with its record's address, and prefetches the first
  * lines of the first records. Returns units looked at; *staged references are at refs[count ...]. Stops before a unit whose
  * record's file cannot be opened, with *error set. */
 static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, const uint8_t *units, uint32_t count,
@@ -236,7 +236,7 @@ static bool expired(struct reader *reader, struct reader_cursor *cursor)
     return false;
 }
 
-/* Takes up to `most` messages of one queue; *scan is how many units may still be looked at in this fill. */
+/* Takes up to `most` messages of one queue; *scan is how many units may still be looked at in this fetch. */
 static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most, uint32_t *scan)
 {
     struct reader_cursor *cursor = &reader->cursors[index];
@@ -279,7 +279,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
     return TAKEN_ALL;
 }
 
-uint32_t reader_fill(struct reader *reader, uint32_t most)
+uint32_t reader_fetch(struct reader *reader, uint32_t most)
 {
     reader_release(reader);
     reader->fault = (struct reader_fault){0};
@@ -311,7 +311,7 @@ uint32_t reader_fill(struct reader *reader, uint32_t most)
 
 uint32_t reader_more(struct reader *reader, uint32_t most)
 {
-    const uint32_t count = reader_fill(reader, most);
+    const uint32_t count = reader_fetch(reader, most);
     if (count == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
         reader->next = reader->fault.cursor;
         reader->fault = (struct reader_fault){0};

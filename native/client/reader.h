@@ -1,12 +1,12 @@
-/* A consumer's private view of the store: the queues it reads, how far it is in each, and its current batch.
+/* A consumer's private view of the store: the queues it reads, how far it is in each, and its current fetch.
  *
  * A reader maps the files itself, read-only, and asks nobody. The broker only publishes how far each queue may be read
- * (queue_slot.max_offset) and that anything moved at all (control->reput). A batch is an array of references into the mapped
- * log; nothing is copied. The files of a batch are pinned until the next fill or reader_release. A caller that keeps a
+ * (queue_slot.max_offset) and that anything moved at all (control->reput). A fetch is an array of references into the mapped
+ * log; nothing is copied. The files of a fetch are pinned until the next one or reader_release. A caller that keeps a
  * reference longer pins its file itself.
  *
- * Cursors are visited in rounds. A round begins when the reput position moves, so a fill costs two loads if nothing is new. A
- * round survives from fill to fill, so with many queues a small batch does not start the scan again.
+ * Cursors are visited in rounds. A round begins when the reput position moves, so a fetch costs two loads if nothing is new. A
+ * round survives from fetch to fetch, so with many queues a small fetch does not start the scan again.
  *
  * Without a control block (a store read offline) every cursor has an end of its own.
  *
@@ -21,13 +21,13 @@
 #include "format/record.h"
 #include "shared/topics.h"
 
-#define READER_SCAN_UNITS 65536u /* most units looked at in one fill, so that a filter that never matches still returns */
+#define READER_SCAN_UNITS 65536u /* most units looked at in one fetch, so that a filter that never matches still returns */
 #define READER_AHEAD 16u         /* records whose first lines are being fetched while one is checked */
 
-/* One message of a batch. Everything after `record` was checked: shape, place, and the body's CRC. */
+/* One message of a fetch. Everything after `record` was checked: shape, place, and the body's CRC. */
 struct message_ref {
     const uint8_t *record;
-    struct log_file *file; /* pinned by the batch */
+    struct log_file *file; /* pinned by the fetch */
     uint64_t physical_offset;
     uint64_t queue_offset;
     int64_t tags_code;
@@ -58,7 +58,7 @@ struct reader_name {
     uint8_t text[TOPIC_NAME_MAX + 1];
 };
 
-/* Why a fill stopped short. */
+/* Why a fetch stopped short. */
 struct reader_fault {
     enum record_fault record;  /* what is wrong with the record, or RECORD_GOOD */
     int error;                 /* errno of a file that could not be mapped, or 0 */
@@ -92,9 +92,9 @@ struct reader {
     uint32_t name_count, name_room;
     struct reader_tag *tags;  /* no tags: everything */
     uint32_t tag_count;
-    struct message_ref *refs; /* the batch */
+    struct message_ref *refs; /* the fetch */
     uint32_t count, room;
-    uint32_t recent;          /* messages of the last batch that had any */
+    uint32_t recent;          /* messages of the last fetch that had any */
     struct reader_fault fault;
     uint32_t pinned_count;
     struct log_file *pinned[LOG_MAP_SLOTS];
@@ -146,25 +146,25 @@ void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);
 
-/* Gathers the next batch, at most `most` messages, and moves the positions past them. Returns how many. 0 with a fault set: the
- * message at fault.queue_offset cannot be read; the position stays before it, and the next fill begins with another queue. 0
+/* Makes the next fetch, at most `most` messages, and moves the positions past them. Returns how many. 0 with a fault set: the
+ * message at fault.queue_offset cannot be read; the position stays before it, and the next fetch begins with another queue. 0
  * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */
-uint32_t reader_fill(struct reader *reader, uint32_t most);
+uint32_t reader_fetch(struct reader *reader, uint32_t most);
 
-/* The same for a caller that holds messages already: a fault is left for the next fill, which begins with it. */
+/* The same for a caller that holds messages already: a fault is left for the next fetch, which begins with it. */
 uint32_t reader_more(struct reader *reader, uint32_t most);
 
-/* Unpins the batch. */
+/* Unpins the fetch. */
 void reader_release(struct reader *reader);
 
-/* True if a fill would find something to look at. Costs two loads while the reput position does not move. */
+/* True if a fetch would find something to look at. Costs two loads while the reput position does not move. */
 bool reader_ready(struct reader *reader);
 
 /* Looks at every queue again, whatever the reput position is. */
 void reader_recheck(struct reader *reader);
 
-/* One record of the log by its physical offset, fully checked, as the only message of the batch; cursor and tags code are 0.
- * Its file is pinned like a batch's. False with reader->fault set. The offset is not trusted. */
+/* One record of the log by its physical offset, fully checked, as the only message of the fetch; cursor and tags code are 0.
+ * Its file is pinned like a fetch's. False with reader->fault set. The offset is not trusted. */
 bool reader_record(struct reader *reader, uint64_t physical_offset);
 
 /* For a store that is read offline: where in the log times rise. Without this call, nowhere. */

@@ -1,4 +1,4 @@
-/* The mapped files behind a reader: those of the log, pinned while a batch points into them, and a ConsumeQueue's file for each
+/* The mapped files behind a reader: those of the log, pinned while a fetch points into them, and a ConsumeQueue's file for each
  * cursor. */
 #include "client/reader_place.h"
 #include <errno.h>

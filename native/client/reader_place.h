@@ -1,6 +1,6 @@
 /* What the files of the reader share: where units and records lie in memory, and what is noted of one that cannot be had.
  *
- *   reader.c         a reader's life; rounds over its queues, batches out of them
+ *   reader.c         a reader's life; rounds over its queues, fetches out of them
  *   reader_queues.c  which queues it reads and where it stands in each, which tags it wants
  *   reader_search.c  single messages: by physical offset, by store time
  *   reader_place.c   the mapped files behind all of these
@@ -20,7 +20,7 @@ static inline void reader_blame(struct reader *reader, uint32_t cursor, uint64_t
                                           .physical_offset = physical_offset};
 }
 
-/* Pins the file of a physical offset for this batch, and makes it the current one. Returns 0 or an errno. */
+/* Pins the file of a physical offset for this fetch, and makes it the current one. Returns 0 or an errno. */
 int reader_pin(struct reader *reader, uint64_t physical_offset);
 
 /* Bytes that may be read at a physical offset: to the end of its file. 0 with errno in *error. */

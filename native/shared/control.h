@@ -26,7 +26,7 @@ struct position {
 };
 
 /* The writer's commit record: two slots, flipped by one store to `version`, so that a successor sees either the whole of
- * a batch or nothing of it. Slot version & 1 is the valid one. */
+ * a write group or nothing of it. Slot version & 1 is the valid one. */
 struct commit_slot {
     uint64_t wrote;               /* end of the log */
     uint64_t store_ms;            /* newest store timestamp given out */
@@ -83,7 +83,7 @@ struct settings {
     uint32_t lanes;               /* send handlers */
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
-    uint32_t flush_every_batch;   /* 1: every message waits for the disk, whatever its sender asked for */
+    uint32_t flush_every_message; /* 1: every message waits for the disk, whatever its sender asked for */
     uint32_t go_on_unsynced;      /* 1: after a failed sync of the log, messages that do not wait for the disk are accepted */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t untouched;           /* 1: queues and index stay as they are too; in a damaged store they are brought up to date */

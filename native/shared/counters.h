@@ -50,7 +50,7 @@ struct actor_page {
     _Atomic uint32_t error;   /* errno behind ACTOR_FAILED, or 0 */
     _Atomic uint64_t heartbeat_ms; /* CLOCK_MONOTONIC of its last look */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t counter[COUNTERS];
-    _Alignas(SEGMENT_LINE) struct histogram histogram; /* writer: messages a batch; flush: microseconds a sync; ... */
+    _Alignas(SEGMENT_LINE) struct histogram histogram; /* writer: messages a write group; flush: microseconds a sync; ... */
 };
 
 static inline void count(struct actor_page *page, enum counter which, uint64_t n)

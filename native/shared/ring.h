@@ -13,8 +13,8 @@
  * Life of a record, and what a crash in each state leaves:
  *   free      -> claimed    by ring_claim; producer dies: nobody saw it, a successor starts again at the shared tail
  *   claimed   -> committed  by ring_commit, private to the producer; as above
- *   committed -> published  by ring_publish, one release store for a whole batch; from here on it is the consumer's
- *   published -> released   by ring_release, one release store for a batch; consumer dies before: its successor sees the
+ *   committed -> published  by ring_publish, one release store for many records; from here on it is the consumer's
+ *   published -> released   by ring_release, one release store for many; consumer dies before: its successor sees the
  *                           record again, and the record's user must make seeing it twice harmless
  *
  * The shared part holds nothing but the two positions. What each side remembers of the other stays in its private handle,

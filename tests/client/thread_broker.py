@@ -43,7 +43,7 @@ class ThreadBroker:
         settings.lanes = 1
         settings.message_max = message_max
         settings.flush_interval_ms = 500
-        settings.flush_every_batch = flush_every
+        settings.flush_every_message = flush_every
         settings.supervisor_pid = os.getpid()
         settings.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
         settings.store = os.fsencode(root)

@@ -84,7 +84,7 @@ def test_store_timestamps_never_go_back(tmp_path: Path) -> None:
 
 
 def test_a_successor_zeroes_what_was_not_committed(tmp_path: Path) -> None:
-    """Goal: bytes of a batch that never happened cannot come back in a later recovery."""
+    """Goal: bytes of a write group that never happened cannot come back in a later recovery."""
     with p.pipeline(tmp_path, files=2) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"kept"))
@@ -102,8 +102,8 @@ def test_a_successor_zeroes_what_was_not_committed(tmp_path: Path) -> None:
         assert len(tree.records()) == 1
 
 
-def test_a_successor_zeroes_every_file_that_a_batch_may_have_filled(tmp_path: Path) -> None:
-    """Method: files far smaller than a batch, all of them full of what was not committed."""
+def test_a_successor_zeroes_every_file_that_a_group_may_have_filled(tmp_path: Path) -> None:
+    """Method: files far smaller than a write group, all of them full of what was not committed."""
     with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10, files=4) as tree:
         for n in range(4):
             tree.layout.log_file(n << 16).write_bytes(b"\xda" * (64 << 10))
@@ -294,7 +294,7 @@ def test_a_few_records_that_wait_for_the_disk_go_there_by_system_call(tmp_path: 
         assert [bytes(record.body) for record in tree.records()] == sent
 
 
-def test_a_batch_of_both_kinds_keeps_its_order(tmp_path: Path) -> None:
+def test_a_group_of_both_kinds_keeps_its_order(tmp_path: Path) -> None:
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session(window=256)
         bodies = [b"%d" % number for number in range(100)]  # of either kind more than the parts of one system call
@@ -334,8 +334,8 @@ def test_the_mapping_serves_where_the_system_call_fails(tmp_path: Path) -> None:
 def test_a_small_write_that_fails_is_refused(tmp_path: Path, whole: int, torn: int) -> None:
     """Goal: what the disk does not accept is neither in the log nor in a receipt, and is not tried through the mapping, where
     it would be a SIGBUS; what is whole before it stays. Method: the kernel writes up to RLIMIT_FSIZE and refuses the rest; the
-    limit is `torn` bytes behind so many of the three records that wait for the disk. One batch has them, one record before that
-    does not wait, and one after."""
+    limit is `torn` bytes behind so many of the three records that wait for the disk. One write group has them, one record
+    before that does not wait, and one after."""
     with p.pipeline(tmp_path) as tree:
         handler, writer, session = tree.handler(), tree.writer(), tree.session()
         session.send(p.message(b"opens"), flags=p.SEND_FLUSH)

@@ -54,7 +54,7 @@ static bool has_one_more(enum buffer which)
            which == PROPERTIES + STARTS;
 }
 
-struct batch {
+struct record_batch {
     struct columns columns;
     uint32_t rows; /* for which there is room */
     PyObject *buffer[BUFFERS];
@@ -65,12 +65,12 @@ static uint64_t fixed_size(enum buffer which, uint32_t rows)
     return ((uint64_t)shape[which].bits * (rows + has_one_more(which)) + 7) / 8;
 }
 
-static void *address_of(const struct batch *batch, enum buffer which)
+static void *address_of(const struct record_batch *batch, enum buffer which)
 {
     return batch->buffer[which] ? PyByteArray_AsString(batch->buffer[which]) : NULL;
 }
 
-static struct column_text text_of(const struct batch *batch, enum buffer offsets, enum buffer data, enum buffer validity)
+static struct column_text text_of(const struct record_batch *batch, enum buffer offsets, enum buffer data, enum buffer validity)
 {
     struct column_text text = {.offsets = address_of(batch, offsets), .data = address_of(batch, data)};
     if (text.offsets)
@@ -83,7 +83,7 @@ static struct column_text text_of(const struct batch *batch, enum buffer offsets
 }
 
 /* Where each pair begins is not known before there are any: room for the first offset. */
-static bool open_pairs(struct batch *batch, enum buffer first, struct column_pairs *pairs, bool own)
+static bool open_pairs(struct record_batch *batch, enum buffer first, struct column_pairs *pairs, bool own)
 {
     *pairs = (struct column_pairs){.starts = address_of(batch, first + STARTS), .own = own};
     if (!pairs->starts)
@@ -100,9 +100,9 @@ static bool open_pairs(struct batch *batch, enum buffer first, struct column_pai
     return true;
 }
 
-static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
+static bool record_batch_open(struct record_batch *batch, uint32_t selection, uint32_t rows)
 {
-    *batch = (struct batch){.rows = rows};
+    *batch = (struct record_batch){.rows = rows};
     for (enum buffer which = 0; which < BUFFERS; which++) {
         if (!(shape[which].column & selection))
             continue;
@@ -131,7 +131,7 @@ static bool batch_open(struct batch *batch, uint32_t selection, uint32_t rows)
 }
 
 /* Makes room for so many more bytes. Once some rows are known, the first growth goes as far as they suggest for all rows. */
-static bool grow(struct batch *batch, enum buffer which, uint64_t used, uint64_t more)
+static bool grow(struct record_batch *batch, enum buffer which, uint64_t used, uint64_t more)
 {
     const uint32_t rows = batch->columns.rows;
     const uint64_t least = used + more + COLUMN_SLACK;
@@ -141,7 +141,7 @@ static bool grow(struct batch *batch, enum buffer which, uint64_t used, uint64_t
     return PyByteArray_Resize(batch->buffer[which], (Py_ssize_t)(least + expected + expected / 16)) == 0;
 }
 
-static bool reserve(struct batch *batch, struct column_text *text, enum buffer data, uint64_t more)
+static bool reserve(struct record_batch *batch, struct column_text *text, enum buffer data, uint64_t more)
 {
     if (!text->offsets)
         return true;
@@ -151,7 +151,7 @@ static bool reserve(struct batch *batch, struct column_text *text, enum buffer d
     return true;
 }
 
-static bool reserve_pair_text(struct batch *batch, struct column_text *text, enum buffer offsets, uint32_t count, uint64_t more)
+static bool reserve_pair_text(struct record_batch *batch, struct column_text *text, enum buffer offsets, uint32_t count, uint64_t more)
 {
     if (!grow(batch, offsets, ((uint64_t)count + 1) * 4, more / COLUMN_PAIR_MIN * 4) ||
         !grow(batch, offsets + 1, column_bytes(text, count), more))
@@ -162,14 +162,14 @@ static bool reserve_pair_text(struct batch *batch, struct column_text *text, enu
 }
 
 /* `more`: bytes of properties at most. */
-static bool reserve_pairs(struct batch *batch, struct column_pairs *pairs, enum buffer first, uint64_t more)
+static bool reserve_pairs(struct record_batch *batch, struct column_pairs *pairs, enum buffer first, uint64_t more)
 {
     const uint32_t count = column_pair_count(pairs, batch->columns.rows);
     return !pairs->starts || (reserve_pair_text(batch, &pairs->name, first + NAME_OFFSETS, count, more) &&
                               reserve_pair_text(batch, &pairs->value, first + VALUE_OFFSETS, count, more));
 }
 
-static bool reserve_all(struct batch *batch, const struct columns_need *need)
+static bool reserve_all(struct record_batch *batch, const struct columns_need *need)
 {
     struct columns *columns = &batch->columns;
     return reserve(batch, &columns->body, BODY, need->body) && reserve(batch, &columns->tags, TAGS, need->text) &&
@@ -181,7 +181,7 @@ static bool reserve_all(struct batch *batch, const struct columns_need *need)
 }
 
 /* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the other rows; -1 with an exception. */
-static int append_compressed(struct batch *batch, const struct message_ref *ref, uint64_t body_limit,
+static int append_compressed(struct record_batch *batch, const struct message_ref *ref, uint64_t body_limit,
                              const struct reader_cursor *cursors)
 {
     struct columns *columns = &batch->columns;
@@ -207,7 +207,7 @@ static int append_compressed(struct batch *batch, const struct message_ref *ref,
 }
 
 /* Appends some of the messages. Returns how many; 0: the first does not fit; -1 with an exception. */
-static int64_t append_some(struct batch *batch, const struct message_ref *refs, uint32_t count, uint64_t body_limit,
+static int64_t append_some(struct record_batch *batch, const struct message_ref *refs, uint32_t count, uint64_t body_limit,
                            const struct reader_cursor *cursors)
 {
     const struct columns_need need = columns_fit(&batch->columns, refs, count, body_limit);
@@ -220,7 +220,7 @@ static int64_t append_some(struct batch *batch, const struct message_ref *refs, 
 }
 
 /* Appends and delivers undelivered messages. Returns 1 if all `count` fitted, 0, or -1 with an exception. */
-static int append_block(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit)
+static int append_block(struct reader_object *self, struct record_batch *batch, uint32_t count, uint64_t body_limit)
 {
     while (count > 0) {
         const int64_t done =
@@ -235,7 +235,7 @@ static int append_block(struct reader_object *self, struct batch *batch, uint32_
 
 /* Appends messages block after block, up to `look_until` units looked at. False with an exception if that left no row; if there
  * are rows, the exception is left for the next call. */
-static bool append_all(struct reader_object *self, struct batch *batch, uint32_t count, uint64_t body_limit,
+static bool append_all(struct reader_object *self, struct record_batch *batch, uint32_t count, uint64_t body_limit,
                        uint64_t look_until)
 {
     while (count > 0) {
@@ -264,7 +264,7 @@ static void pair_sizes(uint64_t *size, enum buffer first, const struct column_pa
 
 /* (rows, nulls in tags, nulls in keys, nulls in headers, buffers): buffers cut to their size, None if a column is not
  * selected. */
-static PyObject *batch_result(struct batch *batch)
+static PyObject *record_batch_result(struct record_batch *batch)
 {
     const struct columns *columns = &batch->columns;
     const uint32_t rows = columns->rows;
@@ -306,7 +306,7 @@ static uint64_t waiting_units(const struct reader *reader, uint64_t enough)
 }
 
 /* columns(selection, most, body_limit): delivers up to `most` messages as buffers. */
-PyObject *py_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
+PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
 {
     struct reader_object *self = py_reader_self(object);
     uint64_t selection, body_limit;
@@ -321,13 +321,13 @@ PyObject *py_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssiz
     uint64_t rows = (uint64_t)count + waiting_units(self->reader, most);
     if (rows > READER_SCAN_UNITS)
         rows = READER_SCAN_UNITS;
-    struct batch batch;
+    struct record_batch batch;
     PyObject *result = NULL;
     if (body_limit > COLUMN_BYTES_MAX)
         body_limit = COLUMN_BYTES_MAX;
-    if (batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most) &&
+    if (record_batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most) &&
         append_all(self, &batch, (uint32_t)count, body_limit, look_until))
-        result = batch_result(&batch);
+        result = record_batch_result(&batch);
     for (enum buffer which = 0; which < BUFFERS; which++)
         Py_XDECREF(batch.buffer[which]);
     return result;

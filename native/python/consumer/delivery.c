@@ -1,4 +1,4 @@
-/* Delivers a Reader's batches piece by piece: as messages, as bodies, or one record by its place. */
+/* Delivers a Reader's fetches piece by piece: as messages, as bodies, or one record by its place. */
 #include "python/consumer/reader_object.h"
 
 int64_t py_reader_gather(struct reader_object *self, uint32_t most)
@@ -6,7 +6,7 @@ int64_t py_reader_gather(struct reader_object *self, uint32_t most)
     struct reader *reader = self->reader;
     if (self->taken == reader->count) {
         self->taken = 0;
-        const bool fault = reader_fill(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
+        const bool fault = reader_fetch(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
         if (fault && !(self->strict && py_reader_removal(self))) {
             py_reader_raise(self);
             return -1;
@@ -80,11 +80,11 @@ static PyObject *next_message(struct reader_object *self)
     return message;
 }
 
-PyObject *py_delivery_message(PyObject *object, PyObject *batch)
+PyObject *py_delivery_message(PyObject *object, PyObject *size)
 {
     struct reader_object *self = py_reader_self(object);
     uint32_t most;
-    if (!py_take_count(batch, &most))
+    if (!py_take_count(size, &most))
         return NULL;
     const int64_t count = py_reader_gather(self, most);
     if (count <= 0)

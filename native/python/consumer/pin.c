@@ -25,7 +25,7 @@ static void pin_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* A borrowed pin would be enough for the first message; a new reference keeps it alive until all messages of a batch are
+/* A borrowed pin would be enough for the first message; a new reference keeps it alive until all messages of a fetch are
  * made. */
 PyObject *py_pin_of(struct reader_object *self, const struct message_ref *ref)
 {
@@ -35,7 +35,7 @@ PyObject *py_pin_of(struct reader_object *self, const struct message_ref *ref)
     struct log_file *file = log_map_pin(&self->reader->log, ref->physical_offset);
     if (!file)
         return PyErr_SetFromErrno(PyExc_OSError);
-    assert(file == ref->file); /* the batch has it pinned */
+    assert(file == ref->file); /* the fetch has it pinned */
     struct pin *pin = (struct pin *)PyType_GenericAlloc(pin_type, 0);
     if (!pin) {
         log_map_unpin(&self->reader->log, file);

@@ -307,4 +307,4 @@ static PyType_Spec pull_hold_spec = {
     .slots = pull_hold_slots,
 };
 
-int py_add_waiter(PyObject *module) { return py_add_type(module, &pull_hold_spec) ? 0 : -1; }
+int py_add_pull_hold(PyObject *module) { return py_add_type(module, &pull_hold_spec) ? 0 : -1; }

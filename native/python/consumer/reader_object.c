@@ -1,6 +1,6 @@
-/* Reader: the consumer's view of the store for Python. Its methods keep the interpreter lock: a batch takes microseconds, and
+/* Reader: the consumer's view of the store for Python. Its methods keep the interpreter lock: a fetch takes microseconds, and
  * beside a busy thread it would cost milliseconds to get the lock back. But some methods run Python code (zlib, which releases
- * the lock; the garbage collector), and the batch must not be taken away from them then. So a Reader is busy during the whole
+ * the lock; the garbage collector), and the fetch must not be taken away from them then. So a Reader is busy during the whole
  * of each method, and other callers cannot use it meanwhile: see GUARDED at the end. */
 #include "python/consumer/reader_object.h"
 
@@ -399,7 +399,7 @@ GUARDED(message, py_delivery_message)
 GUARDED(gathered, py_delivery_gathered)
 GUARDED(bodies, py_delivery_bodies)
 GUARDED(record, py_delivery_record)
-GUARDED_FAST(columns, py_columns_batch)
+GUARDED_FAST(columns, py_columns)
 GUARDED(names, py_columns_names)
 GUARDED(ready, reader_object_ready)
 
@@ -452,7 +452,7 @@ int py_add_consumer(PyObject *module)
 {
     if (py_add_message(module) < 0)
         return -1;
-    if (py_add_pin(module) < 0 || py_add_waiter(module) < 0)
+    if (py_add_pin(module) < 0 || py_add_pull_hold(module) < 0)
         return -1;
     reader_type = py_add_type(module, &reader_spec);
     return reader_type ? 0 : -1;

@@ -1,13 +1,13 @@
 /* What the files of the Python Reader share:
  *
  *   reader_object.c    the type Reader: its life, its queues and positions
- *   delivery.c  its batches as messages and bodies
- *   arrow.c   its batches as Arrow buffers
+ *   delivery.c  its fetches as messages and bodies
+ *   arrow.c   its fetches as Arrow buffers
  *   pin.c       CommitLog files that messages keep mapped
  *   fault.c     what it raises
  *   pull_hold_object.c    the type PullHold: sleeping until there is news
  *
- * A batch is handed out piece by piece: refs[taken ...] are gathered but not delivered, and positions are those of the first
+ * A fetch is handed out piece by piece: refs[taken ...] are gathered but not delivered, and positions are those of the first
  * undelivered message. A Pin is a CommitLog file that messages keep mapped; there is at most one per file, found through
  * `pins`, which owns nothing: a Pin strikes itself out when its last message goes.
  */
@@ -22,7 +22,7 @@ struct reader_object {
     PyObject_HEAD
     struct reader *reader;
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
-    uint32_t taken;  /* messages of the batch that were delivered */
+    uint32_t taken;  /* messages of the fetch that were delivered */
     uint64_t told;   /* of reader->skipped, how many our user has been told about */
     bool strict;     /* raise OffsetOutOfRange if messages were removed, before what follows them */
     bool closed;
@@ -59,7 +59,7 @@ static inline bool py_reader_removal(const struct reader_object *self) { return 
 /* Gives back what was gathered and not delivered. */
 void py_reader_put_back(struct reader_object *self);
 
-/* Counts messages as delivered. After the last one of a batch its files are unpinned, so that an idle consumer pins nothing. */
+/* Counts messages as delivered. After the last one of a fetch its files are unpinned, so that an idle consumer pins nothing. */
 static inline void py_reader_delivered(struct reader_object *self, uint32_t count)
 {
     self->taken += count;
@@ -69,11 +69,11 @@ static inline void py_reader_delivered(struct reader_object *self, uint32_t coun
     }
 }
 
-/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(batch): the next one, out of a
- * batch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
+/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(size): the next one, out of a
+ * fetch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
  * raises if there is none. */
 PyObject *py_delivery_messages(PyObject *object, PyObject *most);
-PyObject *py_delivery_message(PyObject *object, PyObject *batch);
+PyObject *py_delivery_message(PyObject *object, PyObject *size);
 PyObject *py_delivery_gathered(PyObject *object, PyObject *unused);
 PyObject *py_delivery_bodies(PyObject *object, PyObject *most);
 PyObject *py_delivery_record(PyObject *object, PyObject *physical_offset);
@@ -82,7 +82,7 @@ PyObject *py_delivery_record(PyObject *object, PyObject *physical_offset);
 
 /* Methods of the Reader. columns(selection, most, body_limit): up to `most` messages as buffers. names(): the names behind the
  * topic column's numbers. */
-PyObject *py_columns_batch(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_columns_names(PyObject *object, PyObject *unused);
 
 /* ---- pin.c ---- */
@@ -101,6 +101,6 @@ PyObject *py_reader_raise_removal(struct reader_object *self);
 
 /* ---- pull_hold_object.c ---- */
 
-int py_add_waiter(PyObject *module);
+int py_add_pull_hold(PyObject *module);
 
 #endif

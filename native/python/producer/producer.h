@@ -100,7 +100,7 @@ struct producer {
     uint32_t *next_queue;    /* by topic index: the queue whose turn it is */
     enum durability durability;
     bool wait_when_full;
-    bool flush_every; /* the broker flushes every batch: no receipt comes before the disk, whatever was asked for */
+    bool flush_every; /* the broker flushes every message: no receipt comes before the disk, whatever was asked for */
     bool rides;  /* it waits for another tree if one has ended, before it sends anything */
     bool closed;
     struct topic_memo topics[TOPIC_CACHE];

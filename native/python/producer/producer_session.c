@@ -104,7 +104,7 @@ PyObject *producer_attach(Producer *self, PyObject *handle)
     self->link = link;
     Py_XDECREF(self->host);
     self->host = host;
-    self->flush_every = settings->flush_every_batch != 0;
+    self->flush_every = settings->flush_every_message != 0;
     self->next_queue = turns;
     self->life++;
     self->looked_ms = 0;
