@@ -1,7 +1,7 @@
-"""Builds the native half (native/build_core.py says what it holds).
+"""Builds the native half (native/build_core.py says what it contains).
 
-The one place for compiler flags. Asserts stay in release builds (CPython's own flags define NDEBUG). Set ORBITMQ_WERROR=1 to
-make warnings errors, ORBITMQ_CFLAGS for further flags (sanitizers, crash points).
+This is the only place for compiler flags. Asserts stay in release builds (CPython's own flags define NDEBUG). Set
+ORBITMQ_WERROR=1 to make warnings errors, ORBITMQ_CFLAGS for further flags (sanitizers, crash points).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""How users of the command turn a knob: with an option of the command that they ran."""
+"""How users of the command change a setting: with an option of the command that they ran."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 from orbitmq.errors import OrbitError
 from orbitmq.errors.remedy import Face, Knob, library
 
-# Arguments of the library, some with a value, that an option of another name stands for.
+# Arguments of the library, some with a value, for which there is an option of another name.
 OPTIONS = {"tags": "tag", "keys": "key", "choice=cut": "cut", "choice=skip": "skip"}
-# Settings with an option of `orbitmq up`. It takes all others with --set.
+# Settings with an option of `orbitmq up`. It accepts all others with --set.
 OF_UP = ("flush", "flush_interval_ms", "handlers", "log_file_size", "message_max", "retention_hours", "retention_bytes")
 
 _RUNNING: list[Callable[[], Any]] = []
 
 
 def hint_of(error: OrbitError) -> str | None:
-    """The error's hint for whoever ran this command. A value that came from a file or a variable is changed there."""
+    """The error's hint for the user who ran this command. A value that came from a file or a variable has to be changed
+    there."""
     if error.remedy is None:
         return None
     command = _RUNNING[0]() if _RUNNING else None
@@ -25,12 +26,12 @@ def hint_of(error: OrbitError) -> str | None:
 
 
 def runs(command: Callable[[], Any]) -> None:
-    """Tells which command runs in this process; it is looked at when there is an error to show."""
+    """Notes which command runs in this process, for the case that there is an error to show."""
     _RUNNING[:] = [command]
 
 
 def named_by(words: Sequence[str], command: Any) -> Any:
-    """The command, as typer has it, that these words name in a group of commands; the group if they name none."""
+    """The command, as a typer object, that these words name in a group of commands; the group if they name none."""
     for word in words:
         inner = getattr(command, "commands", {}).get(word)
         if inner is None:
@@ -40,7 +41,7 @@ def named_by(words: Sequence[str], command: Any) -> Any:
 
 
 def spelled_by(command: Any) -> Face:
-    """The face of one command; None: of none of them. A knob without an option is not for its users, unless it is a setting of
+    """The face of one command; None: of no command. A knob without an option is not for its users, unless it is a setting of
     the broker."""
     name = (command.name if command else None) or ""
     parameters = command.params if command else ()

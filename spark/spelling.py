@@ -1,4 +1,4 @@
-"""How users of the data source turn a knob: with an option of it. What an error says in a query or a task is spelled so."""
+"""How users of the data source change a setting: with an option. Errors in a query or a task use this spelling."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from orbitmq.errors import OrbitError
 from orbitmq.errors.remedy import Knob, library
 
-# Of the arguments of the library; the sink alone waits for receipts, with its option timeout.
+# For arguments of the library; only the sink waits for receipts, with its option timeout.
 OPTIONS = {"name": "broker", "store": "path", "timeout": "timeout"}
 
 
 def spark(knob: Knob) -> str | None:
-    """An argument of the library that no option stands for cannot be turned here; a broker's setting can, at the broker."""
+    """An argument of the library without an option cannot be changed here; a broker's setting can, at the broker."""
     if knob.of in ("broker", "spark"):
         return library(knob)
     option = None if knob.of else OPTIONS.get(knob.name)
@@ -24,7 +24,7 @@ def spark(knob: Knob) -> str | None:
 
 @contextmanager
 def for_spark() -> Iterator[None]:
-    """Around what Spark calls: errors from here are spelled for its users."""
+    """Wraps what Spark calls: errors from here are spelled for Spark's users."""
     try:
         yield
     except OrbitError as error:

@@ -1,5 +1,5 @@
-"""Goal: what an error advises is data, and each face shows it as its users type it. Method: every hint in the sources is read,
-in Python and in C, and spelled for each face; and errors are met the way that users of each face meet them."""
+"""Goal: the advice of an error is data, and each face shows it as its users type it. Method: every hint in the sources is read,
+in Python and in C, and spelled for each face; and errors are raised in the way that users of each face meet them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.test_tidy import ROOT, short, sources
 
 LITERAL_OF_C = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 HINT_OF_C = re.compile(r"\{[a-z_]+(?:=[^{} ]+)?(?: of [a-z]+)?\}")
-# Where arguments of the library are: every public function there, and what C gives to users.
+# The places of the library's arguments: every public function there, and what C gives to users.
 LIBRARY = ("client", "spark/export/topics.py", "store/repair", "native/_types.pyi")
 DEEDS = {"skip_damaged"}  # what the library has a method for instead of an argument
 
@@ -55,7 +55,7 @@ def in_python() -> Iterator[Found]:
 
 
 def _sample(node: ast.expr) -> object:
-    """What may stand for a value: a knob for a knob, else a text."""
+    """Possible values: a knob for a knob, else a text."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Knob":
         of = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
         return Knob("retention_hours" if of else "columns", 7 if len(node.args) > 1 else None, **of)
@@ -63,7 +63,7 @@ def _sample(node: ast.expr) -> object:
 
 
 def literals_of_c() -> Iterator[tuple[str, str]]:
-    """File and text of each, with what goes on in the next line."""
+    """File and text of each, with its continuation in the next line."""
     for path in (ROOT / "native" / "python").rglob("*.c"):
         whole = re.sub(r'"\s*\\?\n\s*"', "", path.read_text())
         yield from ((short(path), each) for each in LITERAL_OF_C.findall(whole))
@@ -108,7 +108,7 @@ def commands() -> dict[str, Any]:
 
 
 def test_hints_are_found() -> None:
-    """Goal: the search below sees what there is. Method: hints of both languages that are known to be there."""
+    """Goal: the search below sees what there is. Method: hints of both languages that are known to exist."""
     assert len(FOUND) > 50
     assert {"native/python/producer/verdicts.c", "client/aio_producer.py"} <= {each.place.partition(":")[0] for each in FOUND}
 
@@ -168,7 +168,7 @@ def texts_of_errors() -> Iterator[tuple[str, str]]:
 
 
 def test_no_text_holds_a_spelling() -> None:
-    """Goal: a knob of a face is nowhere in prose, where the other faces would show it too. Method: a search for options and
+    """Goal: no knob of a face is in plain text, where the other faces would show it too. Method: a search for options and
     keywords in every text of an error; inside braces it is a knob."""
     wrong = []
     for place, text in texts_of_errors():
@@ -179,7 +179,7 @@ def test_no_text_holds_a_spelling() -> None:
 
 
 def test_nobody_edits_prose() -> None:
-    """Goal: no face makes its texts by cutting up another's. Method: a search for text methods on what an error says."""
+    """Goal: no face makes its texts by cutting up another's. Method: a search for text methods on an error's text."""
     wrong = []
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts", "docs"):
@@ -244,15 +244,15 @@ def test_hints_add_up() -> None:
 
 
 def test_an_error_names_its_knob() -> None:
-    """Goal: a program can turn the knob itself. Method: a send that is refused."""
+    """Goal: a program can change the setting itself. Method: a send that is refused."""
     error = errors.TimedOut("could not send", hint=FACED, timeout=3)
     assert (error.knob, error.knobs[1]) == ("timeout", Knob("window", of="producer"))
     assert error_raised(error_map(error)).knobs == error.knobs
 
 
 def test_a_value_from_the_file_is_mended_there(tmp_path: Path) -> None:
-    """Goal: who wrote a key of TOML is told a key of TOML, and who set a variable a variable; also where the broker's process
-    says it."""
+    """Goal: a user who wrote a TOML key gets a TOML key, and one who set a variable gets a variable; also if the broker's
+    process reports the error."""
     (tmp_path / "orbitmq").mkdir()
     (tmp_path / "orbitmq" / "settings.toml").write_text("retention_bytes = 5\n")
     with pytest.raises(errors.SettingError) as in_file:
@@ -275,7 +275,7 @@ def test_a_value_from_the_file_is_mended_there(tmp_path: Path) -> None:
 
 
 def test_two_words_for_one_place(tmp_path: Path) -> None:
-    """Goal: name and store exclude each other, in the words of whoever gave both."""
+    """Goal: name and store exclude each other, in the spelling of the user who gave both."""
     with pytest.raises(errors.SettingError) as both:
         orbitmq.connect("default", store=tmp_path)
     assert both.value.hint == "leave out name=, or leave out store="

@@ -14,11 +14,11 @@ import pytest
 from tests.checked.checkers import CHECKERS, HERE, PROGRAM, Refused, judge, mistakes, verdict
 from tests.client.test_help import TYPES, members
 
-# Not for programs: what the library's own parts use.
+# Not for programs: the library's own parts use these.
 INTERNAL = {("TopicInfo", "of")}
 
 
-# Each checker takes seconds of a processor, and what those are by the clock is up to the machine.
+# Each checker takes seconds of processor time; how long that is by the clock depends on the machine.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -43,14 +43,14 @@ def test_what_a_checker_must_say_is_seen(refused: dict[str, Refused], checker: s
 
 
 def test_the_program_runs(tmp_path: Path) -> None:
-    """Goal: what the program says of types is so. Method: it asserts, and warnings are errors."""
+    """Goal: what the program says about types is true. Method: it asserts, and warnings are errors."""
     command = [sys.executable, "-W", "error", str(HERE / "program.py"), str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
 
 
 def test_the_program_uses_everything() -> None:
-    """Goal: no public name is left unchecked. Method: each attribute of the public types stands in the program."""
+    """Goal: no public name is left unchecked. Method: each attribute of the public types is in the program."""
     trees = [ast.parse((HERE / name).read_text()) for name in PROGRAM]
     used = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     names = {(kind.__name__, name) for kind in TYPES for name, _ in members(kind)}

@@ -24,7 +24,7 @@ enum finding_kind {
     FINDING_KEY_MISSING,   /* count keys of records from offset to offset + size are in no entry; queue means nothing */
     FINDING_ENTRY_WRONG,   /* they name no record with such a key; the first says found */
     FINDING_ENTRY_TIME,    /* the first says that its record is found seconds younger than the file's begin; it is expected */
-    FINDING_ENTRY_CHAIN,   /* the first goes on with entry found, where the slot had expected */
+    FINDING_ENTRY_CHAIN,   /* the first names entry found as the next one, where the slot had expected */
     FINDING_SLOT,          /* the first, of slots, names entry found, where the newest is expected */
     FINDING_INDEX_HEADER,  /* detail: enum index_field; it says found, where expected is right */
     FINDING_INDEX_REST,    /* behind the last entry not all is zero; found: the first such byte of the file */

@@ -53,7 +53,7 @@ static inline struct slice properties_of(const struct message_ref *ref)
     return (struct slice){size_at + 2, load_be16(size_at)};
 }
 
-/* What stands in a record behind its born host: 12 bytes more where that is IPv6, and in the store host likewise. */
+/* What follows a record's born host: 12 bytes more if that is IPv6, and in the store host as well. */
 static inline void append_places(struct columns *to, uint32_t row, const struct message_ref *ref)
 {
     const uint8_t *record = ref->record;

@@ -1,4 +1,4 @@
-/* Which queues a reader reads and where it stands in each, and which tags it wants. */
+/* Which queues a reader reads, its position in each, and which tags it wants. */
 #include "client/reader_place.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -130,7 +130,7 @@ void sender_void(struct sender *sender)
 
 bool sender_alive(const struct sender *sender)
 {
-    /* relaxed, both: whoever reads an old value looks again within BELL_LIMIT_NS */
+    /* relaxed, both: a reader of an old value looks again within BELL_LIMIT_NS */
     if (atomic_load_explicit(&sender->control->tree_state, memory_order_relaxed) == TREE_STOPPED)
         return false;
     const struct session_entry *entry = &sender->control->sessions[sender->shape.slot];

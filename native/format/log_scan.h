@@ -37,7 +37,7 @@ enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };
 struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from);
 void scan_close(struct scan *scan);
 
-/* Goes on for about limit_bytes, so that the caller can show progress and look at signals. */
+/* Continues for about limit_bytes, so that the caller can show progress and look at signals. */
 enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes);
 
 void scan_look(const struct scan *scan, struct scan_state *state);

@@ -10,7 +10,7 @@
 #define NOTE(text) NAME(text, RESERVED_NOTE)
 #define WISH(text) NAME(text, RESERVED_WISH)
 
-/* Each stands in the case of its own length. */
+/* Each is in the case of its own length. */
 enum reserved reserved_property(struct slice name)
 {
     switch (name.size) {

@@ -100,7 +100,7 @@ void ring_release(struct ring_consumer *consumer, uint64_t position);
 /* Both shared positions, for a process that attaches after a death, for a look before a sleep, and for showing. */
 static inline uint64_t ring_tail_position(const struct ring *ring)
 {
-    /* acquire: whoever reads records below what this returns finds them whole. Pairs with ring_publish [edge R1]. */
+    /* acquire: a reader of records below what this returns finds them whole. Pairs with ring_publish [edge R1]. */
     return atomic_load_explicit(&ring->tail.position, memory_order_acquire);
 }
 static inline uint64_t ring_head_position(const struct ring *ring)

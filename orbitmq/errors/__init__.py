@@ -1,53 +1,53 @@
 """Everything that OrbitMQ raises on purpose.
 
     OrbitError
-    ├── UsageError (also ValueError)     the caller asked for something that cannot be
+    ├── UsageError (also ValueError)     the call cannot be done as it was made
     │   ├── TopicNameError               empty, too long, or a forbidden character
     │   ├── GroupNameError
     │   ├── UnknownTopic (also KeyError)
     │   ├── UnknownQueue
     │   ├── TopicExists                  with other settings than asked for
-    │   ├── MessageTooLarge              body and properties against the limit of the session or the broker
+    │   ├── MessageTooLarge              body and properties exceed the limit of the session or the broker
     │   ├── PropertiesTooLarge
     │   ├── PropertyError                an empty name or value, or a separator byte in one
     │   ├── OffsetOutOfRange             carries the valid range
     │   ├── ColumnError                  a column of a DataFrame that cannot be sent: its type, or a value in it
-    │   └── SettingError                 a setting of the broker or a client that cannot be
+    │   └── SettingError                 a setting of the broker or a client that is not valid
     │       └── WouldDelete              one that would delete messages at once, and nobody has allowed it
     ├── NoPermission                     not for this user; or the topic may not be written or read
-    ├── Full                             no room now: the window, the ring, or a table; trying again later helps
+    ├── Full                             no room now: the window, the ring, or a table; a later retry helps
     │   └── NoMeans                      ... but a descriptor, mapping, thread or memory that this process cannot get
-    ├── TimedOut (also TimeoutError)     the wait the caller bounded is over; the send may still end well
-    ├── Closed                           closed by us: this producer, consumer or client
+    ├── TimedOut (also TimeoutError)     the caller's time limit is over; the send may still succeed
+    ├── Closed                           this program closed the producer, consumer or client
     ├── Interrupted                      interrupt() ended this wait; nothing was taken
-    ├── Fenced                           queues went to somebody else; what was delivered of them could not be committed
-    ├── BrokerError                      the other side
-    │   ├── BrokerNotRunning             nothing answers under this name
-    │   ├── BrokerStopped                it stopped, or died, while we were connected
+    ├── Fenced                           queues went to another member; what was delivered of them could not be committed
+    ├── BrokerError                      a failure of the broker
+    │   ├── BrokerNotRunning             no broker answers under this name
+    │   ├── BrokerStopped                it stopped, or died, while this client was connected
     │   │   └── PerhapsStored            ... with this send in flight: it may or may not be in the log
     │   ├── BrokerBroken                 an actor failed more often than its restart intensity allows
-    │   └── ProtocolError                an answer that does not fit the question; a bug of ours or another version
+    │   └── ProtocolError                an answer that does not fit the question: a bug of OrbitMQ's, or another version
     ├── ExportError                      a folder that topics are exported to
-    │   ├── ExportBusy                   another export is at work there
+    │   ├── ExportBusy                   another export is running there
     │   ├── ExportDiffers (also UsageError)  it holds another store's messages, or has other columns or folders
     │   ├── ExportDamaged                its manifest cannot be read, or a file is gone
     │   └── ExportFailed                 a file there could not be written
-    └── StoreError                       the disk
+    └── StoreError                       a failure of the disk
         ├── StoreLocked                  another broker holds this store
         ├── StoreVersion                 written by a version that this one does not know
         ├── StoreSettingsError           files whose sizes differ from the settings
         ├── StoreFull                    the disk (or /dev/shm) has no room; carries mount, need and free bytes
-        ├── StoreFailed                  a write or sync failed; the log takes no more until the broker is restarted
+        ├── StoreFailed                  a write or sync failed; the log accepts no more until the broker is restarted
         ├── StoreUnsupported             a file system that cannot hold a store
         └── CorruptRecord                carries the physical offset and what is wrong there
 
-docs/errors.md says of each when it is raised, what it carries, and whether the call may be repeated.
+docs/errors.md says for each when it is raised, what it carries, and whether the call may be repeated.
 
-Wording: what could not be done, with which value, why. What to do about it is the separate hint, which each face spells as its
-users write it (remedy.py). Values travel as attributes: they are the keyword arguments of the constructor, and None where they
-do not apply.
+Wording: what could not be done, with which value, and why. What to do about it is the separate hint, which each face spells as
+its users write it (remedy.py). Values are attributes: they are the keyword arguments of the constructor, and None if they do
+not apply.
 
-Names: one that says by itself what is the matter stands alone (Full, StoreLocked, UnknownTopic); any other ends with Error.
+Names: a name that is clear by itself has no suffix (Full, StoreLocked, UnknownTopic); any other ends with Error.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ __all__ = [
     "WouldDelete",
 ]
 
-# Users know one module, and errors that were kept by another version are found there.
+# Users know one module, and errors that another version has pickled are found there.
 for _name in __all__:
     globals()[_name].__module__ = __name__

@@ -1,4 +1,4 @@
-"""The other side."""
+"""Failures of the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orbitmq.errors.root import Common, OrbitError, Retry
 
 
 class BrokerError(OrbitError):
-    """Another failure of the broker's."""
+    """Another failure of the broker."""
 
     def __init__(self, message: str, *, pid: int | None = None, **common: Unpack[Common]) -> None:
         super().__init__(message, **common)
@@ -22,7 +22,7 @@ class BrokerError(OrbitError):
 class BrokerNotRunning(BrokerError):
     """No broker answers under this name, or on this store.
 
-    starting: one is about to come, or to go. wait: seconds, that were waited in vain."""
+    starting: a broker is about to come, or to go. wait: seconds that the call waited in vain."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BrokerNotRunning(BrokerError):
 
 
 class BrokerStopped(BrokerError):
-    """The broker stopped or died while we were connected. operation: what it was asked."""
+    """The broker stopped or died while this client was connected. operation: what it was asked."""
 
     def __init__(
         self, message: str, *, broker: str | None = None, operation: str | None = None, **common: Unpack[Common]
@@ -87,7 +87,7 @@ class PerhapsStored(BrokerStopped):
 class BrokerBroken(BrokerError):
     """A broker could not be started, or gave up because an actor died more often than its restart intensity allows.
 
-    code: that its supervisor ended with. path: what another program removed."""
+    code: exit code of its supervisor. path: what another program removed."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class BrokerBroken(BrokerError):
 
 
 class ProtocolError(BrokerError):
-    """An answer that does not fit the question: a bug of ours, or another version."""
+    """An answer that does not fit the question: a bug of OrbitMQ's, or another version."""
 
     def __init__(
         self,

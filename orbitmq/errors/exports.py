@@ -1,4 +1,4 @@
-"""What topics are exported to."""
+"""Failures of exports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orbitmq.errors.root import Common, OrbitError, Retry
 
 
 class ExportPlace(Common, total=False):
-    """Where it is; see ExportError."""
+    """The place of an error; see ExportError."""
 
     path: str | None
     topic: str | None
@@ -35,7 +35,7 @@ class ExportError(OrbitError):
 
 
 class ExportBusy(ExportError):
-    """Another export is at work there; `holder` says who, for people."""
+    """Another export is running there; `holder` says which one, for people."""
 
     def __init__(self, message: str, *, holder: str | None = None, **place: Unpack[ExportPlace]) -> None:
         super().__init__(message, **place)

@@ -1,4 +1,5 @@
-"""What would help, as data: an error names the knob, and each face of OrbitMQ spells that as its users write it.
+"""What would help, as data: an error names the setting or argument to change (the knob), and each face of OrbitMQ spells it as
+its users write it.
 
     hint("raise {timeout} || raise {window of producer}")
 
@@ -6,13 +7,13 @@
     command       raise --timeout                 it has no option for a window, so that way is left out
     Spark         raise option timeout
 
-The ways that would help are separated by `||`. Within one, braces hold a knob by its name in the library: `{timeout}`; with a
-value that would do: `{full=True}`; with whose argument it is where the call that failed has none: `{window of producer}`. The
-owner `broker` stands for the broker's settings, and `spark` for options of the data source that nothing in the library stands
-for. `{}` takes the next of the values that follow the text: a knob, or text that is not searched for knobs.
+`||` separates the ways that would help. Within one, braces hold a knob by its name in the library: `{timeout}`; with a value
+that would work: `{full=True}`; with the call that takes the argument, if the failed call does not: `{window of producer}`. The
+owner `broker` means the broker's settings, and `spark` means options of the data source for which the library has no argument.
+`{}` takes the next of the values that follow the text: a knob, or text that is not searched for knobs.
 
-A face is a function that spells a knob, or says None where its users cannot turn it. The library's is here, and those of the
-places that settings come from; the others stand with their face: cli/spelling.py, spark/spelling.py.
+A face is a function that spells a knob, or returns None if its users cannot turn it. The library's is here, and so are those of
+the places that settings come from. The others are with their face: cli/spelling.py, spark/spelling.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WORDS = {"True": True, "False": False}
 
 
 class Knob(NamedTuple):
-    """name: of a setting or an argument, as the library has it. value: that would do; None: none is known. of: the call that
+    """name: of a setting or an argument, as in the library. value: one that would work; None: none is known. of: the call that
     takes the argument, or "broker" for one of its settings; "" for the call that failed."""
 
     name: str
@@ -44,7 +45,7 @@ class Hint(NamedTuple):
     ways: tuple[Way, ...]
 
     def spelled(self, face: Face) -> str | None:
-        """For the users of a face, without the ways that they do not have; None: they have none of them."""
+        """The hint for the users of a face, without the ways that they do not have. None: they have none of them."""
         spelled = (_spelled(way, face) for way in self.ways)
         return ", or ".join(way for way in spelled if way is not None) or None
 
@@ -64,7 +65,7 @@ def hint(text: str, *values: object) -> Hint:
 
 
 def all_of(*hints: Hint | str | None) -> Hint | None:
-    """One hint after the other, for what several places know something about."""
+    """One hint after the other, if several places know something about it."""
     ways = tuple(way for each in map(as_hint, hints) if each for way in each.ways)
     return Hint(ways) if ways else None
 
@@ -77,13 +78,13 @@ def as_hint(given: Hint | str | None) -> Hint | None:
 
 
 def of_plain(content: Any) -> Hint | None:
-    """Raises: TypeError, ValueError: it is not what `plain` makes."""
+    """Raises: TypeError, ValueError: `plain` did not make it."""
     if content is None:
         return None
     return Hint(tuple(tuple(part if isinstance(part, str) else Knob(*part) for part in way) for way in content))
 
 
-# What the library has a method for, and the command an option.
+# Calls for which the library has a method, and the command an option.
 _DEEDS = {"skip_damaged": "consumer.seek()"}
 
 
@@ -115,7 +116,7 @@ def environment(knob: Knob) -> str | None:
     return variable if knob.value is None else f"{variable}={knob.value}"
 
 
-# Those that an error keeps on its way from another process.
+# Those that an error keeps when it comes from another process.
 FACES: dict[str, Face] = {"library": library, "file": settings_file, "environment": environment}
 
 

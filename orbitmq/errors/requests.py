@@ -1,4 +1,4 @@
-"""What cannot be done as it was asked for."""
+"""Requests that cannot be done as they were made."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from orbitmq.errors.root import Common, OrbitError, Retry
 
 
 class UsageError(OrbitError, ValueError):
-    """The caller asked for something that cannot be. value, id, offset, host:
-    what was asked for, where one of them is at fault."""
+    """The call cannot be done as it was made. value, id, offset, host: what was asked for, if one of them is wrong."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class GroupNameError(UsageError):
 
 
 class UnknownTopic(UsageError, KeyError):
-    """No topic of this name exists. topics: those that there are. option: of Spark's that names it."""
+    """No topic of this name exists. topics: the existing ones. option: the option of Spark's that names it."""
 
     def __init__(
         self,
@@ -95,7 +94,7 @@ class UnknownTopic(UsageError, KeyError):
 
 class UnknownQueue(UsageError):
     """The topic has no queue of this number, or this consumer does not have it. queues: how many the topic has. option, column:
-    of Spark's that name it."""
+    the option or column of Spark's that names it."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class UnknownQueue(UsageError):
 
 
 class TopicExists(UsageError):
-    """The topic exists with other settings, namely these."""
+    """The topic exists with other settings: these."""
 
     def __init__(
         self,
@@ -135,7 +134,7 @@ class TopicExists(UsageError):
 
 
 class MessageTooLarge(UsageError):
-    """Body and properties do not fit the limit of the session or the broker; bytes."""
+    """Body and properties exceed the limit of the session or the broker; bytes."""
 
     def __init__(
         self,
@@ -153,7 +152,7 @@ class MessageTooLarge(UsageError):
 
 
 class PropertiesTooLarge(UsageError):
-    """The encoded properties pass 32,767 bytes."""
+    """The encoded properties exceed 32,767 bytes."""
 
     def __init__(
         self,
@@ -183,11 +182,11 @@ class PropertyError(UsageError):
 
 
 class OffsetOutOfRange(UsageError):
-    """An offset outside what the queue holds; `minimum` and `maximum` say what would do.
+    """An offset outside what the queue holds; `minimum` and `maximum` give the valid range.
 
-    removed: messages that retention took before they were read; the next poll goes on behind them. gaps: of an export, (topic,
-    queue, first offset, offset behind the last) of each such place. moment_ms: that was to be begun at, in Spark. option: of
-    Spark's."""
+    removed: messages that retention removed before they were read; the next poll continues after them. gaps: of an export,
+        (topic, queue, first offset, offset after the last) for each gap. moment_ms: where Spark was to begin. option: the
+        option of Spark's."""
 
     def __init__(
         self,
@@ -223,8 +222,8 @@ class OffsetOutOfRange(UsageError):
 class ColumnError(UsageError):
     """A column of a DataFrame cannot be sent, because of its name, its type or a value in it.
 
-    column: which. type: that it has; types: that would do. columns: those that there are, where a topic is to be read with
-    others."""
+    column: which one. type: its type; types: types that would work. columns: the existing ones, if a topic is to be read with
+        others."""
 
     def __init__(
         self,
@@ -246,11 +245,11 @@ class ColumnError(UsageError):
 
 
 class SettingError(UsageError):
-    """A setting that cannot be.
+    """A setting that is not valid.
 
-    name: of a setting of the broker, or of what the machine sets. setting: of an argument of a client's call. option: of
-    Spark's. value: that it was to have; limit: that it could have. path, line: where that stands. pid, store: of the broker
-    that has it. query, batch, done: of Spark, and the number of the last batch that is stored."""
+    name: of a setting of the broker, or of the machine. setting: of an argument of a client's call. option: of Spark's. value:
+        the requested one; limit: the possible one. path, line: the place of the setting. pid, store: of the broker that has it.
+        query, batch, done: of Spark, and the number of the last batch that is stored."""
 
     def __init__(
         self,
@@ -289,7 +288,7 @@ class WouldDelete(SettingError):
     """Messages are to be kept for a shorter time, or in less room, than the store's last broker kept them, and some would be
     deleted at once.
 
-    files, size (bytes): how much of the log. Nothing was deleted; `allow_deletion=True` says that it may be."""
+    files, size (bytes): how much of the log. Nothing was deleted; `allow_deletion=True` allows it."""
 
     def __init__(
         self,
@@ -309,9 +308,10 @@ class WouldDelete(SettingError):
 
 
 class NoPermission(OrbitError):
-    """The broker, or what was asked of it, is not for this user; or the topic may not be written, or not be read.
+    """This user may not use the broker, or do what was asked; or the topic may not be written, or not be read.
 
-    broker, store, segment, topic, group: what is not. uid: of who asked; maker: of who made it. perm: the topic's."""
+    broker, store, segment, topic, group: what may not be used. uid: of the user who asked; maker: of the user who made it.
+        perm: the topic's."""
 
     def __init__(
         self,

@@ -11,20 +11,20 @@ from orbitmq.errors.remedy import Face, Hint, Knob, as_hint, library
 Kind = TypeVar("Kind", bound="OrbitError")
 
 _OWN = ("message", "remedy", "face")
-_HANDLES = ("pending", "receipts")  # of this process alone: they do not travel to another
+_HANDLES = ("pending", "receipts")  # of this process alone: they are not sent to another one
 
 
 class Retry(Enum):
-    """Whether the same call may be made again."""
+    """Whether the same call may be repeated."""
 
-    SAFE = "yes"  # nothing was done, and it can succeed later by itself
-    AFTER_CHANGE = "after a change"  # nothing was done, and it fails again until somebody changes what the error names
+    SAFE = "yes"  # nothing was done, and the call can succeed later by itself
+    AFTER_CHANGE = "after a change"  # nothing was done, and the call fails again until somebody changes what the error names
     LOOK_FIRST = "look first"  # it may have been done, and a second call may do it twice
-    NO = "no"  # this producer, consumer or message cannot do it any more
+    NO = "no"  # this producer, consumer or message can never do it
 
 
 class Common(TypedDict, total=False):
-    """What every error may be given. sent, pending: see OrbitError."""
+    """The arguments that every error accepts. sent, pending: see OrbitError."""
 
     hint: Hint | str | None
     sent: int | None
@@ -34,12 +34,13 @@ class Common(TypedDict, total=False):
 class OrbitError(Exception):
     """Root of the tree in orbitmq.errors.
 
-    message: what could not be done, with which value, and why. remedy: what would help, as data; None: nothing is known.
-    face: whose spelling `hint` and str() have.
+    message: what could not be done, with which value, and why. remedy: what would help, as data; None: nothing is known. face:
+        the spelling that `hint` and str() use.
 
-    Of a batch, whatever the class is: receipts (`receipts[i]` is the receipt of message i, or raises why it has none), index
-    (of the first message that was refused) and failed (how many were), where all were sent; sent (how many were) and
-    pending (the Pending or PendingBatch of what is on its way), where the call ended before.
+    Of a batch, whatever the class is. If all messages were sent: receipts (`receipts[i]` is the receipt of message i, or raises
+    why it has none), index (of the first
+        message that was refused) and failed (how many were). If the call ended before that: sent (how many were sent) and
+        pending (the Pending or PendingBatch of what is on its way).
     """
 
     def __init__(self, message: str, **common: Unpack[Common]) -> None:
@@ -55,7 +56,7 @@ class OrbitError(Exception):
 
     @property
     def retry(self) -> Retry:
-        """Whether the same call may be made again."""
+        """Whether the same call may be repeated."""
         return Retry.AFTER_CHANGE
 
     @property
@@ -79,7 +80,7 @@ class OrbitError(Exception):
         return {name: value for name, value in vars(self).items() if value is not None and name not in _OWN and name[0] != "_"}
 
     def reworded(self, message: str, remedy: Hint | None = None) -> Self:
-        """The same error with another text, and another remedy where one is given."""
+        """The same error with another text, and with another remedy if one is given."""
         return made(type(self), message, vars(self) | {"message": message, "remedy": remedy or self.remedy})
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The disk."""
+"""Failures of the store and its disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orbitmq.errors.root import Common, OrbitError, Retry
 
 
 class Place(Common, total=False):
-    """Where it is; see StoreError."""
+    """The place of an error; see StoreError."""
 
     path: str | None
     errno: int | None
@@ -48,7 +48,7 @@ class StoreError(OrbitError):
 
 
 class StoreLocked(StoreError):
-    """Another broker, or a repair, holds this store. holder: who, for people. dying: it is about to let go."""
+    """Another broker, or a repair, holds this store. holder: which one, for people. dying: it is about to release the store."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class StoreLocked(StoreError):
 
 
 class StoreVersion(StoreError):
-    """The store was written by a version that this one does not know."""
+    """A version of OrbitMQ that this one does not know wrote the store."""
 
     def __init__(self, message: str, *, version: object = None, known: int | None = None, **place: Unpack[Place]) -> None:
         super().__init__(message, **place)
@@ -101,7 +101,7 @@ class StoreSettingsError(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room on the disk or in shared memory, or no handle or mapping left for the next file; bytes."""
+    """No room on the disk or in shared memory, or no descriptor or mapping left for the next file; bytes."""
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ class StoreFull(StoreError):
 
 
 class StoreFailed(StoreError):
-    """A write or sync failed; the log takes no more.
+    """A write or sync failed; the log accepts no more.
 
-    physical_offset: of a message that was appended before, and may not be on the disk. missing: bytes of the log that were
-    waited for, from this broker. option: of Spark's."""
+    physical_offset: of a message that was appended before, and may not be on the disk. missing: bytes of the log for which the
+        call waited, from this broker. option: of Spark's."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class StoreFailed(StoreError):
 
 
 class StoreUnsupported(StoreError):
-    """A folder or file system cannot hold a store, or not for this user; or a body has a form that is not known."""
+    """A folder or file system cannot hold a store, or not for this user; or a body has an unknown form."""
 
     def __init__(self, message: str, *, mount: str | None = None, kind: str | None = None, **place: Unpack[Place]) -> None:
         super().__init__(message, **place)

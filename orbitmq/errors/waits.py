@@ -1,4 +1,4 @@
-"""There is no room, no time is left, or what was waited with is gone."""
+"""There is no room, the time is over, or the object that was waited with is gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orbitmq.errors.root import Common, OrbitError, Retry
 
 
 class Room(Common, total=False):
-    """Of what there is none; see Full."""
+    """What is full; see Full."""
 
     limit: str | None
     topic: str | None
@@ -21,7 +21,7 @@ class Room(Common, total=False):
 class Full(OrbitError):
     """No room now.
 
-    limit: of what; size or most: how much there is; value: how much is taken. Trying again later helps."""
+    limit: what is full; size or most: how much there is; value: how much is taken. A later retry helps."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class Full(OrbitError):
 class NoMeans(Full):
     """This process gets no descriptor, mapping, thread or memory now.
 
-    limit: of which. errno: the system's word. What it had stays usable, and what failed succeeds once there are some again."""
+    limit: which of them. errno: of the system. What the process had stays usable, and the call succeeds once the resource is
+        there again."""
 
     def __init__(self, message: str, *, errno: int | None = None, **room: Unpack[Room]) -> None:
         super().__init__(message, **room)
@@ -57,10 +58,11 @@ class NoMeans(Full):
 
 
 class TimedOut(OrbitError, TimeoutError):
-    """The wait that the caller bounded is over.
+    """The caller's time limit is over.
 
     timeout: seconds. operation: what was asked of the broker. in_flight: messages without a verdict. missing: bytes of the log
-    that were waited for. query: of Spark. pending: a message that is on its way; without, a send has not left this process."""
+        for which the call waited. query: of Spark. pending: a message that is on its way; without it, a send has not left this
+        process."""
 
     def __init__(
         self,
@@ -92,8 +94,7 @@ class TimedOut(OrbitError, TimeoutError):
 
 
 class Closed(OrbitError):
-    """This producer, consumer or client was closed by its owner; or the message was sent by the process that this one
-    was forked from."""
+    """This program closed the producer, consumer or client; or the process from which this one was forked sent the message."""
 
     def __init__(self, message: str, *, topic: str | None = None, **common: Unpack[Common]) -> None:
         super().__init__(message, **common)
@@ -105,7 +106,7 @@ class Closed(OrbitError):
 
 
 class Interrupted(OrbitError):
-    """The consumer's `interrupt` ended this wait. Nothing was taken; the next call goes on."""
+    """The consumer's `interrupt` ended this wait. Nothing was taken; the next call works."""
 
     @property
     def retry(self) -> Retry:
@@ -113,9 +114,9 @@ class Interrupted(OrbitError):
 
 
 class Fenced(OrbitError):
-    """Messages came from queues that are not this consumer's any more, or from another session; they come again.
+    """Messages came from queues that this consumer no longer has, or from another session; they come again.
 
-    queues: of a commit, those that it could not keep; all others were committed."""
+    queues: of a commit, those that it could not store; all others were committed."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The lock of the core beside two that it could have been: one that only spins, and a robust pthread mutex (locks.c).
+"""The core's lock compared with two alternatives: one that only spins, and a robust pthread mutex (locks.c).
 
 `lock_alone_*` is a round of one process, `lock_crowd_*` of eight that do nothing inside, `lock_long_*` of eight that stay
-inside for some 10 us. All three are processor time, which hardly depends on who else uses the machine. `lock_killed_*` is the
-time from a holder's death until a waiter has the lock."""
+inside for some 10 us. All three are processor time, which hardly depends on what else runs on the machine. `lock_killed_*` is
+the time from a holder's death until a waiter has the lock."""
 
 from __future__ import annotations
 

@@ -15,6 +15,6 @@ def poll_arrow(consumer: Consumer) -> int:
 
 
 async def poll_arrow_later(consumer: AsyncConsumer) -> int:
-    """Likewise, awaited."""
+    """The same, awaited."""
     rows: int = (await consumer.poll_arrow(1, timeout=30, columns=["body"])).num_rows
     return rows

@@ -1,4 +1,4 @@
-"""Goal: users of the command are told options of the command that they ran. Method: commands that fail without a broker."""
+"""Goal: users of the command see options of the command that they ran. Method: commands that fail without a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_setting_of_up(tmp_path: Path) -> None:
 
 
 def test_a_key_of_the_file(tmp_path: Path) -> None:
-    """Goal: whoever wrote the file is told its keys, though the command's user reads it."""
+    """Goal: an error about a file names the file's keys, though the command's user reads it."""
     (tmp_path / "orbitmq").mkdir()
     (tmp_path / "orbitmq" / "settings.toml").write_text("retention_bytes = 5\n")
     done = run("up", "--store", str(tmp_path), "--detach", "--log-file-size", "1M")

@@ -1,4 +1,4 @@
-"""A reader and a hold without a broker: cursors in lists, for tests of what stands on them."""
+"""A reader and a hold without a broker: cursors in lists, for tests of the code that uses them."""
 
 from __future__ import annotations
 

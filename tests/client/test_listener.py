@@ -1,4 +1,4 @@
-"""Goal: what was lost is told to whoever asked for it, or else like what goes."""
+"""Goal: lost queues are reported to on_lost if the program gave it, or else like queues that go."""
 
 from __future__ import annotations
 

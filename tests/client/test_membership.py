@@ -1,5 +1,5 @@
 """Goal: whatever a group does with a member's queues, the program is told of each queue that comes and goes, once and in order,
-and every message that it got and cannot commit is named once. Method: a coordinator and cursors of this test's
+and each message that it got and cannot commit is named once. Method: a coordinator and cursors that the test controls
 (own_cursors.py); hypothesis moves queues, messages and commits."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def nobody(consumer: Any, queues: Any) -> None:
 
 
 class Group:
-    """The coordinator's side: queues with the epoch since which the member has each, those that are to leave, and where the
-    group goes on. asked: what the member has asked."""
+    """The coordinator's side: queues with the epoch since which the member has each, those that are to leave, and the group's
+    offsets. asked: what the member has asked."""
 
     name, timeout = "group", 30.0
 
@@ -67,7 +67,7 @@ class Group:
         return self.ask(operation, **fields), descriptor
 
     def give(self, *keys: QueueKey) -> None:
-        """The member has these now; what it did not have is new to it."""
+        """The member has these now; those that it did not have are new to it."""
         self.epoch += 1
         self.queues = {key: self.queues.get(key, self.epoch) for key in keys}
         self.leaving &= set(keys)

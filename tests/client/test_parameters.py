@@ -1,5 +1,5 @@
-"""Goal: functions that say their parameters once, in a dataclass, have them in every way one looks. Method: signatures, and
-calls that are wrong. tests/test_types.py asks type checkers."""
+"""Goal: functions whose parameters are defined once, in a dataclass, have these parameters for every tool. Method: signatures,
+and wrong calls. tests/test_types.py asks type checkers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_parameters_are_those_of_the_dataclass(function: Callable[..., Any],
 
 
 def test_every_parameter_is_documented() -> None:
-    """Goal: help(client.consumer) says what each is for. Method: its name stands before a colon, or in the first sentence."""
+    """Goal: help(client.consumer) says what each is for. Method: its name is before a colon, or in the first sentence."""
     for function, kind, _ in (CALLS[0], CALLS[4]):
         text = inspect.getdoc(function) or ""
         told = {word.strip() for line in text.splitlines() if ":" in line for word in line.partition(":")[0].split(",")}

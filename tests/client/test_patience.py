@@ -1,5 +1,5 @@
-"""Goal: a consumer waits for an absent broker as long as it was told to, counted over all its calls, and not a call longer than
-the call may last. Method: an opener that this test moves; the clock is the test's too."""
+"""Goal: a consumer waits for an absent broker as long as it was told to, counted over all its calls, and no call takes longer
+than its own limit. Method: an opener and a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_it_comes_in_time(clock: Clock) -> None:
 
 
 def test_patience_is_counted_over_all_calls(clock: Clock) -> None:
-    """Two calls of 4 seconds each find nobody and say so; the third has 2 seconds left, of the 10."""
+    """Two calls of 4 seconds each find no broker and say so; the third has 2 seconds left, of the 10."""
     opener = Opener(clock)
     mine = patience(opener, 10)
     for _ in range(2):
@@ -106,7 +106,7 @@ def test_it_is_counted_anew_when_the_broker_was_there(clock: Clock) -> None:
 
 
 def test_a_ring_has_it_look(clock: Clock) -> None:
-    """What the look raises ends the wait; where it raises nothing, the wait goes on with what is left."""
+    """What the look raises ends the wait; if it raises nothing, the wait continues with the rest of its time."""
     opener = Opener(clock, at=1005)
     mine = patience(opener, 10)
     looks: list[float] = []

@@ -24,7 +24,7 @@ AROUND = st.sampled_from(["", " ", "\t", "\n ", "\0"])
 
 @given(st.lists(st.tuples(AROUND, WORDS, AROUND), min_size=1, max_size=8))
 def test_tags_come_back(parts: list[tuple[str, str, str]]) -> None:
-    """Each once, in order, without what stands around them."""
+    """Each once, in order, without the characters around them."""
     wanted = list(dict.fromkeys(word.strip(bytes(range(33)).decode()) for _, word, _ in parts))
     if wanted == ["*"]:
         wanted = []
@@ -64,7 +64,7 @@ def test_what_are_no_topics(topics: Any, kind: type[OrbitError]) -> None:
 
 
 def test_a_name_alone_is_no_list() -> None:
-    """It would be read as one topic a letter."""
+    """It would be read as one topic per letter."""
     with pytest.raises(SettingError) as caught:
         topic_names("orders")
     assert "['orders']" in str(caught.value.hint)

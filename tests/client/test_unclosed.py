@@ -1,5 +1,5 @@
-"""Goal: whoever forgets to close is told so, once it matters, and nobody else is; and a half-made object has a repr. That the
-objects themselves call this: tests/client/test_left_open.py."""
+"""Goal: forgetting to close warns when it matters, and only then; and a half-made object has a repr.
+tests/client/test_left_open.py shows that the objects themselves call this."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Goal: a task that awaits a receipt goes on when the receipt is there, whether it was there at once, came later, or is on disk
-later still; and where no thread can be started. Method: a producer that this test moves."""
+"""Goal: a task that awaits a receipt continues when the receipt is there, whether it was there at once, came later, or is on
+disk still later; also if no thread can be started. Method: a producer that the test controls."""
 
 from __future__ import annotations
 

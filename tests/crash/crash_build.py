@@ -20,7 +20,7 @@ POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
 SOURCES = ("native/*/*.c", "actors/*.py", "client/*.py", "store/**/*.py", "spark/**/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
-# Likewise of Spark's sink.
+# The same for Spark's sink.
 OF_SINK = {"sink_commit"}
 # And of an export, which test_export_kills.py kills without this build.
 OF_EXPORT = {"export_folder", "export_task"}

@@ -1,5 +1,5 @@
-"""Kills at random, for as long as one likes: producers, consumers, every actor, the supervisor, the whole tree, and whoever
-passes a crash point first. Behind scripts/crash.
+"""Kills at random, for as long as you like: producers, consumers, every actor, the supervisor, the whole tree, and the process
+that passes a crash point first. Behind scripts/crash.
 
 What is killed when follows from the seed alone: the schedule counts in bytes of log between two kills, not in seconds. After
 every round of kills the load ends, every message is accounted for, and the next round begins with an empty store.
@@ -32,7 +32,7 @@ from tests.crash.retained import PARTS
 from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
-PASS_S = 0.5  # how long somebody may take to pass an armed point before the rampage goes on without
+PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
 ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1")
 # Kind of kill, and how often it is chosen.
 KINDS = {

@@ -1,5 +1,5 @@
-"""Goal: an answer reaches whoever asked for it, whatever came between; nothing that it carries is lost, and the connection says
-whether it can still be used. Method: a coordinator of this test's, which answers when and how it is told."""
+"""Goal: an answer reaches its asker, whatever came between; nothing that it carries is lost, and the connection says whether it
+can still be used. Method: a coordinator that the test controls."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_answer_that_is_an_error(ends: Ends) -> None:
 
 
 def test_an_answer_that_comes_too_late(ends: Ends) -> None:
-    """It is kept for whoever wants it, its descriptor is closed, and the next question gets its own answer."""
+    """It is kept, its descriptor is closed, and the next question gets its own answer."""
     mine, coordinator = ends
     with pytest.raises(TimeoutError):
         mine.ask("join", 0)
@@ -119,8 +119,8 @@ def test_a_late_error_is_nobodys(ends: Ends) -> None:
 
 
 def test_questions_while_the_socket_is_full(ends: Ends) -> None:
-    """They go with the next question, in their order and once. One of which nothing was sent is taken back when its time is
-    over, so the rest does not grow."""
+    """They go with the next question, in their order and once. A question of which nothing was sent is taken back when its time
+    is over, so the rest does not grow."""
     mine, coordinator = ends
     filling = "x" * 100_000
     for _ in range(10):
@@ -149,7 +149,7 @@ def test_an_answer_that_nobody_asked_for(ends: Ends) -> None:
 
 
 def test_a_refusal_before_anything_was_asked(ends: Ends) -> None:
-    """Whoever is not let in is told so whatever it asks, though the socket is closed behind that."""
+    """A client that is not let in is told so whatever it asks, though the socket is closed after that."""
     mine, coordinator = ends
     frames.send(coordinator.sock, {"id": 0, **frames.error_map(UnknownTopic("not you"))})
     coordinator.sock.close()

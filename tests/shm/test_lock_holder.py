@@ -1,5 +1,6 @@
-"""Goal: whoever holds a lock on a file is found, and no line of the kernel's list stops the search. Method: locks of children;
-and a /proc of our own, with the lines that a kernel may write (fs/locks.c). Stores' locks: tests/store/test_lock.py."""
+"""Goal: every holder of a lock on a file is found, and no line of the kernel's list stops the search. Method: locks of
+children; and a /proc of the test's, with the lines that a kernel may write (fs/locks.c). Stores' locks:
+tests/store/test_lock.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Goal: when a record was stored is read from its head alone, and what is no record is never taken for one. Method: composed
-logs, also with addresses of IPv6."""
+"""Goal: the head of a record alone says when it was stored, and nothing else is mistaken for a record. Method: composed logs,
+also with addresses of IPv6."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_it_stops_when_it_is_told(log: LogBuilder) -> None:
 
 
 def test_a_born_host_of_ipv6(log: LogBuilder) -> None:
-    """The host after the born time takes 20 bytes then, and the store time stands 12 bytes further on."""
+    """The host after the born time then takes 20 bytes, and the store time is 12 bytes further on."""
     record = log.append(body=b"x" * 50)
     content = bytearray(log.read(record.offset, record.size))
     content[36:40] = (0x10).to_bytes(4, "big")

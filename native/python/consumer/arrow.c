@@ -25,7 +25,7 @@ enum buffer {
     BORN_HOST,
     STORE_HOST_OFFSETS,
     STORE_HOST,
-    HEADERS, /* where each of PAIRS stands behind it */
+    HEADERS, /* the place of each of PAIRS after it */
     PROPERTIES = HEADERS + 6,
     BUFFERS = PROPERTIES + 6
 };

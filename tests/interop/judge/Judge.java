@@ -404,7 +404,7 @@ public final class Judge {
         return found;
     }
 
-    /** By queue the offset that the group goes on at; queues without one are missing. */
+    /** For each queue, the offset at which the group continues; queues without one are missing. */
     private Object committed(String topic, String group) throws Exception {
         DefaultMQPullConsumer member = new DefaultMQPullConsumer(group);
         member.setNamesrvAddr(namesAddress);
