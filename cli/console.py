@@ -34,7 +34,7 @@ def counted(count: int, noun: str) -> str:
 def byte_count(count: float) -> str:
     """1536 -> "1.5 KiB"."""
     unit = 0
-    while count >= 1024 and unit < len(BYTE_UNITS) - 1:
+    while round(count, 1 if unit else 0) >= 1024 and unit < len(BYTE_UNITS) - 1:
         count /= 1024
         unit += 1
     return f"{count:,.0f} {BYTE_UNITS[unit]}" if unit == 0 else f"{count:,.1f} {BYTE_UNITS[unit]}"
@@ -42,16 +42,16 @@ def byte_count(count: float) -> str:
 
 def rate(per_second: float) -> str:
     """Messages a second: "0", "7.5", "1,234", "1.23 M"."""
-    if per_second >= 1e6:
+    if round(per_second) >= 1_000_000:
         return f"{per_second / 1e6:,.2f} M"
-    return f"{per_second:,.0f}" if per_second >= 10 or per_second == int(per_second) else f"{per_second:.1f}"
+    return f"{per_second:,.0f}" if round(per_second, 1) >= 10 or per_second == int(per_second) else f"{per_second:.1f}"
 
 
 def duration(milliseconds: float) -> str:
     """An age: "3 ms", "1.2 s", "5 min"."""
-    if milliseconds < 1000:
+    if round(milliseconds) < 1000:
         return f"{milliseconds:.0f} ms"
-    if milliseconds < 120_000:
+    if round(milliseconds / 1000, 1) < 120:
         return f"{milliseconds / 1000:.1f} s"
     return f"{milliseconds / 60_000:.0f} min"
 
