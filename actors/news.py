@@ -34,6 +34,8 @@ class News:
         line = {"pid": os.getpid(), **content}
         if len(json.dumps(line)) > LINE_MAX:
             line = {"pid": os.getpid(), "error": content["error"], "message": content["message"][: LINE_MAX // 4]}
+        while len(json.dumps(line)) > LINE_MAX:  # a character can be 12 in JSON
+            line["message"] = line["message"][: len(line["message"]) // 2]
         self._tell(line)
 
     def read(self) -> list[NewsItem]:

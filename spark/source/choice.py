@@ -67,7 +67,7 @@ def parse(values: Mapping[str, str]) -> Choice:
     if option == "subscribePattern":
         try:
             re.compile(text)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise refused(option, text, f"it is no regular expression: {error}") from None
         return Choice(option, pattern=text)
     return _assigned(option, text)

@@ -47,7 +47,7 @@ def test_no_filter() -> None:
 def test_too_many_tags() -> None:
     most = [f"t{number}" for number in range(TAGS_MAX)]
     assert len(tag_list("||".join(most))) == TAGS_MAX
-    with pytest.raises(SettingError, match=f"{TAGS_MAX} is the most"):
+    with pytest.raises(SettingError, match=str(TAGS_MAX)):
         tag_list("||".join([*most, "one more"]))
 
 
@@ -96,5 +96,5 @@ def test_the_room_that_a_session_needs(topics: Callable[[], int], monkeypatch: p
     monkeypatch.setattr(subscription, "QUEUES_MAX", 9)
     assert room_for(topics(), ["four", "five"]) == 9
     monkeypatch.setattr(subscription, "QUEUES_MAX", 8)
-    with pytest.raises(SettingError, match="their 9 queues are more than 8"):
+    with pytest.raises(SettingError, match="9 queues"):
         room_for(topics(), ["four", "five"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.errors import SettingError, UnknownQueue
+from orbitmq.errors import SettingError
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.source.options import EARLIEST, LATEST, parse
 
@@ -87,55 +87,6 @@ def test_of_a_stream() -> None:
     assert parse({**PLAIN, "startingOffsets": '{"orders": {"1": 5}}'}, streaming=True).starting.of("orders", 0) == EARLIEST
     with pytest.raises(SettingError, match="a stream does not end"):
         parse({**PLAIN, "endingOffsets": "latest"}, streaming=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "delay"), [("500", 0.5), ("500ms", 0.5), ("90s", 90.0), ("2 min", 120.0), ("1.5h", 5400.0), ("1d", 86400.0)]
-)
-def test_lengths_of_time(text: str, delay: float) -> None:
-    """A plain number means milliseconds, as with Spark's Kafka source."""
-    given = {**PLAIN, "minOffsetsPerTrigger": "1", "maxTriggerDelay": text}
-    assert parse(given, streaming=True).max_trigger_delay == delay
-
-
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [
-        ("17", 17),
-        ("1970-01-01T00:00:00Z", 0),
-        ("1970-01-01T00:00:00.000001Z", 1),
-        ("1970-01-01T00:00:00.001Z", 1),
-        ("1970-01-01T01:00:00.001001+01:00", 2),
-    ],
-)
-def test_a_moment_between_two_milliseconds_is_the_later_one(text: str, ms: int) -> None:
-    """A message of the earlier one was stored before it."""
-    assert parse({**PLAIN, "startingTimestamp": text}).starting.moment_of("orders", 0) == ms
-
-
-def test_queues_that_are_assigned() -> None:
-    assigned = {"path": "/store", "assign": '{"orders": [2, 0], "bills": [1]}'}
-    options = parse(assigned)
-    extents = {"orders": {queue: (0, 5) for queue in range(4)}, "bills": {0: (0, 1), 1: (0, 2)}, "other": {0: (0, 1)}}
-    assert {topic: sorted(queues) for topic, queues in options.choice.of(extents).items()} == {"orders": [0, 2], "bills": [1]}
-    with pytest.raises(SettingError, match="queue 1 of topic 'orders'"):
-        parse({**assigned, "startingOffsets": '{"orders": {"1": 3}}'})
-    with pytest.raises(UnknownQueue, match="0 to 3") as caught:
-        parse({"path": "/store", "assign": '{"orders": [4]}'}).choice.of(extents)
-    assert caught.value.option == "assign"
-
-
-def test_topics_of_a_pattern() -> None:
-    extents = {name: {0: (0, 1)} for name in ("orders", "orders2", "bills", "%RETRY%orders", "SCHEDULE_TOPIC_XXXX")}
-
-    def chosen(pattern: str) -> list[str]:
-        return list(parse({"path": "/store", "subscribePattern": pattern}).choice.of(extents))
-
-    assert chosen("orders") == ["orders"]
-    assert chosen("o.*") == ["orders", "orders2"]
-    assert chosen(".*") == ["bills", "orders", "orders2"]
-    assert chosen("%RETRY%.*") == ["%RETRY%orders"]
-    assert chosen("nothing") == []
 
 
 def test_tags_and_columns() -> None:
