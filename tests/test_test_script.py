@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import WATCHDOG_S
+
 ROOT = Path(__file__).resolve().parent.parent
-WATCHDOG_S = 60
 CORES = len(os.sched_getaffinity(0))
 
 # $FAILING is a pattern of the arguments that fail. At a named pipe "gate" two runs of pytest meet, which is possible only if

@@ -10,7 +10,7 @@ from typing import Any
 
 from orbitmq.shm import runtime
 
-WATCHDOG_S = 60.0
+WATCHDOG_S = 240.0  # the start of a JVM can take more than a minute on a machine that does ten things at once
 LOOK_MS = 2
 
 

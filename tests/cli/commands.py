@@ -1,4 +1,4 @@
-"""The `orbitmq` command as separate processes: run to the end, in the background, or at a terminal."""
+"""The `orbitmq` command as separate processes: run to the end (prepared.py), in the background, or at a terminal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.cli.prepared import Prepared
 from tests.waiting import WATCHDOG_S, until
 
 COMMAND = [sys.executable, "-m", "orbitmq.cli"]
@@ -20,19 +22,20 @@ SMALL = ("--handlers", "1", "--log-file-size", "1M", "--set", "index_slots=1000"
 SMALL = (*SMALL, "--set", "queue_file_units=1000")
 
 
-def run(*arguments: str, feed: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        input=feed,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=WATCHDOG_S,
-        check=False,
-    )
+def run(*arguments: str, feed: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """more: of the environment."""
+    done = _prepared().run(arguments, environment() | more, feed)
     assert "Traceback" not in done.stderr, done.stderr
     return done
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+@cache
+def _prepared() -> Prepared:
+    return Prepared(environment())
 
 
 class Background:
@@ -44,7 +47,7 @@ class Background:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+            env=environment(),
         )
         assert self.process.stdin is not None
         if feed is not None:

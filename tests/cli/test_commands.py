@@ -12,11 +12,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import orbitmq
+from tests.cli import commands
 from tests.waiting import WATCHDOG_S, until
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -26,25 +28,14 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("run")
     folder.chmod(0o700)
-    return {**os.environ, "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "test", "COLUMNS": "200", "NO_COLOR": "1"}
+    return {**commands.environment(), "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "test"}
 
 
 @pytest.fixture(scope="module")
 def run(environment: dict[str, str]) -> Run:
     """Runs `orbitmq` with these arguments, and returns when it has ended."""
 
-    def command(*arguments: str, feed: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "orbitmq.cli.main", *arguments],
-            env={**environment, **more},
-            input=feed if feed is not None else "",
-            capture_output=True,
-            text=True,
-            timeout=WATCHDOG_S,
-            check=False,
-        )
-
-    return command
+    return partial(commands.run, **environment)
 
 
 @pytest.fixture(scope="module")

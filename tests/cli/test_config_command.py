@@ -4,16 +4,15 @@ store, while a broker runs on it and while none does."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.actors.test_retention_tree import old_store
-from tests.waiting import WATCHDOG_S
+from tests.cli import commands
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -23,22 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs `orbitmq` with these arguments, and returns when it has ended."""
     folder = tmp_path_factory.mktemp("run")
     folder.chmod(0o700)
-    environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "ORBITMQ_BROKER": "conf", "COLUMNS": "200", "NO_COLOR": "1"}
-
-    def command(*arguments: str, feed: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "orbitmq.cli.main", *arguments],
-            env={**environment, **more},
-            input=feed,
-            capture_output=True,
-            text=True,
-            timeout=WATCHDOG_S,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    return command
+    return partial(commands.run, XDG_RUNTIME_DIR=str(folder), ORBITMQ_BROKER="conf")
 
 
 def shown(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[object, str]]:

@@ -22,8 +22,6 @@ from orbitmq.client.consumer import Consumer
 from orbitmq.errors import Closed, UsageError
 from tests.client.composed_broker import ComposedBroker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def broker(tmp_path: Path) -> ComposedBroker:

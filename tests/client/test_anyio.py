@@ -23,8 +23,6 @@ from orbitmq.errors import UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def broker(tmp_path: Path) -> ComposedBroker:

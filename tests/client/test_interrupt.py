@@ -14,8 +14,6 @@ from orbitmq.errors import Interrupted, UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.test_consumer import fill, finish, in_thread
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def broker(tmp_path: Path) -> ComposedBroker:

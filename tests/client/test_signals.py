@@ -19,8 +19,6 @@ from orbitmq.errors import Closed, UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Rung(Exception):
     pass

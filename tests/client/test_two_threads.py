@@ -22,8 +22,6 @@ from orbitmq.errors import UsageError
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
 
-pytestmark = pytest.mark.timeout(120)
-
 COMPRESSED = 1  # of RocketMQ's sysFlag; zlib without a type
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.interop.toolchain import Toolchain
 
-PATIENCE_S = 90  # a watchdog: what has not been answered by then never will be
+PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
 USUAL_PORT = 10911  # RocketMQ's port, and the one that OrbitMQ's message ids name
 # What RocketMQ 4.9's start scripts grant it on Java 17: it unmaps files through the JDK's own classes.
 _OPENED = ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang")

@@ -21,7 +21,7 @@ from tests.interop.judge import Files, Judge, JudgeError
 from tests.interop.letters import Letter, of, of_orbitmq, random_letters, send_specials, send_to_orbitmq, send_to_rocketmq
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
+pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jars
 
 TOPICS = {"orders": 4, "a-b_c|d": 2, "t" * 127: 1}
 

@@ -28,7 +28,7 @@ from tests.interop.letters import Letter, of, of_rocketmq, random_letters, send_
 from tests.interop.ours import broker_on, kill_tree
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
+pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jars
 
 # Small files, so that every kind of file rolls.
 SMALL = Files(queue_file_units=100, index_slots=1000, index_entries=3000)

@@ -19,7 +19,7 @@ from tests.interop.letters import Letter, random_letters, send_specials, send_to
 from tests.interop.ours import broker_on
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(400)  # the first test of all waits for the jars
+pytestmark = pytest.mark.timeout(900)  # the first test of all waits for the jars
 
 UNIT = 20
 

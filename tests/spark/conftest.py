@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from orbitmq.errors import SettingError
+from tests.spark.quick_java import quick_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,12 +63,34 @@ def pyspark_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def java_home(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """A Java for short programs; None: there is none, which whoever starts Spark says."""
+    try:
+        return quick_java(tmp_path_factory.mktemp("java"))
+    except SettingError:
+        return None
+
+
+@pytest.fixture(autouse=True)
+def java_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for the programs that a test starts. A test without the mark has it by naming `java_home`."""
+    if request.node.get_closest_marker("pyspark") is None and "java_home" not in request.fixturenames:
+        return
+    home = request.getfixturevalue("java_home")
+    if home is not None:
+        monkeypatch.setenv("JAVA_HOME", str(home))
+
+
+@pytest.fixture(scope="session")
+def spark(java_home: Path | None) -> Iterator[SparkSession]:
     """A local session. Without Java its tests fail, and say what to install."""
     from orbitmq.spark.session import local_session
 
     try:
-        session = local_session("orbitmq tests", cores=2)
+        with pytest.MonkeyPatch.context() as patch:
+            if java_home is not None:
+                patch.setenv("JAVA_HOME", str(java_home))
+            session = local_session("orbitmq tests", cores=2)
     except SettingError as error:
         pytest.fail(f"the tests of Spark need Java: {error}", pytrace=False)
     yield session

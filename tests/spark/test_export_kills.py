@@ -17,6 +17,7 @@ import pytest
 from orbitmq.spark.export.folder import OWN
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
+from tests.waiting import WATCHDOG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("spark/export/folder.py", "spark/export/task.py")
@@ -48,7 +49,7 @@ def test_killed_at_every_step(tmp_path: Path, stored: StoredTopics, point: str, 
     add(stored, 200)
     full = ["full"] if point in OF_FULL else []
     command = [sys.executable, "-m", "tests.spark.exporting", str(stored.root), str(out), point, str(passage), *full]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
     assert done.returncode == -signal.SIGKILL, (done.stdout, done.stderr)
     check_meanwhile(out, stored)
     assert full or set(before) <= set(seen(out))

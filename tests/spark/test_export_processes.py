@@ -16,19 +16,19 @@ import pytest
 from orbitmq.spark.export.folder import OWN, ExportFolder
 from tests.spark.exporting import add, days_of_messages, export_here, seen
 from tests.spark.stored_topics import StoredTopics
-from tests.waiting import until
-
-pytestmark = pytest.mark.pyspark
+from tests.waiting import WATCHDOG_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-
 COMMAND = [sys.executable, "-m", "orbitmq.cli.main", "export"]
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredTopics:
     return days_of_messages(tmp_path / "store")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 def staged(out: Path) -> int:
@@ -44,6 +44,8 @@ MOMENTS: dict[str, Callable[[Path, int], bool]] = {
 }
 
 
+# What becomes of the folder does not depend on Spark's version; how Ctrl-C arrives does.
+@pytest.mark.usefixtures("java_home")
 def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
@@ -53,7 +55,7 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
     for moment in chance.sample(list(MOMENTS), 2):
         add(stored, 100)
         runs = len(ExportFolder(out).runs()) if out.exists() else 0
-        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         until(lambda: process.poll() is not None or MOMENTS[moment](out, runs), moment)
         for _ in range(chance.randrange(100)):  # a little later, at random
             staged(out)
@@ -63,19 +65,20 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
         found = seen(out)
         assert len(set(found)) == len(found) and set(found) <= {row[:4] for row in stored.rows}
     add(stored, 100)
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=WATCHDOG_S)
     assert done.returncode == 0, done.stderr
     assert seen(out) == sorted(row[:4] for row in stored.rows)
 
 
+@pytest.mark.pyspark
 @pytest.mark.parametrize("name", ["*", "*/progress"])
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str) -> None:
     """Before Spark starts, and while its tasks run, which may just then end."""
     out = tmp_path / "out"
-    process = subprocess.Popen([*COMMAND, str(stored.root), str(out)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    until(process, lambda: any((out / OWN / "staging").glob(name)))
+    process = subprocess.Popen([*COMMAND, str(stored.root), str(out)], env=environment(), stderr=subprocess.PIPE, text=True)
+    until(lambda: process.poll() is not None or any((out / OWN / "staging").glob(name)), name)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=WATCHDOG_S)
     assert "Traceback" not in told
     assert (process.returncode, "stopped; run it again" in told) in ((130, True), (0, False)), told
     assert process.returncode == 130 or name != "*"

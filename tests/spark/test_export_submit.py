@@ -19,7 +19,6 @@ pytestmark = pytest.mark.pyspark
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.timeout(300)
 def test_submitted_to_a_cluster(tmp_path: Path) -> None:
     stored = StoredTopics(tmp_path / "store")
     stored.add("a", 2)
@@ -32,6 +31,7 @@ def test_submitted_to_a_cluster(tmp_path: Path) -> None:
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         "SPARK_HOME": str(submit.parent.parent),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_WORKER_DIR": str(tmp_path / "workers"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
@@ -42,7 +42,7 @@ def test_submitted_to_a_cluster(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=500,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "run 1" in done.stdout

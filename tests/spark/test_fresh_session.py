@@ -45,7 +45,6 @@ def activated() -> dict[str, str]:
     return environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("started", ["python", "spark-submit"])
 def test_the_format_is_there(stored: StoredTopics, started: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
@@ -60,7 +59,7 @@ def test_the_format_is_there(stored: StoredTopics, started: str, tmp_path: Path)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -53,7 +53,6 @@ def driver(folder: Path, plan: Path | None) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.timeout(300)
 def test_drivers_that_are_killed(tmp_path: Path) -> None:
     crash_build.build()
     (tmp_path / "in").mkdir()

@@ -12,7 +12,7 @@ from tests.spark.stream_rampage import StreamRampage
 pytestmark = pytest.mark.pyspark
 
 
-@pytest.mark.timeout(300)  # each life of a query begins with a JVM
+@pytest.mark.timeout(1500)  # each life of a query begins with a JVM
 @pytest.mark.parametrize(("by", "seed", "kills"), [("broker", 3, 2), ("path", 8, 1)])
 def test_exactly_once_through_kills(tmp_path: Path, by: str, seed: int, kills: int) -> None:
     rampage = StreamRampage(tmp_path, seed, by)
