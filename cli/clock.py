@@ -16,7 +16,7 @@ from orbitmq.cli.options import Json, Name
 def clock(
     name: Name = None,
     believe: Annotated[
-        bool, typer.Option("--believe", help="The clock is right, however far it has jumped: messages expire by it again.")
+        bool, typer.Option("--believe", help="Confirm that the clock is right: messages expire by it again.")
     ] = False,
     as_json: Json = False,
 ) -> None:

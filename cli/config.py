@@ -30,9 +30,9 @@ from orbitmq.store.tree_settings import tree_settings
 if TYPE_CHECKING:
     from orbitmq.client.setting_types import StoredSettings
 
-app = typer.Typer(help="See and change what a store is run with.", no_args_is_help=True)
+app = typer.Typer(help="Show and change the settings of a store.", no_args_is_help=True)
 Store = Annotated[
-    Path | None, typer.Option("--store", "-s", help="Of a store, whether a broker runs on it or not; else of a running broker.")
+    Path | None, typer.Option("--store", "-s", help="The store, whether a broker runs on it or not; else a running broker.")
 ]
 Change = Callable[[dict[str, Any], list[str], bool], list[str]]
 SOURCES = {

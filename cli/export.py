@@ -29,10 +29,10 @@ def export(
     ] = None,
     folder: Annotated[str | None, typer.Argument(metavar="OUT", help="Folder for the Parquet files.")] = None,
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; none: all.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="What the folders are made of. topic,day unless set.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="What the folders are made of; topic,day by default.")] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, separated by commas.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Begin again: earlier files of the topics go.")] = False,
-    allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Go on where retention was faster than the export.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Begin again: remove the topics' earlier files.")] = False,
+    allow_gaps: Annotated[bool, typer.Option("--allow-gaps", help="Continue over messages that retention removed.")] = False,
     show: Annotated[Path | None, typer.Option("--show", metavar="OUT", help="List what is in OUT, and export nothing.")] = None,
     as_json: Json = False,
 ) -> None:

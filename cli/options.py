@@ -10,18 +10,18 @@ import typer
 
 Name = Annotated[
     str | None,
-    typer.Option("--name", "-n", help='Which broker, where several run. [dim]\\[default: $ORBITMQ_BROKER, else "default"][/]'),
+    typer.Option("--name", "-n", help='The broker, if there are several. [dim]\\[default: $ORBITMQ_BROKER, else "default"][/]'),
 ]
 Store = Annotated[
     Path | None,
     typer.Option("--store", "-s", help="Instead of a name: the broker that runs on this store."),
 ]
 Wait = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for a broker that is not there, such as one that is started again.")
+    float, typer.Option(min=0, help="Seconds to wait for an absent broker, for example while it restarts.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 AllowDeletion = Annotated[
-    bool, typer.Option("--allow-deletion", help="Messages may be deleted where less is to be kept than until now.")
+    bool, typer.Option("--allow-deletion", help="Allow messages to be deleted because less is to be kept than before.")
 ]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 

@@ -31,10 +31,10 @@ def tail(
         str | None, typer.Option("--group", "-g", help="Share the queues with this group's members, and commit what was shown.")
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only these, such as 'paid || refunded'.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end where the topic ends.")] = True,
     skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="Go on behind messages that are damaged, and say which they are.")
+        bool, typer.Option("--skip-damaged", help="Skip damaged messages, and say which they are.")
     ] = False,
     as_json: Json = False,
     wait: Wait = 0.0,
@@ -128,7 +128,7 @@ def _seek_all(consumer: Any, broker: Client, topic: str, offset: int) -> None:
 def find(
     topic: Topic,
     key: Annotated[str, typer.Argument(help="One of the keys that it was sent with.")],
-    most: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 32,
+    most: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 32,
     as_json: Json = False,
     name: Name = None,
     store: Store = None,

@@ -27,7 +27,7 @@ WORDS = {"verify": "read", "log": "mend the log", "index": "make queues and inde
 
 def repair(
     store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store.")] = Path("data"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it. Without: ask on a terminal, else only say it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it. Otherwise ask on a terminal, or only report.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="Give up damaged records, and keep all others.")] = False,
     cut: Annotated[bool, typer.Option("--cut", help="Give up the log from its first damaged record on.")] = False,
     as_json: Json = False,

@@ -24,9 +24,9 @@ AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic,
 def send(
     topic: Topic,
     body: Annotated[str, typer.Argument(help="The message; [bold]-[/] reads it from standard input.")],
-    tag: Annotated[str | None, typer.Option("--tag", "-t", help="What consumers filter by.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="The tag, by which consumers filter.")] = None,
     key: Annotated[
-        list[str] | None, typer.Option("--key", "-k", help="What `orbitmq find` looks for; may be given again.")
+        list[str] | None, typer.Option("--key", "-k", help="Key by which `orbitmq find` finds it; may be repeated.")
     ] = None,
     queue: Annotated[int | None, typer.Option(help=usual("Number of the queue.", "one after another"))] = None,
     queue_key: Annotated[
@@ -36,7 +36,7 @@ def send(
         bool | None,
         typer.Option("--flushed/--appended", "-f", help=usual("Wait until the disk, or the log, has it.", "as the topic says")),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Send it this many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
     wait: Wait = 0.0,

@@ -26,7 +26,7 @@ RATE_S = 0.4  # the time over which the rates of one picture are measured
 def status(
     name: Name = None,
     store: Store = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show it live until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and update the display until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks, with --watch.")] = 1.0,
     queues: Annotated[bool, typer.Option("--queues", "-q", help="Show every queue of the topics and groups.")] = False,
     as_json: Json = False,

@@ -14,7 +14,7 @@ import orbitmq
 from orbitmq.cli.console import counted, out, own_durability, retention
 from orbitmq.cli.options import Json, Name, Store, Topic, usual
 
-app = typer.Typer(help="Make topics and list them.", no_args_is_help=True)
+app = typer.Typer(help="Create and list topics.", no_args_is_help=True)
 PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
 
 
@@ -29,12 +29,12 @@ def create(
         int | None,
         typer.Option(
             min=-1,
-            help=usual("How long its messages are kept; 0: for ever; -1: as long as the broker keeps others.", "-1"),
+            help=usual("How long its messages are kept; 0: for ever; -1: by the broker's setting.", "-1"),
         ),
     ] = None,
     durability: Annotated[
         Literal["appended", "flushed"] | None,
-        typer.Option(help=usual("What receipts wait for where a sender does not say: the log, or the disk.", "appended")),
+        typer.Option(help=usual("What receipts wait for if the sender does not say: the log, or the disk.", "appended")),
     ] = None,
     name: Name = None,
     store: Store = None,

@@ -35,16 +35,16 @@ LOOK_S = 1.0  # between two status lines
 
 
 def up(
-    store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store; made when it is missing.")] = Path("data"),
+    store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store; created if missing.")] = Path("data"),
     name: Name = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background; return once it is ready.")] = False,
     flush: Annotated[
         str | None, typer.Option(help="[bold]timed[/], or [bold]batch[/]: every message is on disk before its receipt.")
     ] = None,
     flush_interval_ms: Annotated[
-        int | None, typer.Option(help=usual("Longest time that a message is in the page cache only.", "500"))
+        int | None, typer.Option(help=usual("Longest time that a message is only in the page cache.", "500"))
     ] = None,
-    handlers: Annotated[int | None, typer.Option(help=usual("Send handler processes.", "one a core, at most 4"))] = None,
+    handlers: Annotated[int | None, typer.Option(help=usual("Number of send handlers.", "one per core, at most 4"))] = None,
     log_file_size: Annotated[
         int | None,
         typer.Option(parser=size, metavar="SIZE", help=usual("Of one CommitLog file; fixed once a store exists.", "1G")),
@@ -92,7 +92,7 @@ def up(
 def down(
     name: Name = None,
     store: Store = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for its end.")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until it has stopped.")] = 60.0,
 ) -> None:
     """Stop a broker.
 
