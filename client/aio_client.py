@@ -17,7 +17,7 @@ from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
-from orbitmq.client.unclosed import shown
+from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from orbitmq.store.setting_sources import SettingState
 
 
-class AsyncClient:
+class AsyncClient(Shown):
     """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 
     def __init__(self, client: Client) -> None:
@@ -109,8 +109,8 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    def __repr__(self) -> str:
-        return shown(self, lambda: self._client._words())  # noqa: PLW0108 -- half made it has none
+    def _words(self) -> str:
+        return words_of(self._client)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

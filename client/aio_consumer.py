@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer_session import Events
 from orbitmq.client.listener import QueuesEvent
-from orbitmq.client.unclosed import shown
+from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.errors import Closed, UsageError
 from orbitmq.native._types import Message
 from orbitmq.shm.topic_table import QueueKey
@@ -37,14 +38,14 @@ _Result = TypeVar("_Result")
 _consumers: weakref.WeakSet[AsyncConsumer] = weakref.WeakSet()
 
 
-class AsyncConsumer:
+class AsyncConsumer(Shown):
     """Made by `AsyncClient.consumer()`, over a Consumer that nobody else uses. One task at a time may use it."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._informing = False  # a callback runs
         self._taking = False  # a task waits for messages
-        consumer._awaited = True
+        self._events = Events(consumer)
         try:
             self._worker = Worker("orbitmq-consumer", "make a consumer")
         except BaseException:
@@ -161,7 +162,7 @@ class AsyncConsumer:
         """See Consumer.close. A task that waits for messages ends with Closed. If `close` itself is cancelled, the consumer is
         closed all the same."""
         try:
-            if not (self._taking or self._informing or self._consumer.closed) and await self._aside(self._consumer._part):
+            if not (self._taking or self._informing or self._consumer.closed) and await self._aside(self._events.part):
                 await self._inform()
         finally:
             await self._end()
@@ -176,8 +177,8 @@ class AsyncConsumer:
     async def __aenter__(self) -> Self:
         return self
 
-    def __repr__(self) -> str:
-        return shown(self, lambda: self._consumer._words())  # noqa: PLW0108 -- half made it has none
+    def _words(self) -> str:
+        return words_of(self._consumer)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -187,10 +188,10 @@ class AsyncConsumer:
 
     async def _inform(self) -> None:
         """Calls the program's callbacks, as Consumer._inform does."""
-        while (event := self._consumer._next_event()) is not None:
+        while (event := self._events.next()) is not None:
             self._informing = True
             try:
-                if callback := self._consumer._listener.callback(event):
+                if callback := self._events.callback(event):
                     result = callback(self, event.queues)
                     if inspect.isawaitable(result):
                         await result
@@ -205,7 +206,7 @@ class AsyncConsumer:
             await self._done(event)
 
     async def _done(self, event: QueuesEvent) -> None:
-        await self._aside(lambda: self._consumer._done(event))
+        await self._aside(lambda: self._events.done(event))
 
     def _check_callback(self) -> None:
         if self._informing:
@@ -259,8 +260,8 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _forked() -> None:
-    for consumer in list(_consumers):
-        consumer._forked()
+    for each in list(_consumers):
+        each._forked()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -14,9 +14,9 @@ from typing import Any, Self, TypeVar
 
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.body import BatchKeys, Bodies, Body
-from orbitmq.client.producer import Producer, Unready
+from orbitmq.client.producer import LoopSide, Producer, Unready
 from orbitmq.client.receipt import Receipt, Receipts
-from orbitmq.client.unclosed import shown
+from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.errors.remedy import hint
@@ -29,36 +29,37 @@ T = TypeVar("T")
 class Room:
     """Awaitable. Done when verdicts have come since it was made, or when there is nothing left to wait for."""
 
-    __slots__ = ("_producer", "_seen", "_target")
+    __slots__ = ("_producer", "_seen", "_side", "_target")
 
-    def __init__(self, producer: Producer, target: int | None = None) -> None:
-        self._producer = producer
-        self._seen = producer._settled
+    def __init__(self, side: LoopSide, target: int | None = None) -> None:
+        self._side = side
+        self._producer = side.producer
+        self._seen = self._producer.settled
         self._target = target
 
     def done(self) -> bool:
-        settled = self._producer._settled
+        settled = self._producer.settled
         moved = settled != self._seen if self._target is None else not self._seen <= settled < self._target
         return moved or self._producer.in_flight == 0
 
     @property
-    def _answered(self) -> bool:
+    def answered(self) -> bool:
         return self.done()
 
     @property
-    def _flush_end(self) -> int:
+    def flush_end(self) -> int:
         return 0
 
     def __await__(self) -> Generator[Any, None, None]:
-        return awaiting(self._producer._waiting, self)
+        return awaiting(self._side.waiter, self)
 
 
-class AsyncProducer:
+class AsyncProducer(Shown):
     """See Producer. Tasks and event loops may share one. Made by `AsyncClient.producer()`."""
 
     def __init__(self, producer: Producer, *, timeout: float | None = None) -> None:
         self._producer = producer
-        self._producer._asides = set()
+        self._side = LoopSide(producer)
         self._timeout = producer.timeout if timeout is None else timeout
 
     async def send(
@@ -164,7 +165,7 @@ class AsyncProducer:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
         Producer.send_batch_async."""
         waits = self._producer.waits_when_full
-        make = self._producer._batch if waits else self._producer.send_batch_async
+        make = self._producer.make_batch if waits else self._producer.send_batch_async
         bodies = list(bodies) if isinstance(bodies, Iterator) else bodies  # they may be looked at more than once
         while True:
             await self._open()
@@ -177,16 +178,16 @@ class AsyncProducer:
             return batch
         try:
             async with asyncio.timeout(self._limit(timeout)) as limit:
-                while not self._producer._push(batch):
+                while not self._producer.push(batch):
                     await self._room()
                     await self._open(limit)
         except TimeoutError as error:
-            sent = batch._cut()
+            sent = batch.cut()
             if isinstance(error, TimedOut):
                 raise
             raise self._no_room(topic, timeout, sent=sent, pending=batch) from None
         except BaseException:
-            batch._cut()
+            batch.cut()
             raise
         return batch
 
@@ -196,7 +197,7 @@ class AsyncProducer:
         running_loop("flush this producer")
         try:
             async with asyncio.timeout(self._limit(timeout)):
-                await Room(producer, producer._settled + producer.in_flight)
+                await Room(self._side, producer.settled + producer.in_flight)
         except TimeoutError:
             left = producer.in_flight
             raise TimedOut(f"could not settle {left} messages within {self._limit(timeout)} s", in_flight=left) from None
@@ -208,7 +209,7 @@ class AsyncProducer:
         try:
             await self.flush(timeout)
         finally:
-            await aside_or_here(self._producer._retire, "close this producer")
+            await aside_or_here(self._producer.retire, "close this producer")
 
     @property
     def in_flight(self) -> int:
@@ -228,8 +229,8 @@ class AsyncProducer:
     async def __aenter__(self) -> Self:
         return self
 
-    def __repr__(self) -> str:
-        return shown(self, lambda: self._producer._words())  # noqa: PLW0108 -- half made it has none
+    def _words(self) -> str:
+        return words_of(self._producer)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -246,19 +247,19 @@ class AsyncProducer:
     async def _open(self, limit: asyncio.Timeout | None = None) -> None:
         """Opens a session after a fork, or after the broker's death, without blocking the event loop. If a call waits for room
         at that moment, its limit stands still: the wait for an absent broker does not count."""
-        if self._producer._ready or self._producer.closed:
+        if self._producer.ready or self._producer.closed:
             return
         left = None
         loop = running_loop("open a producer's session")
         if limit is not None and (when := limit.when()) is not None:
             left = when - loop.time()
             limit.reschedule(None)
-        await aside(self._producer._prepared_aside, "open a producer's session")
+        await aside(self._side.prepare, "open a producer's session")
         if limit is not None and left is not None:
             limit.reschedule(loop.time() + left)
 
     async def _room(self) -> None:
-        await Room(self._producer)
+        await Room(self._side)
         if self._producer.in_flight == 0:
             await asyncio.sleep(0)  # the ring's space is released a little later than the last verdict arrives
 

@@ -15,7 +15,7 @@ from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_info import TopicInfo
-from orbitmq.client.unclosed import shown, state, warn_unclosed
+from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
-class Client:
+class Client(Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 
@@ -265,9 +265,6 @@ class Client:
 
     def __enter__(self) -> Self:
         return self
-
-    def __repr__(self) -> str:
-        return shown(self, self._words)
 
     def _words(self) -> str:
         return f"of the broker {self.name!r}, {state(self._closed)}"

@@ -23,7 +23,7 @@ from orbitmq.client.parameters import made_with
 from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener
 from orbitmq.client.subscription import tag_list, topic_names
-from orbitmq.client.unclosed import shown, state
+from orbitmq.client.unclosed import state
 from orbitmq.errors import Closed, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import Message, Taken
@@ -212,9 +212,6 @@ class Consumer(Positions):
 
     def __enter__(self) -> Self:
         return self
-
-    def __repr__(self) -> str:
-        return shown(self, self._words)
 
     def _words(self) -> str:
         group = "no group" if self._group is None else f"group {self._group!r}"

@@ -16,12 +16,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 from orbitmq.client.assignment import Assignment
-from orbitmq.client.listener import Listener, QueuesEvent
+from orbitmq.client.listener import Listener, QueuesCallback, QueuesEvent
 from orbitmq.client.membership import JoinSettings, Membership
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import room_for
-from orbitmq.client.unclosed import warn_unclosed
+from orbitmq.client.unclosed import Shown, warn_unclosed
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, Interrupted, OrbitError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.native._types import PullHold, Reader, Taken, Turns
@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 _sessions: weakref.WeakSet[ConsumerSession] = weakref.WeakSet()
 
 
-class ConsumerSession:
+class ConsumerSession(Shown):
     """topics, tags, start, verify, strict: what is read in every session, and how. settings: of a member; None: no group."""
 
     def __init__(
@@ -74,7 +74,7 @@ class ConsumerSession:
         self._assignment: Assignment
         self._listener = listener
         self._informing = 0  # the thread that runs a callback
-        # for asyncio, which calls the callbacks itself (_next_event) and opens no session in its event loop
+        # by an event loop, which calls the callbacks itself (see Events), and in which no session is opened
         self._awaited = False
         self._member = None if settings is None else Membership(opener, str(group), settings, listener)
         self._kept: dict[QueueKey, int] = {}  # without a group: positions to continue at when a session is lost
@@ -245,17 +245,6 @@ class ConsumerSession:
                 self._informing = 0
                 self._member.done(event)
 
-    def _next_event(self) -> QueuesEvent | None:
-        """For asyncio, which calls the callbacks itself and then `_done`."""
-        return None if self._member is None else self._member.next_event()
-
-    def _done(self, event: QueuesEvent) -> None:
-        def work() -> None:
-            if self._member is not None:
-                self._member.done(event)
-
-        self._use(work, rebalance=False)
-
     def _part(self) -> bool:
         """Called before `close`: releases all queues. False: there is nothing to tell the program."""
         member = self._member
@@ -295,6 +284,37 @@ class ConsumerSession:
         self._turns = Turns()
         self._informing = 0
         self._stale = True
+
+
+class Events:
+    """What a consumer's program is to be told, for an event loop, which calls the callbacks itself. Once this is made, the
+    consumer calls none."""
+
+    def __init__(self, session: ConsumerSession) -> None:
+        self._session = session
+        session._awaited = True
+
+    def next(self) -> QueuesEvent | None:
+        """The next event; `done` follows once the program has been told."""
+        member = self._session._member
+        return None if member is None else member.next_event()
+
+    def callback(self, event: QueuesEvent) -> QueuesCallback | None:
+        """Whom the program wants to be called."""
+        return self._session._listener.callback(event)
+
+    def done(self, event: QueuesEvent) -> None:
+        """The program knows."""
+
+        def work() -> None:
+            if self._session._member is not None:
+                self._session._member.done(event)
+
+        self._session._use(work, rebalance=False)
+
+    def part(self) -> bool:
+        """Before the consumer is closed: releases all queues. False: there is nothing to tell the program."""
+        return self._session._part()
 
 
 def _forked() -> None:

@@ -25,7 +25,7 @@ from orbitmq.client.parameters import made_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
-from orbitmq.client.unclosed import shown, state, warn_unclosed
+from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
 from orbitmq.errors.remedy import as_hint, hint
@@ -60,7 +60,7 @@ def ring_capacity(message_max: int, window: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
-class Producer(ProducerBase):
+class Producer(Shown, ProducerBase):
     """Made by `Client.producer()`, which documents the settings."""
 
     @made_with(ProducerSettings)
@@ -101,7 +101,7 @@ class Producer(ProducerBase):
 
         def attempt() -> None:
             # Another thread may have opened a session meanwhile.
-            if not self._ready and self._patient.attach().generation == generation:
+            if not self.ready and self._patient.attach().generation == generation:
                 raise BrokerStopped(f"could not send: the broker {self._opener.name!r} is stopping")
 
         self._patiently(attempt)
@@ -123,7 +123,7 @@ class Producer(ProducerBase):
         """Opens a session unless another thread was faster, so that threads do not open one each."""
         try:
             with self._turns.within(self._opener.timeout):
-                if not self._ready and not self.closed:
+                if not self.ready and not self.closed:
                     self._open(open_session)
         except Taken:
             raise TimedOut(
@@ -193,21 +193,11 @@ class Producer(ProducerBase):
         try:
             self.flush(timeout)
         finally:
-            self._retire()
+            self.retire()
 
-    def _retire(self) -> None:
-        super()._retire()
+    def retire(self) -> None:
+        super().retire()
         self._retired.ring()  # threads that wait for a broker find the producer closed
-
-    def _prepared_aside(self) -> None:
-        """Makes sure that there is a session, and waits for one if need be. Called in the thread of an asyncio program that may
-        wait."""
-        assert self._asides is not None
-        self._asides.add(threading.get_ident())
-        try:
-            self._prepare()
-        finally:
-            self._asides.discard(threading.get_ident())
 
     def _forked(self) -> None:
         """In a forked child: the thread that was opening a session may not exist here."""
@@ -217,9 +207,6 @@ class Producer(ProducerBase):
 
     def __enter__(self) -> Self:
         return self
-
-    def __repr__(self) -> str:
-        return shown(self, self._words)
 
     def _words(self) -> str:
         return f"of the broker {self._opener.name!r}, {state(self.closed)}"
@@ -236,6 +223,30 @@ class Producer(ProducerBase):
         # the error that ended the block matters most; a message without a verdict reports that through its Pending
         with suppress(OrbitError):
             self.close()
+
+
+class LoopSide:
+    """What an event loop uses of a producer beside its calls. Once this is made, no thread waits for a session of the producer
+    but in `prepare`: a call of another thread raises Unready."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        producer._asides = set()
+
+    @property
+    def waiter(self) -> Waiter:
+        """Where tasks sleep."""
+        return self.producer._waiting
+
+    def prepare(self) -> None:
+        """Makes sure that there is a session, and waits for one if need be. Called in a thread that may wait."""
+        asides = self.producer._asides
+        assert asides is not None
+        asides.add(threading.get_ident())
+        try:
+            self.producer.prepare()
+        finally:
+            asides.discard(threading.get_ident())
 
 
 def _forked() -> None:

@@ -67,8 +67,8 @@ class Receipts(Sequence[Receipt]):
 
     def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
         if isinstance(index, slice):
-            return [self._batch._receipt(i) for i in range(*index.indices(len(self)))]
-        return self._batch._receipt(index + len(self) if index < 0 else index)
+            return [self._batch.receipt(i) for i in range(*index.indices(len(self)))]
+        return self._batch.receipt(index + len(self) if index < 0 else index)
 
     @property
     def raw(self) -> memoryview:

@@ -30,12 +30,24 @@ def warn_unclosed(
         warn(text, ResourceWarning, stacklevel=2, source=thing)
 
 
-def shown(thing: object, words: Callable[[], str]) -> str:
-    """A repr: the type's name, then the result of `words`; for an object that is only half made, it says so."""
-    try:
-        return f"<{type(thing).__name__} {words()}>"
-    except AttributeError:
-        return f"<{type(thing).__name__}, not made>"
+class Shown:
+    """Has a repr: the type's name, then what `_words` says; an object that is only half made says so."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        try:
+            return f"<{type(self).__name__} {self._words()}>"
+        except AttributeError:
+            return f"<{type(self).__name__}, not made>"
+
+    def _words(self) -> str:
+        raise NotImplementedError
+
+
+def words_of(thing: Shown) -> str:
+    """What the repr of this says, for one that stands in front of it."""
+    return thing._words()
 
 
 def state(closed: bool) -> str:

@@ -32,10 +32,10 @@ class Awaited(Protocol):
     def done(self) -> bool: ...
 
     @property
-    def _answered(self) -> bool: ...
+    def answered(self) -> bool: ...
 
     @property
-    def _flush_end(self) -> int: ...
+    def flush_end(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Waiter:
     def _waits(self, sleeper: Sleeper) -> bool:
         if sleeper.future.cancelled():
             return False
-        return sleeper.pending._flush_end != 0 if self._disk else not sleeper.pending._answered
+        return sleeper.pending.flush_end != 0 if self._disk else not sleeper.pending.answered
 
     def _run(self) -> None:
         while True:
@@ -90,14 +90,14 @@ class Waiter:
                     return
             producer = self._producer()
             # Taken before the look at the sleepers: a verdict that comes between the two ends the wait at once.
-            settled = producer._settled if producer else 0
+            settled = producer.settled if producer else 0
             self._wake_ready()
             with self._changed:
                 sleepers = list(self._sleepers)
             if producer and sleepers:
-                end = min((sleeper.pending._flush_end for sleeper in sleepers), default=0) if self._disk else 0
+                end = min((sleeper.pending.flush_end for sleeper in sleepers), default=0) if self._disk else 0
                 if end or not self._disk:
-                    producer._wait(settled, end, SLICE_S)
+                    producer.wait_settled(settled, end, SLICE_S)
 
     def _wake_ready(self) -> None:
         with self._changed:

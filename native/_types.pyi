@@ -1,4 +1,5 @@
-"""Types of the extension module over native/python."""
+"""Types of the extension module over native/python. scripts/stub_docs puts the docstrings here."""
+# ruff: noqa: E501
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Literal
@@ -13,28 +14,63 @@ from orbitmq.client.session import SessionHandle
 class Pending:
     """A message on its way."""
 
-    def done(self) -> bool: ...
-    def result(self, timeout: float | None = None) -> Receipt: ...
+    def done(self) -> bool:
+        """Whether result() would answer at once. Never waits."""
+    def result(self, timeout: float | None = None) -> Receipt:
+        """Waits for the receipt.
+
+        Args:
+            timeout: seconds; None: for ever. The broker's end ends the wait in any case.
+
+        Returns: the Receipt, each time that it is asked for.
+
+        Raises:
+            TimedOut: the message is still on its way; call again.
+            PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
+            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+            UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, PropertiesTooLarge, PropertyError: the broker refused it.
+            Closed: it was sent by the process that this one was forked from.
+        """
     def __await__(self) -> Generator[Any, None, Receipt]: ...
     @property
-    def _flush_end(self) -> int: ...
+    def flush_end(self) -> int:
+        """int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"""
     @property
-    def _answered(self) -> bool: ...
+    def answered(self) -> bool:
+        """bool: whether the verdict is there, of a batch all of them, whatever the disk does"""
 
 class PendingBatch:
     """Messages of one call on their way."""
 
-    def done(self) -> bool: ...
-    def result(self, timeout: float | None = None) -> Receipts: ...
-    def _receipt(self, index: int, /) -> Receipt: ...
-    def _cut(self) -> int: ...
+    def done(self) -> bool:
+        """Whether result() would answer at once. Never waits."""
+    def result(self, timeout: float | None = None) -> Receipts:
+        """Waits for the receipts of all messages.
+
+        Args:
+            timeout: seconds; None: for ever. The broker's end ends the wait in any case.
+
+        Returns: Receipts, in the order of the bodies.
+
+        Raises: TimedOut: some are still on their way; call again. Or what became of the first message that was not stored, as Pending.result
+        does, with these attributes:
+            receipts: Receipts of all of them; receipts[i] raises why message i has none.
+            index: the first that was refused, from 0.
+            failed: how many were refused.
+        """
+    def receipt(self, index: int, /) -> Receipt:
+        """The receipt of one message that is answered, by its place in the batch from 0; raises why it has none."""
+    def cut(self) -> int:
+        """Ends a batch that `push` has sent in part: from now on it is the batch of those messages. Returns how many they are."""
     def __len__(self) -> int: ...
     def __await__(self) -> Generator[Any, None, Receipts]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
-    def _flush_end(self) -> int: ...
+    def flush_end(self) -> int:
+        """int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"""
     @property
-    def _answered(self) -> bool: ...
+    def answered(self) -> bool:
+        """bool: whether the verdict is there, of a batch all of them, whatever the disk does"""
 
 class ProducerBase:
     """The methods of a producer that are called once a message."""
@@ -55,7 +91,35 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> Receipt: ...
+    ) -> Receipt:
+        """Sends a message and waits for its receipt.
+
+        Args:
+            topic: an existing topic.
+            body: bytes, another buffer, or str, which is sent as UTF-8. Copied before the call returns. Body and properties take
+                message_max bytes of the producer and of the broker at most.
+            tags: one tag, for consumers that filter by it.
+            keys: a key or several, to find the message by (Client.find); without blanks.
+            queue: number of the topic's queue, from 0; None: the queues take turns.
+            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
+            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            flag: a number of the sender's own, signed 32 bits.
+            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
+                the topic.
+            timeout: seconds to wait, for room and then for receipts; None: the producer's.
+
+        Returns: the Receipt: where the message stands, and how safe it is there.
+
+        Raises:
+            UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
+                it cannot be sent so, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+            BrokerNotRunning: nothing was sent. Closed: the producer was closed.
+            TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits on: sending it again may
+                store it twice. Without it, the message was not sent.
+            PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
+            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+        """
     def send_async(
         self,
         topic: str,
@@ -69,7 +133,34 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> Pending: ...
+    ) -> Pending:
+        """Sends a message without waiting for its receipt.
+
+        Args:
+            topic: an existing topic.
+            body: bytes, another buffer, or str, which is sent as UTF-8. Copied before the call returns. Body and properties take
+                message_max bytes of the producer and of the broker at most.
+            tags: one tag, for consumers that filter by it.
+            keys: a key or several, to find the message by (Client.find); without blanks.
+            queue: number of the topic's queue, from 0; None: the queues take turns.
+            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
+            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            flag: a number of the sender's own, signed 32 bits.
+            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
+                the topic.
+            timeout: seconds to wait, for room and then for receipts; None: the producer's.
+
+        Returns: a Pending, once the message is on its way. Waits only for room.
+
+        Raises:
+            UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
+                it cannot be sent so, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+            BrokerNotRunning: nothing was sent. Closed: the producer was closed.
+            TimedOut: there was no room in time; the message was not sent.
+
+        What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is raised by the Pending's result().
+        """
     def send_oneway(
         self,
         topic: str,
@@ -83,7 +174,32 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Sends a message whose receipt nobody wants. One that was not stored is counted in `failed`.
+
+        Args:
+            topic: an existing topic.
+            body: bytes, another buffer, or str, which is sent as UTF-8. Copied before the call returns. Body and properties take
+                message_max bytes of the producer and of the broker at most.
+            tags: one tag, for consumers that filter by it.
+            keys: a key or several, to find the message by (Client.find); without blanks.
+            queue: number of the topic's queue, from 0; None: the queues take turns.
+            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
+            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            flag: a number of the sender's own, signed 32 bits.
+            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
+                the topic.
+            timeout: seconds to wait, for room and then for receipts; None: the producer's.
+
+        Raises:
+            UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
+                it cannot be sent so, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+            BrokerNotRunning: nothing was sent. Closed: the producer was closed.
+            TimedOut: there was no room in time; the message was not sent.
+
+        What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is not told; flush() waits until it is known.
+        """
     def send_batch(
         self,
         topic: str,
@@ -95,7 +211,40 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> Receipts: ...
+    ) -> Receipts:
+        """Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().
+
+        Args:
+            topic: an existing topic.
+            bodies: bytes, other buffers or str, one a message; each within the limits of send().
+            tags: one tag for all messages, or a sequence of a tag or None for each.
+            keys: a sequence with the key or keys of each message, or None for it.
+            queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.
+            queue_key: str or bytes instead of queue, for all messages.
+            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
+                the topic.
+            timeout: seconds to wait, for room and then for receipts; None: the producer's.
+
+        Returns: Receipts, in the order of the bodies.
+
+        Raises:
+            UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
+                it cannot be sent so, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+            BrokerNotRunning: nothing was sent. Closed: the producer was closed.
+            TimedOut: the rest had no room, or receipts are missing; see below.
+            PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
+            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+
+        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the others.
+        Once all messages were sent:
+            receipts: Receipts of all of them; receipts[i] raises why message i has none.
+            index: the first that was refused, from 0.
+            failed: how many were refused.
+        Where the call ended before that:
+            sent: the first `sent` bodies are on their way or stored; the others were not sent.
+            pending: the PendingBatch of those; also where the time was over before all receipts had come.
+        """
     def send_batch_async(
         self,
         topic: str,
@@ -107,8 +256,42 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> PendingBatch: ...
-    def _batch(
+    ) -> PendingBatch:
+        """Sends many messages of one topic without waiting for their receipts.
+
+        Args:
+            topic: an existing topic.
+            bodies: bytes, other buffers or str, one a message; each within the limits of send().
+            tags: one tag for all messages, or a sequence of a tag or None for each.
+            keys: a sequence with the key or keys of each message, or None for it.
+            queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.
+            queue_key: str or bytes instead of queue, for all messages.
+            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
+                the topic.
+            timeout: seconds to wait, for room and then for receipts; None: the producer's.
+
+        Returns: a PendingBatch, once all of them are on their way. Waits only for room.
+
+        Raises:
+            UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
+                it cannot be sent so, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+            BrokerNotRunning: nothing was sent. Closed: the producer was closed.
+            TimedOut: the rest had no room; see below.
+            PerhapsStored: the broker died before all of them were sent.
+
+        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the others.
+        Once all messages were sent:
+            receipts: Receipts of all of them; receipts[i] raises why message i has none.
+            index: the first that was refused, from 0.
+            failed: how many were refused.
+        Where the call ended before that:
+            sent: the first `sent` bodies are on their way or stored; the others were not sent.
+            pending: the PendingBatch of those; also where the time was over before all receipts had come.
+
+        receipts, index and failed come with the error that the PendingBatch's result() raises.
+        """
+    def make_batch(
         self,
         topic: str,
         bodies: Bodies,
@@ -119,8 +302,9 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
-    ) -> PendingBatch: ...
-    def _send_columns(
+    ) -> PendingBatch:
+        """A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async."""
+    def send_columns(
         self,
         topic: str,
         rows: int,
@@ -134,66 +318,105 @@ class ProducerBase:
         keys: Buffer | None,
         durable: bool,
         /,
-    ) -> PendingBatch: ...
-    def _push(self, batch: PendingBatch, /) -> bool: ...
+    ) -> PendingBatch:
+        """Sends a batch out of Arrow's buffers, as the Spark sink does, without waiting for receipts. Offsets are of 64 bits, one
+        more than rows. properties: in their stored form. queues, flags: of 32 bits; key_offsets and keys: texts by which
+        messages find their queues; each of them may be None. durable: receipts wait for the disk. Returns: a PendingBatch.
+        """
+    def push(self, batch: PendingBatch, /) -> bool:
+        """Sends of a batch what there is room for now, and never waits. Returns whether all of it is sent."""
     def _attach(self, handle: SessionHandle, /) -> None: ...
-    def _prepare(self) -> None: ...
+    def prepare(self) -> None:
+        """Opens a session, if there is none, as a send does that finds none."""
     def _settle(self, timeout: float | None, /) -> bool: ...
-    def _wait(self, settled: int, end: int, timeout: float | None, /) -> bool: ...
-    def _retire(self) -> None: ...
+    def wait_settled(self, settled: int, end: int, timeout: float | None, /) -> bool:
+        """Waits until the message after `settled` has its verdict; or, unless `end` is 0, until the disk has reached that byte of the
+        log. Ends earlier with the broker, or after `timeout` seconds. False: there is no session to wait on.
+        """
+    def retire(self) -> None:
+        """Closes the producer at once: messages that are in flight end in PerhapsStored."""
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """int: messages sent and not yet answered"""
     @property
-    def failed(self) -> int: ...
+    def failed(self) -> int:
+        """int: messages of send_oneway, and of dropped Pendings, that were not stored"""
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """bool: whether close() was called"""
     @property
-    def _ready(self) -> bool: ...
+    def ready(self) -> bool:
+        """bool: whether a send would find a session, and need not open one"""
     @property
-    def _settled(self) -> int: ...
+    def settled(self) -> int:
+        """int: number of the last message, counted from the first one of the session, whose verdict was taken"""
 
 class Message:
     """One message: a view into the log that keeps its file mapped. bytes(message) copies the body; len() is the length of the
     body."""
 
     @classmethod
-    def from_record(cls, data: bytes, /) -> Message: ...
-    def record(self) -> bytes: ...
+    def from_record(cls, data: bytes, /) -> Message:
+        """A message over one whole stored record.
+
+        Args:
+            data: bytes, which the message keeps; as from record().
+
+        Raises: CorruptRecord: they are no record, or the body does not match its CRC.
+        """
+    def record(self) -> bytes:
+        """The whole record as it is stored: bytes, a copy. Message.from_record reads it."""
     def __len__(self) -> int: ...
     def __bool__(self) -> Literal[True]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
-    def body(self) -> memoryview: ...
+    def body(self) -> memoryview:
+        """memoryview: into the mapped log, no copy; of a decompressed copy if it is stored compressed"""
     @property
-    def topic(self) -> str: ...
+    def topic(self) -> str:
+        """str: the topic's name"""
     @property
-    def tags(self) -> str | None: ...
+    def tags(self) -> str | None:
+        """str: the tag, or None"""
     @property
-    def keys(self) -> list[str]: ...
+    def keys(self) -> list[str]:
+        """list of str: the keys that the message can be found by"""
     @property
-    def properties(self) -> dict[str, str]: ...
+    def properties(self) -> dict[str, str]:
+        """dict of str: all that was sent beside the body, tags and keys included"""
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """str: for Client.message: store host and physical offset, 32 hex digits"""
     @property
-    def queue(self) -> int: ...
+    def queue(self) -> int:
+        """int: number of the topic's queue"""
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """int: queue offset; the next message of the queue has the next number"""
     @property
-    def physical_offset(self) -> int: ...
+    def physical_offset(self) -> int:
+        """int: where the record begins, bytes from the beginning of the log"""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """int: bytes of the whole record"""
     @property
-    def born_ms(self) -> int: ...
+    def born_ms(self) -> int:
+        """int: when it was sent, milliseconds since the epoch"""
     @property
-    def stored_ms(self) -> int: ...
+    def stored_ms(self) -> int:
+        """int: when it was appended, milliseconds since the epoch"""
     @property
-    def flag(self) -> int: ...
+    def flag(self) -> int:
+        """int: the sender's own, signed 32 bits"""
     @property
-    def sys_flag(self) -> int: ...
+    def sys_flag(self) -> int:
+        """int: bits of RocketMQ's sysFlag"""
     @property
-    def reconsume_times(self) -> int: ...
+    def reconsume_times(self) -> int:
+        """int: how often it was sent back"""
     @property
-    def prepared_offset(self) -> int: ...
+    def prepared_offset(self) -> int:
+        """int: physical offset of the half message, or 0"""
 
 class Taken(Exception):
     """Another thread has the turn."""

@@ -383,3 +383,100 @@ def test_scripts_run() -> None:
         assert path.stat().st_mode & 0o111, f"{short(path)} is not executable"
         assert lines[0].startswith(("#!/usr/bin/env ", "#!/bin/sh")), short(path)
         assert lines[1].startswith(("# ", '"""')), f"{short(path)} does not say what it does"
+
+
+# Modules with an underscore in their names, which belong to the folder native/ as a whole.
+PRIVATE_MODULES = {"_core", "_types"}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """What a module defines, at whatever depth: functions, classes, and what it assigns to, attributes of self included."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls"):
+            names.add(node.attr)
+    return names
+
+
+def of_others(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Names that a module imports from outside the project, and expressions that stand for another module of the project or for
+    an object of its types: `listener`, a parameter that is annotated so, or `self._listener`, to which it is assigned."""
+    outside, ours = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            others = (alias for alias in node.names if not alias.name.startswith("orbitmq"))
+            outside |= {alias.asname or alias.name.partition(".")[0] for alias in others}
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.asname or alias.name for alias in node.names}
+            if node.level or (node.module or "").startswith(("orbitmq", "tests")):
+                ours |= names
+            else:
+                outside |= names
+    annotated = {
+        each.arg
+        for each in ast.walk(tree)
+        if isinstance(each, ast.arg) and each.annotation is not None and ast.unparse(each.annotation).strip("'\"") in ours
+    }
+    assigned = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in annotated
+        for target in node.targets
+    }
+    return outside, ours | annotated | assigned
+
+
+def reaches(text: str) -> list[tuple[int, str]]:
+    """Where a module reaches into another one: takes or imports a name with an underscore that is not its own."""
+    tree = ast.parse(text)
+    own = own_names(tree)
+    outside, ours = of_others(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("orbitmq")):
+            names = {each.name for each in node.names} - PRIVATE_MODULES
+            found += [(node.lineno, name) for name in sorted(names) if is_private(name)]
+        elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in PRIVATE_MODULES:
+            whose = ast.unparse(node.value)
+            if whose in ("self", "cls", "super()") or whose in outside:
+                continue
+            if whose in ours or node.attr not in own:
+                found.append((node.lineno, f"{whose}.{node.attr}"))
+    return found
+
+
+def test_no_module_reaches_into_another() -> None:
+    """Goal: what modules share has a name without an underscore, so whoever changes one with it need look at one file only. A
+    class may use what its base classes keep to themselves. Method: every attribute and import of every module."""
+    wrong = []
+    for path in sources(".py"):
+        if path.relative_to(ROOT).parts[0] in (*FOLDERS, FOUND_BY_SPARK, "orbitmq"):
+            wrong += [f"{short(path)}:{line}: {what}" for line, what in reaches(path.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("from orbitmq.store.layout import _places", True),
+        ("from .layout import _places", True),
+        ("from orbitmq.native import _core", False),
+        ("from orbitmq.store import layout\nlayout._places()", True),
+        ("import os\nos._exit(0)", False),
+        ("def close(made):\n    made._end()", True),
+        ("def _end(): ...\ndef close(made):\n    made._end()", False),
+        ("from orbitmq.x import X\ndef _end(): ...\ndef close(made: X):\n    made._end()", True),
+        ("from orbitmq.x import X\nclass Y:\n def __init__(self, x: X):\n  self.x = x\n def _e(self):\n  self.x._e()", True),
+        ("class Y(X):\n    def close(self):\n        self._end()\n        super()._end()", False),
+    ],
+)
+def test_a_reach_is_seen(text: str, seen: bool) -> None:
+    assert bool(reaches(text)) == seen

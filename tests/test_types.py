@@ -15,7 +15,7 @@ from tests.checked.checkers import CHECKERS, HERE, PROGRAM, Refused, judge, mist
 from tests.client.test_help import TYPES, members
 
 # Not for programs: the library's own parts use these.
-INTERNAL = {("TopicInfo", "of")}
+INTERNAL = {("TopicInfo", "of"), ("Producer", "send_columns")}
 
 
 # Each checker takes seconds of processor time; how long that is by the clock depends on the machine.

@@ -289,7 +289,7 @@ def _send(client: Client, target: Target, query: Query, state: State, stored: by
             _wait_for_disk(client, target)
     finally:
         with suppress(OrbitError):
-            producer._retire()
+            producer.retire()
 
 
 def _lower(table: TopicTable, intent: Intent) -> None:
@@ -347,7 +347,7 @@ def _ahead(chunks: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, b
 
 
 def _post(producer: Producer, messages: pa.RecordBatch, durable: bool) -> PendingBatch:
-    return producer._send_columns(
+    return producer.send_columns(
         messages["topic"][0].as_py(),
         messages.num_rows,
         *_buffers(messages["body"]),

@@ -71,15 +71,22 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
         receipts += [batch[0], *batch[1:], *producer.send_batch("orders", bodies(), tags="y", queue=1)]
         later = producer.send_batch_async("orders", (b"c", b"d"))
         receipts += later.result(timeout=5)
+        slowly = producer.make_batch("orders", [b"e"], keys=["5"])
+        while not (producer.push(slowly) and slowly.answered):
+            assert producer.ready and producer.wait_settled(producer.settled, 0, 1.0)
+        receipts.append(slowly.receipt(0))
+        assert slowly.cut() == 1 and slowly.flush_end >= 0
         assert pending.done() and later.done() and len(batch.raw) == 64
         producer.flush(timeout=5)
         assert (producer.in_flight, producer.failed, producer.closed) == (0, 0, False)
         producer.close(timeout=5)
     try:
         with broker.producer() as producer:
+            producer.prepare()
             producer.send("elsewhere", b"")
     except UnknownTopic as error:
-        assert isinstance(error, OrbitError) and error.message and error.hint
+        assert isinstance(error, OrbitError) and error.message and error.hint and error.topic == "elsewhere"
+        producer.retire()
     host, place = receipt.store_host, (receipt.topic, receipt.queue, receipt.offset, receipt.physical_offset, receipt.size)
     assert host and place and receipt.durability in ("appended", "flushed")
     assert broker.message(receipt.id).id == receipt.id

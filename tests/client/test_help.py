@@ -18,6 +18,7 @@ import orbitmq
 from orbitmq.client import receipt, status
 from orbitmq.native import _types
 from orbitmq.store.record import encode
+from scripts.stub_docstrings import documented
 from tests.test_tidy import ROOT
 
 # What calls return, besides the names of the package.
@@ -126,6 +127,15 @@ def test_the_stub_has_the_same_signature(kind: type, declared: ast.FunctionDef) 
     assert {each.name: each.default for each in found if each.default is not each.empty} == {
         name: ast.literal_eval(value) for name, value in defaults.items() if value is not None
     }
+
+
+def test_the_stub_has_the_same_docstrings() -> None:
+    """Goal: editors show what help() shows; they look into the stub. Method: the stub against itself with the docstrings of the
+    C types; scripts/stub_docs makes it so."""
+    text = (ROOT / "native" / "_types.pyi").read_text()
+    assert documented(text) == text
+    told = {f"{each.name}": ast.get_docstring(each) for _, each in stub_methods()}
+    assert told and all(told.values()), told
 
 
 def test_a_message_has_the_length_of_its_body() -> None:

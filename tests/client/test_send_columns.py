@@ -34,7 +34,7 @@ def column(*cells: bytes) -> tuple[Any, bytes]:
 def send(producer: Producer, **changed: Any) -> Any:
     given = {"topic": "t", "rows": 2, "bodies": column(b"a", b"b"), "properties": column(b"", b""), "queues": None, **changed}
     given = {"flags": None, "keys": (None, None), **given}
-    return producer._send_columns(
+    return producer.send_columns(
         given["topic"],
         given["rows"],
         *given["bodies"],

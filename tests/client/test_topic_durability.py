@@ -45,8 +45,8 @@ def waits(producer: Producer, topic: str, said: Said) -> set[bool]:
     pending = producer.send_async(topic, b"x", durability=said)
     batch = producer.send_batch_async(topic, [b"x"] * 3, durability=said)
     producer.flush()
-    assert pending._answered and batch._answered
-    found = {bool(pending._flush_end), bool(batch._flush_end)}
+    assert pending.answered and batch.answered
+    found = {bool(pending.flush_end), bool(batch.flush_end)}
     assert found == {not pending.done(), not batch.done()}
     return found
 
@@ -100,15 +100,15 @@ def test_a_change_counts_for_the_next_send(tmp_path: Path) -> None:
             before = producer.send_async("plain", b"x")
             set_default(broker, "plain", "flushed")
             assert waits(producer, "plain", None) == {True}
-            assert before.done() and not before._flush_end
+            assert before.done() and not before.flush_end
             broker.stall_now()
-            promised = producer._batch("plain", [b"x"] * 6)
-            assert not producer._push(promised), "the window has room for four"
+            promised = producer.make_batch("plain", [b"x"] * 6)
+            assert not producer.push(promised), "the window has room for four"
             set_default(broker, "plain", "appended")
             broker.resume()
-            until(lambda: producer._push(promised), "room for the other two")
+            until(lambda: producer.push(promised), "room for the other two")
             assert waits(producer, "plain", None) == {False}
-            assert promised._answered and promised._flush_end
+            assert promised.answered and promised.flush_end
 
 
 def test_a_failed_sync_refuses_what_the_topic_sends_to_the_disk(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_tasks(tmp_path: Path) -> None:
                 pending = await producer.send_async(topic, b"x", durability=said)
                 batch = await producer.send_batch_async(topic, [b"x"] * 3, durability=said)
                 await producer.flush()
-                assert {bool(pending._flush_end), bool(batch._flush_end)} == {flushed}
+                assert {bool(pending.flush_end), bool(batch.flush_end)} == {flushed}
                 if not flushed:
                     assert (await producer.send(topic, b"x", durability=said)).durability == "appended"
                     assert (await producer.send_batch(topic, [b"x"], durability=said))[0].durability == "appended"

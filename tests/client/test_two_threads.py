@@ -196,7 +196,7 @@ def test_columns_that_change_while_they_wait_for_room(tmp_path: Path) -> None:
             broker.stall_now()
             outcome: list[Any] = []
             columns = ("t", rows, offsets, bodies, none, b"", queues, None, None, None, False)
-            sender = threading.Thread(target=lambda: outcome.append(producer._send_columns(*columns)))
+            sender = threading.Thread(target=lambda: outcome.append(producer.send_columns(*columns)))
             sender.start()
             while producer.in_flight < 4:
                 pass

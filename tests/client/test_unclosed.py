@@ -8,14 +8,14 @@ import warnings
 
 import pytest
 
-from orbitmq.client.unclosed import shown, state, warn_unclosed
+from orbitmq.client.unclosed import Shown, state, warn_unclosed, words_of
 
 
-class Thing:
-    def __repr__(self) -> str:
-        return shown(self, lambda: f"of {self.owner}, {state(False)}")
-
+class Thing(Shown):
     owner: str
+
+    def _words(self) -> str:
+        return f"of {self.owner}, {state(False)}"
 
 
 def test_its_owner_is_warned() -> None:
@@ -23,7 +23,7 @@ def test_its_owner_is_warned() -> None:
     thing.owner = "me"
     with pytest.warns(ResourceWarning, match="^unclosed <Thing of me, open>; close it") as caught:
         warn_unclosed(thing, os.getpid())
-    assert caught[0].source is thing
+    assert caught[0].source is thing and words_of(thing) == "of me, open"
     with pytest.warns(ResourceWarning, match="^unclosed what it was;"):
         warn_unclosed(thing, os.getpid(), was="what it was")
 

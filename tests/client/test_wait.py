@@ -56,7 +56,7 @@ def killed(tree: Restarts, *producers: orbitmq.Producer) -> None:
     """Ends the tree, and returns when these know it: they look ten times a second, and what they send until then is perhaps
     stored."""
     tree.kill()
-    until(lambda: not any(producer._ready for producer in producers), "the producers to notice")
+    until(lambda: not any(producer.ready for producer in producers), "the producers to notice")
 
 
 @contextmanager

@@ -19,21 +19,21 @@ from tests.waiting import WATCHDOG_S, until
 class Producer:
     """flushed: the log is on disk up to there. waits: (disk, end) that a thread waits for in it."""
 
-    _settled: int = 0
+    settled: int = 0
     flushed: int = 0
     waits: list[int] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def _wait(self, settled: int, end: int, seconds: float) -> None:
+    def wait_settled(self, settled: int, end: int, seconds: float) -> None:
         with self.changed:
             self.waits.append(end)
             self.changed.notify_all()
-            self.changed.wait_for(lambda: self.flushed >= end if end else self._settled != settled, min(seconds, 0.01))
+            self.changed.wait_for(lambda: self.flushed >= end if end else self.settled != settled, min(seconds, 0.01))
 
     def move(self, *, flushed: int | None = None) -> None:
         with self.changed:
             if flushed is None:
-                self._settled += 1
+                self.settled += 1
             else:
                 self.flushed = flushed
             self.changed.notify_all()
@@ -45,17 +45,17 @@ class Pending:
 
     producer: Producer
     end: int = 0
-    _answered: bool = False
+    answered: bool = False
 
     @property
-    def _flush_end(self) -> int:
-        return self.end if self._answered and self.producer.flushed < self.end else 0
+    def flush_end(self) -> int:
+        return self.end if self.answered and self.producer.flushed < self.end else 0
 
     def done(self) -> bool:
-        return self._answered and not self._flush_end
+        return self.answered and not self.flush_end
 
     def answer(self) -> None:
-        self._answered = True
+        self.answered = True
         self.producer.move()
 
 
@@ -92,7 +92,7 @@ async def wait(waiter: Any, pending: Pending) -> None:
 
 
 def test_what_is_there_needs_no_thread(producer: Producer) -> None:
-    asyncio.run(awaited(waiter(producer), *(Pending(producer, _answered=True) for _ in range(3))))
+    asyncio.run(awaited(waiter(producer), *(Pending(producer, answered=True) for _ in range(3))))
     assert producer.waits == []
 
 

@@ -160,8 +160,8 @@ static PyMethodDef pending_methods[] = {
 };
 
 static PyGetSetDef pending_getset[] = {
-    {"_flush_end", (getter)pending_flush_end, NULL, "end in the log that the disk must still reach, bytes; 0: none", NULL},
-    {"_answered", (getter)pending_verdict, NULL, "whether the verdict is there, whatever the disk does", NULL},
+    {"flush_end", (getter)pending_flush_end, NULL, DOC_FLUSH_END, NULL},
+    {"answered", (getter)pending_verdict, NULL, DOC_ANSWERED, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -317,7 +317,7 @@ PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t 
     return receipts;
 }
 
-/* _send_columns(topic, rows, bodies' offsets and data, properties' offsets and data, queues, flags, keys' offsets and data,
+/* send_columns(topic, rows, bodies' offsets and data, properties' offsets and data, queues, flags, keys' offsets and data,
  * durable). */
 PyObject *producer_send_columns(Producer *self, PyObject *arguments)
 {
@@ -338,7 +338,7 @@ PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count
 PyObject *producer_push(Producer *self, PyObject *object)
 {
     if (Py_TYPE(object) != batch_type || ((Batch *)object)->producer != self)
-        return PyErr_Format(PyExc_TypeError, "_push takes a batch of this producer");
+        return PyErr_Format(PyExc_TypeError, "push takes a batch of this producer");
     Batch *batch = (Batch *)object;
     for (;;) {
         /* An event loop pushes, and must not wait for a session: it opens one in a thread, and tries again. */
@@ -386,7 +386,7 @@ static PyObject *batch_receipt(Batch *self, PyObject *number)
     return verdict_result(self->producer, self->topic, &self->verdicts[i], self->flushed);
 }
 
-/* _cut(): ends a batch that was sent in part; from then on it is the batch of those messages. */
+/* cut(): ends a batch that was sent in part; from then on it is the batch of those messages. */
 static PyObject *batch_cut(Batch *self, PyObject *unused)
 {
     (void)unused;
@@ -423,14 +423,14 @@ static int batch_buffer(Batch *self, Py_buffer *view, int flags)
 static PyMethodDef batch_methods[] = {
     {"done", (PyCFunction)batch_done, METH_NOARGS, DOC_DONE},
     {"result", (PyCFunction)(void (*)(void))batch_result, METH_FASTCALL | METH_KEYWORDS, DOC_BATCH_RESULT},
-    {"_receipt", (PyCFunction)batch_receipt, METH_O, "the receipt of one message, or the exception that its verdict stands for"},
-    {"_cut", (PyCFunction)batch_cut, METH_NOARGS, "ends a batch that was sent in part; how many were"},
+    {"receipt", (PyCFunction)batch_receipt, METH_O, DOC_RECEIPT},
+    {"cut", (PyCFunction)batch_cut, METH_NOARGS, DOC_CUT},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef batch_getset[] = {
-    {"_flush_end", (getter)batch_flush_end, NULL, "end in the log that the disk must still reach, bytes; 0: none", NULL},
-    {"_answered", (getter)batch_answered, NULL, "whether all verdicts are there, whatever the disk does", NULL},
+    {"flush_end", (getter)batch_flush_end, NULL, DOC_FLUSH_END, NULL},
+    {"answered", (getter)batch_answered, NULL, DOC_ANSWERED, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -147,12 +147,12 @@ static PyObject *producer_settle(Producer *self, PyObject *timeout)
     Py_RETURN_TRUE;
 }
 
-/* _wait(settled, end, timeout): until a message after `settled` has its verdict (end 0), or the disk has reached `end`; or the
+/* wait_settled(settled, end, timeout): until a message after `settled` has its verdict (end 0), or the disk has reached `end`; or the
  * tree is gone, or the time is over. False if there is no session to wait on. */
 static PyObject *producer_wait(Producer *self, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 3)
-        return PyErr_Format(PyExc_TypeError, "_wait takes settled, end and timeout");
+        return PyErr_Format(PyExc_TypeError, "wait_settled takes settled, end and timeout");
     const unsigned long long settled = PyLong_AsUnsignedLongLong(args[0]);
     const unsigned long long end = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(args[1]);
     uint64_t timeout_ns = FOREVER;
@@ -175,7 +175,7 @@ static PyObject *producer_settled(Producer *self, void *unused)
     return PyLong_FromUnsignedLongLong(producer_look(self) ? self->link->sender.settled : 0);
 }
 
-/* _retire(): ends the session and all further use; what is in flight counts as perhaps stored. */
+/* retire(): ends the session and all further use; what is in flight counts as perhaps stored. */
 static PyObject *producer_close(Producer *self, PyObject *unused)
 {
     (void)unused;
@@ -198,7 +198,7 @@ static PyObject *producer_is_ready(Producer *self, void *unused)
     return PyBool_FromLong(!self->closed && producer_usable(self, born_now()) && !(self->rides && producer_stopping(self)));
 }
 
-/* _prepare(): makes sure that there is a session. */
+/* prepare(): makes sure that there is a session. */
 static PyObject *producer_prepare(Producer *self, PyObject *unused)
 {
     (void)unused;
@@ -272,14 +272,14 @@ static PyMethodDef producer_methods[] = {
     {"send_oneway", FAST(producer_send_oneway), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_ONEWAY},
     {"send_batch", FAST(producer_send_batch), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_BATCH},
     {"send_batch_async", FAST(producer_send_batch_async), METH_FASTCALL | METH_KEYWORDS, DOC_SEND_BATCH_ASYNC},
-    {"_send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, "a batch out of Arrow's buffers, on its way"},
-    {"_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, "a batch of which nothing is sent yet"},
-    {"_push", (PyCFunction)producer_push, METH_O, "sends of a batch what there is room for; whether that was all"},
+    {"send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, DOC_SEND_COLUMNS},
+    {"make_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, DOC_MAKE_BATCH},
+    {"push", (PyCFunction)producer_push, METH_O, DOC_PUSH},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
-    {"_prepare", (PyCFunction)producer_prepare, METH_NOARGS, "opens a session unless there is one"},
+    {"prepare", (PyCFunction)producer_prepare, METH_NOARGS, DOC_PREPARE},
     {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
-    {"_wait", FAST(producer_wait), METH_FASTCALL, "waits for news"},
-    {"_retire", (PyCFunction)producer_close, METH_NOARGS, "ends the session and refuses all further sends"},
+    {"wait_settled", FAST(producer_wait), METH_FASTCALL, DOC_WAIT_SETTLED},
+    {"retire", (PyCFunction)producer_close, METH_NOARGS, DOC_RETIRE},
     {NULL, NULL, 0, NULL},
 };
 
@@ -287,8 +287,8 @@ static PyGetSetDef producer_getset[] = {
     {"in_flight", (getter)producer_in_flight, NULL, "int: messages sent and not yet answered", NULL},
     {"failed", (getter)producer_failed, NULL, "int: messages of send_oneway, and of dropped Pendings, that were not stored", NULL},
     {"closed", (getter)producer_is_closed, NULL, "bool: whether close() was called", NULL},
-    {"_ready", (getter)producer_is_ready, NULL, "whether a send would find a session, and need not open one", NULL},
-    {"_settled", (getter)producer_settled, NULL, "sequence of the last message whose verdict was taken", NULL},
+    {"ready", (getter)producer_is_ready, NULL, "bool: whether a send would find a session, and need not open one", NULL},
+    {"settled", (getter)producer_settled, NULL, "int: number of the last message, counted from the first one of the session, whose verdict was taken", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

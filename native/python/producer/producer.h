@@ -315,7 +315,7 @@ uint32_t parcel_queue(Batch *batch);
 
 /* ---- table.c ---- */
 
-/* The arguments of _send_columns. 0, or -1 with an exception. */
+/* The arguments of send_columns. 0, or -1 with an exception. */
 int table_take(Producer *self, Batch *batch, PyObject *arguments);
 void table_drop(Batch *batch);
 

@@ -119,4 +119,46 @@
     "    index: the first that was refused, from 0.\n"                                                                         \
     "    failed: how many were refused.\n"
 
+/* What the library's other parts, and programs with an event loop of their own, use. */
+#define DOC_FLUSH_END                                                                                                          \
+    "int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"
+
+#define DOC_ANSWERED "bool: whether the verdict is there, of a batch all of them, whatever the disk does"
+
+#define DOC_RECEIPT                                                                                                            \
+    DOC_SIGNATURE("receipt", "$self, index, /")                                                                                \
+    "The receipt of one message that is answered, by its place in the batch from 0; raises why it has none.\n"
+
+#define DOC_CUT                                                                                                                \
+    DOC_SIGNATURE("cut", "$self, /")                                                                                           \
+    "Ends a batch that `push` has sent in part: from now on it is the batch of those messages. Returns how many they are.\n"
+
+#define DOC_MAKE_BATCH                                                                                                         \
+    DOC_SIGNATURE("make_batch", DOC_BATCH)                                                                                     \
+    "A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async.\n"
+
+#define DOC_PUSH                                                                                                               \
+    DOC_SIGNATURE("push", "$self, batch, /")                                                                                   \
+    "Sends of a batch what there is room for now, and never waits. Returns whether all of it is sent.\n"
+
+#define DOC_WAIT_SETTLED                                                                                                       \
+    DOC_SIGNATURE("wait_settled", "$self, settled, end, timeout, /")                                                           \
+    "Waits until the message after `settled` has its verdict; or, unless `end` is 0, until the disk has reached that byte of " \
+    "the\nlog. Ends earlier with the broker, or after `timeout` seconds. False: there is no session to wait on.\n"
+
+#define DOC_PREPARE                                                                                                            \
+    DOC_SIGNATURE("prepare", "$self, /") "Opens a session, if there is none, as a send does that finds none.\n"
+
+#define DOC_RETIRE                                                                                                             \
+    DOC_SIGNATURE("retire", "$self, /")                                                                                        \
+    "Closes the producer at once: messages that are in flight end in PerhapsStored.\n"
+
+#define DOC_SEND_COLUMNS                                                                                                       \
+    DOC_SIGNATURE("send_columns",                                                                                              \
+                  "$self, topic, rows, body_offsets, bodies, property_offsets, properties, queues, flags, key_offsets, keys, " \
+                  "durable, /")                                                                                                \
+    "Sends a batch out of Arrow's buffers, as the Spark sink does, without waiting for receipts. Offsets are of 64 bits, one\n"  \
+    "more than rows. properties: in their stored form. queues, flags: of 32 bits; key_offsets and keys: texts by which\n"        \
+    "messages find their queues; each of them may be None. durable: receipts wait for the disk. Returns: a PendingBatch.\n"
+
 #endif
