@@ -150,21 +150,7 @@ class Client(Shown):
 
     @called_with(ProducerSettings)
     def producer(self, **settings: Any) -> Producer:
-        """A producer with a session of its own. Several threads may share it.
-
-        Args:
-            window: most messages in flight; rounded up to a power of two.
-            message_max: largest record in bytes: body, properties, topic and about 111 bytes around them. It determines the
-                size of the session's ring.
-            on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
-            timeout: default time, in seconds, that a send waits.
-            durability: default of what a receipt waits for: "appended" or "flushed"; None: what the topic of the message says
-                (see create_topic).
-            wait: seconds that this call, and each send, waits for an absent broker, as long as nothing of the send is on its
-                way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
-
-        Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
-        """
+        # Documented where its parameters are.
         with self._makes("a producer"):
             from orbitmq.client.producer import Producer
 
@@ -172,31 +158,7 @@ class Client(Shown):
 
     @called_with(ConsumerSettings)
     def consumer(self, *group_and_topics: Any, **settings: Any) -> Consumer:
-        """A consumer of the topics, as a member of the group. Without a group (None) it reads all their queues, and no offsets
-        are stored.
-
-        Args:
-            tags: only messages with one of these tags: "a || b"; None: all messages.
-            start: where a group begins in a queue from which it has consumed nothing.
-            batch: number of messages that iteration and poll fetch at once.
-            verify: check each body against its CRC before it is delivered; a damaged body raises CorruptRecord. Without the
-                check a drain is some 10 % faster, and a damaged body is delivered as if it were good.
-            removed: what happens if retention removes messages before they are read. "skip" continues after them, counts them,
-                and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
-            on_assigned, on_revoked, on_lost: called with (consumer, queues): when queues have come; before they go to another
-                member, or by `close`; when they have gone already (if on_lost is None, on_revoked is called). They are called
-                inside calls of the consumer, in their thread. `on_revoked` may commit; all of them may seek, pause and ask for
-                positions.
-            max_poll_interval: a member that makes no call for so many seconds counts as hung, and the group continues without
-                it. A call that waits counts as calling. At least 1; None: never.
-            revoke_timeout: how many seconds a queue that is to go to another member may stay here until its messages are
-                committed. It goes earlier once they are, or when on_revoked has returned.
-            wait: how many seconds to wait for an absent broker, from the first call that found none; None: the client's.
-                Reading then continues where it was; in a group, at the committed offsets. The `timeout` of a call runs on.
-
-        Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
-            could be opened.
-        """
+        # Documented where its parameters are.
         with self._makes("a consumer"):
             from orbitmq.client.consumer import Consumer
 

@@ -1,4 +1,4 @@
-"""What a consumer is told when it is made."""
+"""The parameters of `consumer()`: what a consumer is told when it is made. They stand here alone (parameters.py)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """The parameters of `consumer()`; `Client.consumer` documents them.
+    """A consumer of the topics, as a member of the group. Without a group (None) it reads all their queues, and no offsets
+    are stored.
 
-    Raises: SettingError: a setting is not valid."""
+    Args:
+        tags: only messages with one of these tags: "a || b"; None: all messages.
+        start: where a group begins in a queue from which it has consumed nothing.
+        batch: number of messages that iteration and poll fetch at once.
+        verify: check each body against its CRC before it is delivered; a damaged body raises CorruptRecord. Without the
+            check a drain is some 10 % faster, and a damaged body is delivered as if it were good.
+        removed: what happens if retention removes messages before they are read. "skip" continues after them, counts them,
+            and warns in the log `orbitmq`; "raise" raises OffsetOutOfRange first.
+        on_assigned, on_revoked, on_lost: called with (consumer, queues): when queues have come; before they go to another
+            member, or by `close`; when they have gone already (if on_lost is None, on_revoked is called). They are called
+            inside calls of the consumer, in their thread. `on_revoked` may commit; all of them may seek, pause and ask for
+            positions.
+        max_poll_interval: a member that makes no call for so many seconds counts as hung, and the group continues without
+            it. A call that waits counts as calling. At least 1; None: never.
+        revoke_timeout: how many seconds a queue that is to go to another member may stay here until its messages are
+            committed. It goes earlier once they are, or when on_revoked has returned.
+        wait: how many seconds to wait for an absent broker, from the first call that found none; None: the client's.
+            Reading then continues where it was; in a group, at the committed offsets. The `timeout` of a call runs on.
+
+    Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
+        could be opened.
+    """
 
     group: str | None = None
     topics: Several[str] = ()

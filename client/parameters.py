@@ -8,9 +8,10 @@
     @called_with(ConsumerSettings)
     def consumer(self, *arguments: Any, **settings: Any) -> Consumer: ...
 
-`consumer` then has the parameters `group`, ... with their types and defaults, for type checkers and editors as for `help()` and
-`inspect.signature`. At run time it is called as it is written, and passes on what it was given; the dataclass refuses what it
-does not know."""
+Then `consumer` has the parameters `group`, ... with their types and defaults: for type checkers and editors, for `help()` and
+`inspect.signature`. Editors show the docstring of the dataclass for it; `help()` does so if the function has none of its own.
+At run time the function is called as it is written, and passes on what it was given. The dataclass refuses what it does not
+know."""
 
 from __future__ import annotations
 
@@ -55,4 +56,5 @@ def made_with(
 def _sign(function: Any, kind: Callable[..., object]) -> None:
     own = signature(function)
     first = [each for each in own.parameters.values() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    function.__doc__ = function.__doc__ or kind.__doc__
     function.__signature__ = own.replace(parameters=[*first, *signature(kind).parameters.values()])

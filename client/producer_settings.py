@@ -1,4 +1,4 @@
-"""What a producer is told when it is made."""
+"""The parameters of `producer()`: what a producer is told when it is made. They stand here alone (parameters.py)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,21 @@ MESSAGE_USUAL = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """The parameters of `producer()`; `Client.producer` documents them.
+    """A producer with a session of its own. Several threads may share it.
 
-    Raises: SettingError: a setting is not valid."""
+    Args:
+        window: most messages in flight; rounded up to a power of two.
+        message_max: largest record in bytes: body, properties, topic and about 111 bytes around them. It determines the
+            size of the session's ring.
+        on_full: what a send does when window or ring are full: wait up to its timeout, or raise Full at once.
+        timeout: default time, in seconds, that a send waits.
+        durability: default of what a receipt waits for: "appended" or "flushed"; None: what the topic of the message says
+            (see create_topic).
+        wait: seconds that this call, and each send, waits for an absent broker, as long as nothing of the send is on its
+            way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
+
+    Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
+    """
 
     _: KW_ONLY
     window: int = 32768
