@@ -37,8 +37,7 @@ class Peer:
     group: id of the unix group whose members are served in addition to the broker's user and root.
 
     Raises (from the constructor): NoPermission: the process is another user's. BrokerError: it is in another pid namespace, or
-    is gone
-        already. OSError: no descriptor is left to watch it with.
+        is gone already. OSError: no descriptor is left to watch it with.
     """
 
     def __init__(self, sock: socket.socket, group: int | None = None) -> None:

@@ -64,7 +64,7 @@ def spelled_by(command: Any) -> Face:
 
 
 def _setting(knob: Knob, command: str) -> str:
-    """One of the broker's, by what is typed to set it."""
+    """Spells a setting of the broker by what is typed to set it."""
     value = str(knob.value).lower() if isinstance(knob.value, bool) else knob.value
     if command == "set":
         return knob.name if value is None else f"{knob.name}={value}"

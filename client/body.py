@@ -1,4 +1,4 @@
-"""What can be sent, as type checkers see it."""
+"""The types of what can be sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from orbitmq.client.several import Ordered, Several
 
 Body = bytes | bytearray | memoryview | str
-# Any number of them, but not one text, whose letters would become messages.
+# Any number of bodies, but not one text, whose letters would become messages.
 Bodies = Iterable[bytes | bytearray | memoryview] | Several[Body] | Iterator[Body]
-# Of each message of a batch its key or keys.
+# The key or keys of each message of a batch.
 BatchKeys = Ordered[str | Ordered[str] | None]

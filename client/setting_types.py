@@ -1,4 +1,4 @@
-"""The settings of a broker as type checkers see them: what `orbitmq.Broker(path, NAME=VALUE)` and `change_settings` take.
+"""The settings of a broker for type checkers: what `orbitmq.Broker(path, NAME=VALUE)` and `change_settings` accept.
 
 tests/client/test_setting_types.py compares them with the tables by which store/tree_settings.py and store/settings.py check the
 values."""
@@ -11,8 +11,8 @@ _Unsaid = TypeVar("_Unsaid")
 
 
 class Remembered(TypedDict, Generic[_Unsaid], total=False):
-    """The settings that a store remembers. docs/operations.md says what each is for. _Unsaid: None where a setting may be left
-    out by that name."""
+    """The settings that a store remembers. docs/operations.md says what each is for. _Unsaid: None if a setting may be left out
+    by that name."""
 
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     connections_per_process: int | _Unsaid
@@ -42,7 +42,7 @@ StoredSettings = Remembered[Never]
 
 
 class BrokerSettings(Remembered[None], total=False):
-    """The keywords that orbitmq.Broker takes as settings: those that a store remembers; the sizes of the files, which count
+    """The keywords that orbitmq.Broker accepts as settings: those that a store remembers; the sizes of the files, which count
     when a store is made; and whether this broker may write. docs/operations.md says what each is for. None: as if left out."""
 
     index_entries: int | None

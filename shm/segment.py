@@ -102,7 +102,9 @@ def create_segment(name: str, size: int, group: int | None = None, sign: Callabl
 
     The caller fills it, and writes its header (segment_init, or an init function that calls it) before the name becomes known.
 
-    Raises: StoreFull: /dev/shm has no room; nothing is left behind. FileExistsError: the name is taken.
+    Raises:
+        StoreFull: /dev/shm has no room; nothing is left behind.
+        FileExistsError: the name is taken.
     """
     assert len(name) <= NAME_MAX and size > 0
     # Checked first: reserving page by page until nothing is left would leave all other processes without memory for a moment.
@@ -133,8 +135,10 @@ def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, wr
     owner: uid that it must belong to. Anybody may make files in /dev/shm: a file of the right name and form is the broker's
         only if the broker's user made it.
 
-    Raises: BrokerNotRunning: no segment has this name. NoPermission: it belongs to another user and is not open to a group of
-        this one; or it does not belong to the owner. ProtocolError: it is another kind of segment; `.fault` says why.
+    Raises:
+        BrokerNotRunning: no segment has this name.
+        NoPermission: it belongs to another user and is not open to a group of this one; or it does not belong to the owner.
+        ProtocolError: it is another kind of segment; `.fault` says why.
     """
     try:
         shared = posix_ipc.SharedMemory("/" + name, read_only=not writable)

@@ -1,6 +1,7 @@
 """The data source `orbitmq` for Spark: topics as tables, which the tasks read themselves from the store's mapped files.
 
-    register(spark) spark.read.format("orbitmq").option("path", "./data").option("subscribe", "orders").load()
+    register(spark)
+    spark.read.format("orbitmq").option("path", "./data").option("subscribe", "orders").load()
 
 Spark makes a source twice: where a query is planned, and, pickled, in every task. Only planning talks to the broker; a task
 needs nothing but the store's folder. docs/spark.md lists the options.

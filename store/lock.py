@@ -46,9 +46,10 @@ class StoreLock:
     def acquire(cls, layout: StoreLayout, name: str) -> StoreLock:
         """Takes the store for the broker `name`, without waiting.
 
-        Raises: StoreLocked: another process holds it; has .holder (name) and .pid, None if they are not known. .dying: the
-            process that took it is dead, and its children hold it until they are. StoreUnsupported: the folder cannot be made,
-            is on a network file system, or does not support locks.
+        Raises:
+            StoreLocked: another process holds it; has .holder (name) and .pid, None if they are not known. .dying: the process
+                that took it is dead, and its children hold it until they are.
+            StoreUnsupported: the folder cannot be made, is on a network file system, or does not support locks.
         """
         refuse_network(layout.root)
         layout.make_folders()

@@ -71,8 +71,9 @@ def discard(layout: StoreLayout, start: int) -> None:
 def list_starts(layout: StoreLayout, size: int) -> list[int]:
     """Physical offsets at which the CommitLog's files begin, ascending, without a gap; empty if there are none.
 
-    Raises: StoreSettingsError: a file of another size or with a foreign name is in commitlog/; has .path. CorruptRecord: a file
-        between two others is missing; has .offset, where it would begin.
+    Raises:
+        StoreSettingsError: a file of another size or with a foreign name is in commitlog/; has .path.
+        CorruptRecord: a file between two others is missing; has .offset, where it would begin.
     """
     starts: list[int] = []
     if not layout.commitlog.is_dir():

@@ -89,7 +89,7 @@ _DEEDS = {"skip_damaged": "consumer.seek()"}
 
 
 def library(knob: Knob) -> str:
-    """As a keyword of a Python call."""
+    """Spells it as a keyword of a Python call."""
     if knob.name in _DEEDS:
         return _DEEDS[knob.name]
     if knob.of == "spark":
@@ -101,7 +101,7 @@ def library(knob: Knob) -> str:
 
 
 def settings_file(knob: Knob) -> str | None:
-    """As a key of the store's orbitmq/settings.toml."""
+    """Spells it as a key of the store's orbitmq/settings.toml."""
     if knob.of not in ("", "broker"):
         return None
     value = str(knob.value).lower() if isinstance(knob.value, bool) else repr(knob.value)
@@ -109,7 +109,7 @@ def settings_file(knob: Knob) -> str | None:
 
 
 def environment(knob: Knob) -> str | None:
-    """As a variable."""
+    """Spells it as an environment variable."""
     if knob.of not in ("", "broker"):
         return None
     variable = f"ORBITMQ_{knob.name.upper()}"

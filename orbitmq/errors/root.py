@@ -37,10 +37,10 @@ class OrbitError(Exception):
     message: what could not be done, with which value, and why. remedy: what would help, as data; None: nothing is known. face:
         the spelling that `hint` and str() use.
 
-    Of a batch, whatever the class is. If all messages were sent: receipts (`receipts[i]` is the receipt of message i, or raises
-    why it has none), index (of the first
-        message that was refused) and failed (how many were). If the call ended before that: sent (how many were sent) and
-        pending (the Pending or PendingBatch of what is on its way).
+    An error of a batch, whatever its class is, says how far the batch came. If all messages were sent, it has receipts
+    (`receipts[i]` is the receipt of message i, or raises why it has none), index (of the first message that was refused) and
+    failed (how many were). If the call ended before that, it has sent (how many were sent) and pending (the Pending or
+    PendingBatch of what is on its way).
     """
 
     def __init__(self, message: str, **common: Unpack[Common]) -> None:

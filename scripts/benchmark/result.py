@@ -59,10 +59,13 @@ class Result:
 class Measure:
     """A group of numbers that one run produces together.
 
-    Attributes: names: the result names, in order. run: called once a run, with a `Stage` if it needs a broker. Returns one
-    Sample for each name; None for what cannot be measured here. unit, durability, targets: as shown in the table; targets, one
-    for each name, are the design's. runs: runs that are counted; warm: runs before them that are not. broker: whether all runs
-    use one broker, with these settings.
+    Attributes:
+        names: the result names, in order.
+        run: called once a run, with a `Stage` if it needs a broker. Returns one Sample for each name; None for what cannot be
+            measured here.
+        unit, durability, targets: as shown in the table; targets, one for each name, are the design's.
+        runs: runs that are counted; warm: runs before them that are not.
+        broker: whether all runs use one broker, with these settings.
     """
 
     names: tuple[str, ...]

@@ -128,8 +128,8 @@ def commit(
     left. in_turn: only the last batch can come again, as in a stream.
 
     Returns when all of it is on disk. Raises: UnknownTopic, UnknownQueue, NoPermission: nothing is sent. SettingError: the
-    batch is out of
-        order. TimedOut, BrokerError, StoreError: some rows may be stored; commit the batch again to store the others.
+        batch is out of order. TimedOut, BrokerError, StoreError: some rows may be stored; commit the batch again to store
+        the others.
     """
     with home.kept(), query.locked(target.timeout):
         state = query.load() or State(query.name, named, staging.owner())

@@ -52,7 +52,9 @@ def recover(layout: StoreLayout, settings: StoreSettings, progress: Progress, *,
 
     progress: gets a line now and then if this takes long. read_only: look, and change nothing but the positions of groups.
         Nothing is indexed then either, so messages that no queue has yet cannot be read.
-    Raises: CorruptRecord: a log file is missing; has .offset. StoreSettings: files of another size, or foreign ones.
+    Raises:
+        CorruptRecord: a log file is missing; has .offset.
+        StoreSettings: files of another size, or foreign ones.
         StoreFailed, OSError: something cannot be read, or written.
     """
     # The notes are taken before anything is written, because the replacement of a damaged file will soon have its name.

@@ -50,8 +50,11 @@ def verify(
 
     tell: gets each finding as soon as it is known. progress: gets the number of bytes read, and the total, now and then.
         locked: the caller holds the store's lock.
-    Raises: StoreUnsupported: there is no store. StoreLocked: another program's broker holds it. StoreFailed: a broker was
-        started on it meanwhile. OSError: a folder cannot be read.
+    Raises:
+        StoreUnsupported: there is no store.
+        StoreLocked: another program's broker holds it.
+        StoreFailed: a broker was started on it meanwhile.
+        OSError: a folder cannot be read.
     """
     return _Verification(layout, settings, tell, progress or (lambda done, whole: None), locked).run()
 
