@@ -1,4 +1,5 @@
-/* CRC-32 by carry-less multiplication where the processor has it (64 bytes at a time with AVX-512, else 16), by its CRC
+/* CRC-32 by carry-less multiplication where the processor has it (64 bytes at a time with AVX-512, 32 with AVX2,
+ * else 16), by its CRC
  * instruction on aarch64, by eight tables elsewhere; chosen once, at load.
  *
  * Polynomials are bit-reflected here: in an n-bit word, bit i is the coefficient of x^(n-1-i). The carry-less product of
@@ -16,6 +17,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define CLMUL __attribute__((target("pclmul,sse4.1")))
+#define CLMUL_PAIRS __attribute__((target("pclmul,vpclmulqdq,avx2")))
 #define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl,avx512vbmi")))
 #endif
 #if defined(__ARM_FEATURE_CRC32)
@@ -72,6 +74,7 @@ static uint32_t minus_31;
 #if defined(__x86_64__)
 
 static bool carryless; /* the processor multiplies without carries, and we use it */
+static bool pairs;     /* ... two pairs of words at once */
 static bool wide;      /* ... four pairs at once */
 
 /* The factors of a 128-bit word that is moved over n bits: x^(n+63) for its first half, x^(n-1) for its second. */
@@ -79,7 +82,7 @@ struct fold {
     uint64_t first;
     uint64_t second;
 };
-static struct fold over_128, over_512, over_2048;
+static struct fold over_128, over_512, over_1024, over_2048;
 static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
 static uint8_t to_end[128];    /* 64 bytes from r on are the shuffle that moves a word's first r bytes to its end */
 static uint64_t x63, x95;
@@ -125,27 +128,9 @@ CLMUL static inline uint32_t reduce_128(__m128i value)
     return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(value, 8), 4)));
 }
 
-CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
+/* The register over `word`, with what was before it folded in, and the bytes behind it. */
+CLMUL static inline uint32_t fold_rest(__m128i word, const uint8_t *at, const uint8_t *end)
 {
-    if (size < 16)
-        return raw_by_tables(reg, at, size);
-    const uint8_t *end = at + size;
-    __m128i word = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128((int)reg));
-    at += 16;
-    if (size >= 64) { /* four words side by side hide the multiplier's latency */
-        __m128i second = _mm_loadu_si128((const __m128i *)at);
-        __m128i third = _mm_loadu_si128((const __m128i *)(at + 16));
-        __m128i fourth = _mm_loadu_si128((const __m128i *)(at + 32));
-        for (at += 48; end - at >= 64; at += 64) {
-            word = _mm_xor_si128(fold(word, over_512), _mm_loadu_si128((const __m128i *)at));
-            second = _mm_xor_si128(fold(second, over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
-            third = _mm_xor_si128(fold(third, over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
-            fourth = _mm_xor_si128(fold(fourth, over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
-        }
-        word = _mm_xor_si128(fold(word, over_128), second);
-        word = _mm_xor_si128(fold(word, over_128), third);
-        word = _mm_xor_si128(fold(word, over_128), fourth);
-    }
     for (; end - at >= 16; at += 16)
         word = _mm_xor_si128(fold(word, over_128), _mm_loadu_si128((const __m128i *)at));
     if (at < end) {
@@ -159,6 +144,62 @@ CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t siz
         word = _mm_xor_si128(fold(head, over_128), next);
     }
     return reduce_128(word);
+}
+
+/* Likewise of four words side by side, which hide the multiplier's latency. */
+CLMUL static inline uint32_t fold_four(__m128i first, __m128i second, __m128i third, __m128i fourth, const uint8_t *at,
+                                       const uint8_t *end)
+{
+    for (; end - at >= 64; at += 64) {
+        first = _mm_xor_si128(fold(first, over_512), _mm_loadu_si128((const __m128i *)at));
+        second = _mm_xor_si128(fold(second, over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
+        third = _mm_xor_si128(fold(third, over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
+        fourth = _mm_xor_si128(fold(fourth, over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
+    }
+    second = _mm_xor_si128(fold(first, over_128), second);
+    third = _mm_xor_si128(fold(second, over_128), third);
+    return fold_rest(_mm_xor_si128(fold(third, over_128), fourth), at, end);
+}
+
+CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
+{
+    if (size < 16)
+        return raw_by_tables(reg, at, size);
+    const uint8_t *end = at + size;
+    const __m128i word = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128((int)reg));
+    if (size < 64)
+        return fold_rest(word, at + 16, end);
+    return fold_four(word, _mm_loadu_si128((const __m128i *)(at + 16)), _mm_loadu_si128((const __m128i *)(at + 32)),
+                     _mm_loadu_si128((const __m128i *)(at + 48)), at + 64, end);
+}
+
+CLMUL_PAIRS static inline __m256i fold_pair(__m256i pair, __m256i by, const uint8_t *next)
+{
+    const __m256i first = _mm256_clmulepi64_epi128(pair, by, 0x00), second = _mm256_clmulepi64_epi128(pair, by, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(first, second), _mm256_loadu_si256((const __m256i *)next));
+}
+
+/* From 128 bytes on: four pairs of words side by side, whose first two are then folded onto the last two. */
+CLMUL_PAIRS static uint32_t raw_by_folding_pairs(uint32_t reg, const uint8_t *at, size_t size)
+{
+    const uint8_t *end = at + size;
+    const __m256i start = _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)reg));
+    __m256i first = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)at), start);
+    __m256i second = _mm256_loadu_si256((const __m256i *)(at + 32));
+    __m256i third = _mm256_loadu_si256((const __m256i *)(at + 64));
+    __m256i fourth = _mm256_loadu_si256((const __m256i *)(at + 96));
+    const __m256i by_128 = _mm256_broadcastsi128_si256(_mm_set_epi64x((long long)over_1024.second, (long long)over_1024.first));
+    for (at += 128; end - at >= 128; at += 128) {
+        first = fold_pair(first, by_128, at);
+        second = fold_pair(second, by_128, at + 32);
+        third = fold_pair(third, by_128, at + 64);
+        fourth = fold_pair(fourth, by_128, at + 96);
+    }
+    return fold_four(_mm_xor_si128(fold(_mm256_castsi256_si128(first), over_512), _mm256_castsi256_si128(third)),
+                     _mm_xor_si128(fold(_mm256_extracti128_si256(first, 1), over_512), _mm256_extracti128_si256(third, 1)),
+                     _mm_xor_si128(fold(_mm256_castsi256_si128(second), over_512), _mm256_castsi256_si128(fourth)),
+                     _mm_xor_si128(fold(_mm256_extracti128_si256(second, 1), over_512), _mm256_extracti128_si256(fourth, 1)),
+                     at, end);
 }
 
 CLMUL_WIDE static inline __m512i fold_wide(__m512i word, __m512i by, __m512i next)
@@ -262,6 +303,8 @@ uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
 #if defined(__x86_64__)
     if (wide && size >= 64)
         return raw_by_wide_folding(reg, data, size);
+    if (pairs && size >= 128)
+        return raw_by_folding_pairs(reg, data, size);
     if (carryless)
         return raw_by_folding(reg, data, size);
 #endif
@@ -321,9 +364,10 @@ enum crc32_way crc32_use(enum crc32_way most)
 {
 #if defined(__x86_64__)
     carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    pairs = carryless && most >= CRC32_FOLD_PAIRS && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2");
     wide = carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
-    return wide ? CRC32_FOLD_WIDE : carryless ? CRC32_FOLD : CRC32_TABLES;
+    return wide ? CRC32_FOLD_WIDE : pairs ? CRC32_FOLD_PAIRS : carryless ? CRC32_FOLD : CRC32_TABLES;
 #else
     (void)most;
     return CRC32_TABLES;
@@ -355,6 +399,7 @@ __attribute__((constructor)) static void crc32_prepare(void)
 #if defined(__x86_64__)
     over_128 = fold_over(128);
     over_512 = fold_over(512);
+    over_1024 = fold_over(1024);
     over_2048 = fold_over(2048);
     for (unsigned i = 0; i < 128; i++)
         to_end[i] = (uint8_t)i;

@@ -41,7 +41,7 @@ static inline uint32_t crc32_combine(uint32_t first, uint32_t second, uint32_t s
 
 /* Implementations, slow to fast. Tests choose one; returns the one that the processor supports. Not for use beside other
  * threads. */
-enum crc32_way { CRC32_TABLES = 0, CRC32_FOLD = 1, CRC32_FOLD_WIDE = 2 };
+enum crc32_way { CRC32_TABLES = 0, CRC32_FOLD = 1, CRC32_FOLD_PAIRS = 2, CRC32_FOLD_WIDE = 3 };
 enum crc32_way crc32_use(enum crc32_way most);
 
 #endif

@@ -98,12 +98,12 @@ class Cliff:
 CLIFF = Cliff()
 
 
-@pytest.fixture(params=[2, 1, 0], ids=["fold_wide", "fold", "tables"], scope="module", autouse=True)
+@pytest.fixture(params=[3, 2, 1, 0], ids=["fold_wide", "fold_pairs", "fold", "tables"], scope="module", autouse=True)
 def way(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
     """Every implementation of CRCs."""
     lib.crc32_use(request.param)
     yield
-    lib.crc32_use(2)
+    lib.crc32_use(3)
 
 
 def good(result: Record | Fault) -> Record:
