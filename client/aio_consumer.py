@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.aside import Worker, aside_or_here, running_loop
-from orbitmq.client.consumer import Consumer
+from orbitmq.client.consumer import ARROW_BYTES, BODIES_BYTES, Consumer
 from orbitmq.client.consumer_session import Events
 from orbitmq.client.listener import QueuesEvent
 from orbitmq.client.unclosed import Shown, words_of
@@ -61,15 +61,23 @@ class AsyncConsumer(Shown):
         """See Consumer.poll_batch."""
         return await self._taken(lambda: self._consumer.poll_batch(max_messages, 0), timeout, bool)
 
-    async def poll_bodies(self, max_messages: int = 1000, timeout: float | None = None) -> list[bytes]:
+    async def poll_bodies(
+        self, max_messages: int = 1000, timeout: float | None = None, *, max_bytes: int = BODIES_BYTES
+    ) -> list[bytes]:
         """See Consumer.poll_bodies."""
-        return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0), timeout, bool)
+        return await self._taken(lambda: self._consumer.poll_bodies(max_messages, 0, max_bytes=max_bytes), timeout, bool)
 
     async def poll_arrow(
-        self, max_messages: int = 4096, timeout: float | None = None, *, columns: Several[str] | None = None
+        self,
+        max_messages: int = 4096,
+        timeout: float | None = None,
+        *,
+        columns: Several[str] | None = None,
+        max_bytes: int = ARROW_BYTES,
     ) -> pa.RecordBatch:
         """See Consumer.poll_arrow."""
-        take: Callable[[], Any] = lambda: self._consumer.poll_arrow(max_messages, 0, columns=columns)  # noqa: E731
+        poll = self._consumer.poll_arrow
+        take: Callable[[], Any] = lambda: poll(max_messages, 0, columns=columns, max_bytes=max_bytes)  # noqa: E731
         return await self._taken(take, timeout, lambda found: bool(found.num_rows))
 
     async def __aiter__(self) -> AsyncIterator[Message]:

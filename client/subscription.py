@@ -17,6 +17,12 @@ TAGS_MAX = 4096  # of one filter
 _AROUND = bytes(range(33)).decode()  # characters that RocketMQ strips from a tag
 
 
+def check_bytes(max_bytes: int) -> None:
+    """Raises: SettingError: not positive."""
+    if max_bytes < 1:
+        raise SettingError(f"could not take {max_bytes} bytes at once: 1 is the least", setting="max_bytes", value=max_bytes)
+
+
 def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     """Raises: UnknownTopic, NoPermission; the message says what could not be done with the topic."""
     topic = TopicTable(ffi.cast("struct topics *", topics_address)).find(name)

@@ -1,4 +1,4 @@
-"""The command behind scripts/processor_time: one producer streams messages of 100 bytes in batches of 1,000, then one consumer
+"""The command behind scripts/processor_time: one producer streams messages of one size in batches of 1,000, then one consumer
 reads them as message objects, as bytes and as Arrow. The kernel says how long each process has run (schedstat). That hardly
 depends on what else runs on the machine, so it can distinguish two checkouts when messages a second show nothing.
 
@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-MESSAGES = 3_000_000
-WARM_UP = 300_000
 BATCH = 1000
+LOG_BYTES = 700 << 20  # of one run
+RECORD_OVERHEAD = 112  # bytes that a record takes beside its body
 ACTORS = ("handler 0", "writer", "reput", "flush", "allocator")
 
 
@@ -29,38 +29,41 @@ def ran_ns(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 
-def once() -> dict[str, float]:
-    """ns of processor time a message, by process; and of the clock, while messages were sent."""
+def once(size: int) -> dict[str, float]:
+    """ns of processor time a message of `size` bytes, by process; and of the clock, while messages were sent."""
     import orbitmq
     from orbitmq.client.status import read_actors
 
     found: dict[str, float] = {}
+    messages = LOG_BYTES // (size + RECORD_OVERHEAD) // BATCH * BATCH
     with tempfile.TemporaryDirectory(prefix="orbitmq-") as folder:
         os.environ["ORBITMQ_RUNTIME_DIR"] = folder
         with orbitmq.Broker(Path(folder, "store"), handlers=1) as broker:
             broker.create_topic("t", queues=8)
             producer = broker.producer(window=32768)
-            bodies = [bytes(100)] * BATCH
-            for _ in range(WARM_UP // BATCH):
+            bodies = [bytes(size)] * BATCH
+            for _ in range(messages // 10 // BATCH):
                 producer.send_batch("t", bodies)
             pids = {actor.name: actor.pid for actor in read_actors(broker.connection.attachment) if actor.name in ACTORS}
             before = {name: ran_ns(pid) for name, pid in pids.items()}
             clock, own = time.perf_counter_ns(), time.process_time_ns()
-            for _ in range(MESSAGES // BATCH):
+            for _ in range(messages // BATCH):
                 producer.send_batch("t", bodies)
-            found["clock, while sending"] = (time.perf_counter_ns() - clock) / MESSAGES
-            found["sender"] = (time.process_time_ns() - own) / MESSAGES
-            found |= {name: (ran_ns(pid) - before[name]) / MESSAGES for name, pid in pids.items()}
+            found["clock, while sending"] = (time.perf_counter_ns() - clock) / messages
+            found["sender"] = (time.process_time_ns() - own) / messages
+            found |= {name: (ran_ns(pid) - before[name]) / messages for name, pid in pids.items()}
             gc.disable()
+            import orbitmq.client.arrow
             ways: dict[str, Callable[[orbitmq.Consumer], int]] = {
                 "consumer, objects": lambda consumer: len(consumer.poll_batch(BATCH, timeout=1)),
-                "consumer, bytes": lambda consumer: len([bytes(each) for each in consumer.poll_batch(BATCH, timeout=1)]),
+                "consumer, bytes of objects": lambda consumer: len([*map(bytes, consumer.poll_batch(BATCH, timeout=1))]),
+                "consumer, bytes": lambda consumer: len(consumer.poll_bodies(8192, timeout=1)),
                 "consumer, Arrow": lambda consumer: consumer.poll_arrow(65536, timeout=1).num_rows,
             }
             for name, read in ways.items():
                 with broker.consumer(None, ["t"], start="earliest") as consumer:
                     count, own = 0, time.process_time_ns()
-                    while count < MESSAGES:
+                    while count < messages:
                         count += read(consumer)
                     found[name] = (time.process_time_ns() - own) / count
     return found
@@ -69,11 +72,12 @@ def once() -> dict[str, float]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description="Processor time a message, in ns: the median of the runs, and the least.")
     arguments.add_argument("--runs", type=int, default=5, help="of each checkout, in turns (5)")
+    arguments.add_argument("--size", type=int, default=100, help="of a body, in bytes (100)")
     arguments.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     arguments.add_argument("checkouts", nargs="*", type=Path, default=[Path.cwd()])
     given = arguments.parse_args()
     if given.once:
-        print(json.dumps(once()))
+        print(json.dumps(once(given.size)))
         return
 
     from rich.console import Console
@@ -82,7 +86,7 @@ def main() -> None:
 
     runs: dict[Path, list[dict[str, float]]] = {checkout: [] for checkout in given.checkouts}
     for checkout in track(list(runs) * given.runs, "measuring", console=Console(stderr=True)):
-        command = [str(checkout / ".venv" / "bin" / "python"), __file__, "--once"]
+        command = [str(checkout / ".venv" / "bin" / "python"), __file__, "--once", "--size", str(given.size)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=True)
         runs[checkout].append(json.loads(done.stdout))

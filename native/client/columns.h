@@ -31,7 +31,8 @@ enum column {
     COLUMN_PROPERTIES = 1 << 15, /* all properties */
 };
 
-#define COLUMNS_BLOCK 512u /* rows to append at once */
+#define COLUMNS_BLOCK 512u                 /* rows to append at once ... */
+#define COLUMNS_BLOCK_BYTES (256u << 10)   /* ... in records of about so many bytes */
 
 /* Buffers; those of columns that are not selected stay NULL. */
 struct columns {

@@ -145,15 +145,21 @@ enum taken {
     TAKEN_FAULTY, /* reader->fault says why the next message cannot be read */
 };
 
-/* Decodes units into references after the fetch, wanted tags only, each with its record's address, and prefetches the first
- * lines of the first records. Returns units looked at; *staged references are at refs[count ...]. Stops before a unit whose
- * record's file cannot be opened, with *error set. */
+/* How much of the store one fetch may still take. */
+struct budget {
+    uint32_t units; /* to look at */
+    uint64_t bytes; /* of records; the last one may exceed them */
+};
+
+/* Decodes units into references after the fetch, wanted tags only, each with its record's address. Returns units looked at; *staged
+ * references are at refs[count ...]. Stops where the budget ends, and before a unit whose record's file cannot be opened, with
+ * *error set. */
 static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, const uint8_t *units, uint32_t count,
-                      uint32_t *staged, int *error)
+                      struct budget *budget, uint32_t *staged, int *error)
 {
     struct message_ref *ref = reader->refs + reader->count;
     uint32_t i = 0;
-    for (; i < count; i++) {
+    for (; i < count && budget->bytes; i++) {
         const struct queue_unit unit = queue_unit_load(units + (uint64_t)i * CONSUME_QUEUE_UNIT);
         if (!tag_wanted(reader, unit.tags_code))
             continue;
@@ -165,7 +171,9 @@ static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, co
         *ref++ = (struct message_ref){.record = record, .file = reader->log_file, .physical_offset = unit.physical_offset,
                                       .queue_offset = offset + i, .tags_code = unit.tags_code, .size = unit.size,
                                       .cursor = index};
+        budget->bytes -= unit.size < budget->bytes ? unit.size : budget->bytes;
     }
+    budget->units -= i;
     *staged = (uint32_t)(ref - (reader->refs + reader->count));
     return i;
 }
@@ -236,8 +244,8 @@ static bool expired(struct reader *reader, struct reader_cursor *cursor)
     return false;
 }
 
-/* Takes up to `most` messages of one queue; *scan is how many units may still be looked at in this fetch. */
-static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most, uint32_t *scan)
+/* Takes up to `most` messages of one queue. */
+static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most, struct budget *budget)
 {
     struct reader_cursor *cursor = &reader->cursors[index];
     if (cursor->paused)
@@ -248,7 +256,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
         pass_removed(reader, cursor, min);
     while (cursor->position < max) {
         const uint32_t room = most - reader->count;
-        if (room == 0 || *scan == 0)
+        if (room == 0 || budget->units == 0 || budget->bytes == 0)
             return TAKEN_SOME;
         const uint8_t *units;
         uint64_t run = reader_units_at(reader, index, cursor->position, &units);
@@ -261,13 +269,12 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
             run = max - cursor->position;
         if (run > room)
             run = room;
-        if (run > *scan)
-            run = *scan;
+        if (run > budget->units)
+            run = budget->units;
         uint32_t staged = 0;
         int error = 0;
-        const uint32_t looked = stage(reader, index, cursor->position, units, (uint32_t)run, &staged, &error);
+        const uint32_t looked = stage(reader, index, cursor->position, units, (uint32_t)run, budget, &staged, &error);
         uint64_t next = cursor->position + looked;
-        *scan -= looked;
         reader->looked += looked;
         const bool good = check(reader, staged, cursor, &next);
         cursor->position = next;
@@ -279,7 +286,7 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
     return TAKEN_ALL;
 }
 
-uint32_t reader_fetch(struct reader *reader, uint32_t most)
+uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes)
 {
     reader_release(reader);
     reader->fault = (struct reader_fault){0};
@@ -288,9 +295,9 @@ uint32_t reader_fetch(struct reader *reader, uint32_t most)
         return 0;
     }
     look_for_news(reader);
-    uint32_t scan = READER_SCAN_UNITS;
-    while (reader->left > 0 && reader->count < most && scan > 0) {
-        const enum taken taken = take_run(reader, reader->next, most, &scan);
+    struct budget budget = {.units = READER_SCAN_UNITS, .bytes = bytes};
+    while (reader->left > 0 && reader->count < most && budget.units > 0 && budget.bytes > 0) {
+        const enum taken taken = take_run(reader, reader->next, most, &budget);
         if (taken == TAKEN_ALL) {
             reader->left--;
             rotate(reader);
@@ -309,9 +316,9 @@ uint32_t reader_fetch(struct reader *reader, uint32_t most)
     return reader->count;
 }
 
-uint32_t reader_more(struct reader *reader, uint32_t most)
+uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes)
 {
-    const uint32_t count = reader_fetch(reader, most);
+    const uint32_t count = reader_fetch(reader, most, bytes);
     if (count == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
         reader->next = reader->fault.cursor;
         reader->fault = (struct reader_fault){0};

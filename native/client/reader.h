@@ -146,13 +146,14 @@ void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);
 
-/* Makes the next fetch, at most `most` messages, and moves the positions past them. Returns how many. 0 with a fault set: the
+/* Makes the next fetch, at most `most` messages in records of about `bytes` bytes, and moves the positions past them. The first
+ * record may be larger, and the last may exceed `bytes`. Returns how many messages. 0 with a fault set: the
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fetch begins with another queue. 0
  * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */
-uint32_t reader_fetch(struct reader *reader, uint32_t most);
+uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes);
 
 /* The same for a caller that holds messages already: a fault is left for the next fetch, which begins with it. */
-uint32_t reader_more(struct reader *reader, uint32_t most);
+uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes);
 
 /* Unpins the fetch. */
 void reader_release(struct reader *reader);

@@ -123,7 +123,7 @@ def test_a_small_batch_leaves_the_rest(store: ComposedStore) -> None:
     reader = reader_of(store, slot)
     assert record_batch(reader, 100).num_rows == 100
     assert record_batch(reader, BLOCK, body_limit=150).num_rows == 50 and reader.positions() == [150]
-    assert [int(body) for body in reader.bodies(3)] == [150, 151, 152]
+    assert [int(body) for body in reader.bodies(3, 1 << 30)] == [150, 151, 152]
     assert record_batch(reader, 1 << 16)["body"].to_pylist() == [b"%d" % number for number in range(153, BLOCK + 100)]
     assert record_batch(reader, 1 << 16).num_rows == 0 and record_batch(reader, 0).num_rows == 0
 
@@ -288,3 +288,27 @@ def test_bytes_of_properties_are_bounded(store: ComposedStore) -> None:
         store.append("t", slot, b"", properties={"p": "x" * 1000})
     found = list(batches(reader_of(store, slot), 1000, columns=["properties"], body_limit=10_000))
     assert sum(batch.num_rows for batch in found) == 100 and 1 < max(batch.num_rows for batch in found) < 10
+
+
+def test_the_memory_of_a_dropped_batch_serves_the_next(store: ComposedStore) -> None:
+    """And that of a batch, or of a part of it, which is still in use serves none."""
+    slot = store.add_topic("t", 1)
+    bodies = [b"%4d" % number * 256 for number in range(100)]
+    for body in bodies:
+        store.append("t", slot, body)
+
+    def read() -> pa.RecordBatch:
+        return record_batch(reader_of(store, slot), 100, ("body",))
+
+    def address(batch: pa.RecordBatch) -> int:
+        return int(batch["body"].buffers()[2].address)
+
+    first, second = read(), read()
+    place = address(first)
+    assert address(second) != place
+    part = first["body"][50:]
+    del first
+    assert address(read()) != place, "a slice holds it"
+    assert part.to_pylist() == bodies[50:] and second["body"].to_pylist() == bodies
+    del part
+    assert address(read()) == place and read()["body"].to_pylist() == bodies

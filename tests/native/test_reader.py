@@ -111,7 +111,7 @@ def test_nothing_above_the_published_offset(store: ComposedStore) -> None:
     assert not reader.ready()
     store.publish()
     assert reader.ready()
-    assert reader.bodies(5) == [b"two"]
+    assert reader.bodies(5, 1 << 30) == [b"two"]
 
 
 def test_tags_are_compared_by_code_and_by_text(store: ComposedStore) -> None:
@@ -147,16 +147,16 @@ def test_damage_is_never_delivered(store: ComposedStore, where: str) -> None:
     reader = store.reader()
     reader.add(slot, 0)
     reader.add(slot + 1, 0)
-    assert reader.bodies(10) == [b"first"]
+    assert reader.bodies(10, 1 << 30) == [b"first"]
     with pytest.raises(CorruptRecord) as caught:
-        reader.bodies(10)
+        reader.bodies(10, 1 << 30)
     error = caught.value
     assert (error.offset, error.topic, error.queue, error.queue_offset) == (physical, "t", 0, 1)
-    assert reader.bodies(10) == [b"elsewhere"]
+    assert reader.bodies(10, 1 << 30) == [b"elsewhere"]
     with pytest.raises(CorruptRecord):
-        reader.bodies(10)
+        reader.bodies(10, 1 << 30)
     reader.seek(0, 2)
-    assert reader.bodies(10) == [b"third"]
+    assert reader.bodies(10, 1 << 30) == [b"third"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -202,7 +202,7 @@ def test_a_unit_that_points_to_another_topics_record(store: ComposedStore) -> No
     reader = store.reader()
     reader.add(own, 0)
     with pytest.raises(CorruptRecord) as caught:
-        reader.bodies(1)
+        reader.bodies(1, 1 << 30)
     assert caught.value.offset == place
 
 
@@ -216,9 +216,9 @@ def test_the_flag_of_a_compressed_body_is_checked(store: ComposedStore, sys_flag
     reader = store.reader()
     reader.add(slot, 0)
     with pytest.raises(CorruptRecord):
-        reader.bodies(1)
+        reader.bodies(1, 1 << 30)
     reader.verify = False
-    assert len(reader.bodies(1)) == 1, "who does not want checks gets what there is"
+    assert len(reader.bodies(1, 1 << 30)) == 1, "who does not want checks gets what there is"
 
 
 def test_an_unchecked_body_is_an_explicit_choice(store: ComposedStore) -> None:
@@ -230,7 +230,7 @@ def test_an_unchecked_body_is_an_explicit_choice(store: ComposedStore) -> None:
     reader.add(slot, 0)
     assert reader.verify
     reader.verify = False
-    assert reader.bodies(1) == [b"g00d"]
+    assert reader.bodies(1, 1 << 30) == [b"g00d"]
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,24 @@ def test_retention_moves_the_reader_and_counts(store: ComposedStore) -> None:
     reader = store.reader()
     reader.add(slot, 1)
     assert reader.bounds(0) == (4, 10)
-    assert reader.bodies(2) == [b"4", b"5"]
+    assert reader.bodies(2, 1 << 30) == [b"4", b"5"]
     assert reader.skipped == 3
+
+
+def test_bytes_bound_what_bodies_are_taken(store: ComposedStore) -> None:
+    """The record that passes the bound is the last one, and one is always taken."""
+    slot = store.add_topic("t", 2)
+    for number in range(20):
+        store.append("t", slot + number % 2, b"%3d" % number * 100)
+    store.publish()
+    reader = store.reader()
+    for queue in range(2):
+        reader.add(slot + queue, 0)
+    record = reader.messages(1)[0].size
+    counts = [len(reader.bodies(100, bound)) for bound in (1, record, record + 1, 3 * record)]
+    assert counts == [1, 1, 2, 3]
+    rest = reader.bodies(100, 1 << 30)
+    assert len(rest) == 20 - 8 and not reader.bodies(100, 1)
 
 
 def test_messages_outlive_reader_and_file(store: ComposedStore) -> None:
@@ -370,8 +386,8 @@ def test_ten_thousand_queues(tmp_path: Path) -> None:
     for queue in [9_999, 3, 5_000]:
         store.append("wide", slot + queue, b"%d" % queue)
     store.publish()
-    assert sorted(int(body) for body in reader.bodies(100)) == [3, 5_000, 9_999]
-    assert reader.bodies(100) == []
+    assert sorted(int(body) for body in reader.bodies(100, 1 << 30)) == [3, 5_000, 9_999]
+    assert reader.bodies(100, 1 << 30) == []
 
 
 def test_wrong_arguments(store: ComposedStore) -> None:

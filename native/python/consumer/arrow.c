@@ -1,5 +1,5 @@
-/* The Reader's messages as Arrow buffers: bytearrays that grow while rows are appended, and are cut to their size at the
- * end. */
+/* The Reader's messages as Arrow buffers, which grow while rows are appended and are cut to their size at the end. */
+#include "python/consumer/column_memory.h"
 #include "python/consumer/reader_object.h"
 
 enum buffer {
@@ -57,6 +57,7 @@ static bool has_one_more(enum buffer which)
 struct record_batch {
     struct columns columns;
     uint32_t rows; /* for which there is room */
+    uint64_t body_limit; /* bytes */
     PyObject *buffer[BUFFERS];
 };
 
@@ -67,7 +68,7 @@ static uint64_t fixed_size(enum buffer which, uint32_t rows)
 
 static void *address_of(const struct record_batch *batch, enum buffer which)
 {
-    return batch->buffer[which] ? PyByteArray_AsString(batch->buffer[which]) : NULL;
+    return batch->buffer[which] ? py_column_memory_data(batch->buffer[which]) : NULL;
 }
 
 static struct column_text text_of(const struct record_batch *batch, enum buffer offsets, enum buffer data, enum buffer validity)
@@ -92,21 +93,21 @@ static bool open_pairs(struct record_batch *batch, enum buffer first, struct col
     if (own)
         pairs->validity = address_of(batch, first + VALIDITY);
     memset(address_of(batch, first + VALIDITY), 0, fixed_size(first + VALIDITY, batch->rows));
-    if (PyByteArray_Resize(batch->buffer[first + NAME_OFFSETS], 4) < 0 ||
-        PyByteArray_Resize(batch->buffer[first + VALUE_OFFSETS], 4) < 0)
+    if (!py_column_memory_resize(batch->buffer[first + NAME_OFFSETS], 4) ||
+        !py_column_memory_resize(batch->buffer[first + VALUE_OFFSETS], 4))
         return false;
     pairs->name = text_of(batch, first + NAME_OFFSETS, first + NAME, BUFFERS);
     pairs->value = text_of(batch, first + VALUE_OFFSETS, first + VALUE, BUFFERS);
     return true;
 }
 
-static bool record_batch_open(struct record_batch *batch, uint32_t selection, uint32_t rows)
+static bool record_batch_open(struct record_batch *batch, uint32_t selection, uint32_t rows, uint64_t body_limit)
 {
-    *batch = (struct record_batch){.rows = rows};
+    *batch = (struct record_batch){.rows = rows, .body_limit = body_limit};
     for (enum buffer which = 0; which < BUFFERS; which++) {
         if (!(shape[which].column & selection))
             continue;
-        batch->buffer[which] = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)fixed_size(which, rows));
+        batch->buffer[which] = py_column_memory(fixed_size(which, rows));
         if (!batch->buffer[which])
             return false;
     }
@@ -130,15 +131,21 @@ static bool record_batch_open(struct record_batch *batch, uint32_t selection, ui
            open_pairs(batch, PROPERTIES, &batch->columns.properties, false);
 }
 
+/* Few batches get all their rows where bodies are large. */
+static uint64_t batch_expects(const struct record_batch *batch, uint64_t bytes)
+{
+    return bytes < batch->body_limit ? bytes : batch->body_limit;
+}
+
 /* Makes room for so many more bytes. Once some rows are known, the first growth goes as far as they suggest for all rows. */
 static bool grow(struct record_batch *batch, enum buffer which, uint64_t used, uint64_t more)
 {
     const uint32_t rows = batch->columns.rows;
     const uint64_t least = used + more + COLUMN_SLACK;
-    if (least <= (uint64_t)PyByteArray_Size(batch->buffer[which]))
+    if (least <= py_column_memory_size(batch->buffer[which]))
         return true;
-    const uint64_t expected = rows ? used * batch->rows / rows : 0;
-    return PyByteArray_Resize(batch->buffer[which], (Py_ssize_t)(least + expected + expected / 16)) == 0;
+    const uint64_t expected = batch_expects(batch, rows ? used * batch->rows / rows : 0);
+    return py_column_memory_resize(batch->buffer[which], least + expected + expected / 16);
 }
 
 static bool reserve(struct record_batch *batch, struct column_text *text, enum buffer data, uint64_t more)
@@ -247,7 +254,7 @@ static bool append_all(struct reader_object *self, struct record_batch *batch, u
         const uint32_t left = batch->rows - batch->columns.rows;
         if (result <= 0 || left == 0 || self->reader->looked >= look_until)
             break;
-        count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK);
+        count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES);
         if (self->strict && py_reader_removal(self))
             break; /* what is gathered is delivered once that was reported */
     }
@@ -282,7 +289,7 @@ static PyObject *record_batch_result(struct record_batch *batch)
     pair_sizes(size, PROPERTIES, &columns->properties, rows);
     for (enum buffer which = 0; buffers && which < BUFFERS; which++) {
         PyObject *buffer = batch->buffer[which];
-        if ((buffer && PyByteArray_Resize(buffer, (Py_ssize_t)size[which]) < 0) ||
+        if ((buffer && !py_column_memory_resize(buffer, size[which])) ||
             PyTuple_SetItem(buffers, which, Py_NewRef(buffer ? buffer : Py_None)) < 0)
             Py_CLEAR(buffers);
     }
@@ -315,7 +322,7 @@ PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t ar
         !py_take_count(arguments[1], &most) || !py_take_u64(arguments[2], &body_limit))
         return NULL;
     const uint64_t look_until = self->reader->looked + READER_SCAN_UNITS;
-    const int64_t count = py_reader_gather(self, most < COLUMNS_BLOCK ? most : COLUMNS_BLOCK);
+    const int64_t count = py_reader_gather(self, most < COLUMNS_BLOCK ? most : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES);
     if (count < 0)
         return NULL;
     uint64_t rows = (uint64_t)count + waiting_units(self->reader, most);
@@ -325,7 +332,7 @@ PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t ar
     PyObject *result = NULL;
     if (body_limit > COLUMN_BYTES_MAX)
         body_limit = COLUMN_BYTES_MAX;
-    if (record_batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most) &&
+    if (record_batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most, body_limit) &&
         append_all(self, &batch, (uint32_t)count, body_limit, look_until))
         result = record_batch_result(&batch);
     for (enum buffer which = 0; which < BUFFERS; which++)

@@ -1,12 +1,12 @@
 /* Delivers a Reader's fetches piece by piece: as messages, as bodies, or one record by its place. */
 #include "python/consumer/reader_object.h"
 
-int64_t py_reader_gather(struct reader_object *self, uint32_t most)
+int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes)
 {
     struct reader *reader = self->reader;
     if (self->taken == reader->count) {
         self->taken = 0;
-        const bool fault = reader_fetch(reader, most) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
+        const bool fault = reader_fetch(reader, most, bytes) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
         if (fault && !(self->strict && py_reader_removal(self))) {
             py_reader_raise(self);
             return -1;
@@ -45,7 +45,7 @@ PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
     uint32_t most;
     if (!py_take_count(most_object, &most))
         return NULL;
-    const int64_t count = py_reader_gather(self, most);
+    const int64_t count = py_reader_gather(self, most, UINT64_MAX);
     if (count < 0)
         return NULL;
     PyObject *list = PyList_New((Py_ssize_t)count);
@@ -86,7 +86,7 @@ PyObject *py_delivery_message(PyObject *object, PyObject *size)
     uint32_t most;
     if (!py_take_count(size, &most))
         return NULL;
-    const int64_t count = py_reader_gather(self, most);
+    const int64_t count = py_reader_gather(self, most, UINT64_MAX);
     if (count <= 0)
         return count < 0 ? NULL : Py_NewRef(Py_None);
     return next_message(self);
@@ -116,13 +116,14 @@ PyObject *py_delivery_record(PyObject *object, PyObject *offset_object)
     return message;
 }
 
-PyObject *py_delivery_bodies(PyObject *object, PyObject *most_object)
+PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
 {
     struct reader_object *self = py_reader_self(object);
     uint32_t most;
-    if (!py_take_count(most_object, &most))
+    uint64_t bytes;
+    if (!py_arity("bodies", argument_count, 2) || !py_take_count(arguments[0], &most) || !py_take_u64(arguments[1], &bytes))
         return NULL;
-    const int64_t count = py_reader_gather(self, most);
+    const int64_t count = py_reader_gather(self, most, bytes);
     PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
     const struct message_ref *refs = self->reader->refs + self->taken;
     for (int64_t i = 0; list && i < count; i++) {

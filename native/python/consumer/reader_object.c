@@ -2,6 +2,7 @@
  * beside a busy thread it would cost milliseconds to get the lock back. But some methods run Python code (zlib, which releases
  * the lock; the garbage collector), and the fetch must not be taken away from them then. So a Reader is busy during the whole
  * of each method, and other callers cannot use it meanwhile: see GUARDED at the end. */
+#include "python/consumer/column_memory.h"
 #include "python/consumer/reader_object.h"
 
 #include <errno.h>
@@ -397,7 +398,7 @@ GUARDED(filter, reader_object_filter)
 GUARDED(messages, py_delivery_messages)
 GUARDED(message, py_delivery_message)
 GUARDED(gathered, py_delivery_gathered)
-GUARDED(bodies, py_delivery_bodies)
+GUARDED_FAST(bodies, py_delivery_bodies)
 GUARDED(record, py_delivery_record)
 GUARDED_FAST(columns, py_columns)
 GUARDED(names, py_columns_names)
@@ -423,7 +424,7 @@ static PyMethodDef reader_methods[] = {
     ONE(messages),
     ONE(message),
     NONE(gathered),
-    ONE(bodies),
+    FAST(bodies),
     ONE(record),
     FAST(columns),
     NONE(names),
@@ -452,7 +453,7 @@ int py_add_consumer(PyObject *module)
 {
     if (py_add_message(module) < 0)
         return -1;
-    if (py_add_pin(module) < 0 || py_add_pull_hold(module) < 0)
+    if (py_add_pin(module) < 0 || py_add_column_memory(module) < 0 || py_add_pull_hold(module) < 0)
         return -1;
     reader_type = py_add_type(module, &reader_spec);
     return reader_type ? 0 : -1;

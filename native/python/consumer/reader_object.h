@@ -3,6 +3,7 @@
  *   reader_object.c    the type Reader: its life, its queues and positions
  *   delivery.c  its fetches as messages and bodies
  *   arrow.c   its fetches as Arrow buffers
+ *   column_memory.c   the memory of these
  *   pin.c       CommitLog files that messages keep mapped
  *   fault.c     what it raises
  *   pull_hold_object.c    the type PullHold: sleeping until there is news
@@ -49,9 +50,9 @@ struct reader_object *py_reader_of(PyObject *object);
 
 /* ---- delivery.c ---- */
 
-/* Makes sure that undelivered messages are gathered, if there are any. Returns how many, at most `most`; -1 with an exception
- * set. */
-int64_t py_reader_gather(struct reader_object *self, uint32_t most);
+/* Makes sure that undelivered messages are gathered, if there are any; what is fetched now lies in records of about `bytes` bytes.
+ * Returns how many, at most `most`; -1 with an exception set. */
+int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes);
 
 /* True if messages were removed before they were read, and that was not reported yet. */
 static inline bool py_reader_removal(const struct reader_object *self) { return self->reader->skipped != self->told; }
@@ -69,13 +70,13 @@ static inline void py_reader_delivered(struct reader_object *self, uint32_t coun
     }
 }
 
-/* Methods of the Reader. messages(most) and bodies(most): the next ones, as a list. message(size): the next one, out of a
- * fetch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
+/* Methods of the Reader. messages(most) and bodies(most, bytes of records): the next ones, as a list. message(size): the
+ * next one, out of a fetch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
  * raises if there is none. */
 PyObject *py_delivery_messages(PyObject *object, PyObject *most);
 PyObject *py_delivery_message(PyObject *object, PyObject *size);
 PyObject *py_delivery_gathered(PyObject *object, PyObject *unused);
-PyObject *py_delivery_bodies(PyObject *object, PyObject *most);
+PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_delivery_record(PyObject *object, PyObject *physical_offset);
 
 /* ---- arrow.c ---- */
