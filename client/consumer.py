@@ -104,7 +104,7 @@ class Consumer(Positions):
         """Copies of the bodies of the next messages. Waits and raises as `poll` does.
 
         max_bytes: the list ends where its messages take about so many bytes of the log, headers and properties included. One
-            message is always taken. Small lists stay in the processor's cache: with 8 MiB a body of 1 KiB costs four times the time.
+            message is always taken. Small lists stay in the processor's cache: of 8 MiB, 1 KiB takes four times as long.
         """
         check_bytes(max_bytes)
         return self._gathered(lambda most: self._reader.bodies(most, max_bytes), max_messages, timeout)
@@ -121,8 +121,8 @@ class Consumer(Positions):
 
         columns: some of topic, queue, offset, physical_offset, tags, keys, body, born, stored, flag (None: these), and
             reconsume_times, message_id, born_host, store_host, headers, properties.
-        max_bytes: of bodies, at most, unless the first one alone is larger; the same of headers and of properties. The memory of
-            a batch that is dropped serves a later batch.
+        max_bytes: of bodies, at most, unless the first one alone is larger; the same of headers and of properties. The memory
+            of a batch that is dropped serves a later batch.
         """
         check_bytes(max_bytes)
 

@@ -1,6 +1,6 @@
 """The command behind scripts/processor_time: one producer streams messages of one size in batches of 1,000, then one consumer
 reads them as message objects, as bytes and as Arrow. The kernel says how long each process has run (schedstat). That hardly
-depends on what else runs on the machine, so it can distinguish two checkouts when messages a second show nothing.
+depends on who else uses the machine, so two checkouts can be told apart where messages a second tell nothing.
 
 A checkout is measured by its own interpreter, which runs this file with --once.
 """
@@ -18,21 +18,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.benchmark.processor import actors, ran_ns
+
 BATCH = 1000
 LOG_BYTES = 700 << 20  # of one run
 RECORD_OVERHEAD = 112  # bytes that a record takes beside its body
 ACTORS = ("handler 0", "writer", "reput", "flush", "allocator")
 
 
-def ran_ns(pid: int) -> int:
-    """How long all threads of a process have run on a processor."""
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
-
-
 def once(size: int) -> dict[str, float]:
     """ns of processor time a message of `size` bytes, by process; and of the clock, while messages were sent."""
     import orbitmq
-    from orbitmq.client.status import read_actors
 
     found: dict[str, float] = {}
     messages = LOG_BYTES // (size + RECORD_OVERHEAD) // BATCH * BATCH
@@ -44,7 +40,7 @@ def once(size: int) -> dict[str, float]:
             bodies = [bytes(size)] * BATCH
             for _ in range(messages // 10 // BATCH):
                 producer.send_batch("t", bodies)
-            pids = {actor.name: actor.pid for actor in read_actors(broker.connection.attachment) if actor.name in ACTORS}
+            pids = actors(broker, ACTORS)
             before = {name: ran_ns(pid) for name, pid in pids.items()}
             clock, own = time.perf_counter_ns(), time.process_time_ns()
             for _ in range(messages // BATCH):

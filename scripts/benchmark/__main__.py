@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.benchmark import ceiling, drain, latency, lifecycle, locks, queues, sends, stream
+from scripts.benchmark import ceiling, drain, latency, lifecycle, locks, peers, queues, sends, stream
 from scripts.benchmark.result import Measure, Result, Sample
 from scripts.benchmark.spark import memory, planning, read
 from scripts.benchmark.stage import stage
@@ -29,6 +29,8 @@ notes = Console(stderr=True)
 def chosen(names: Sequence[str]) -> list[Measure]:
     """The measures that produce any of these names. A prefix before `*` selects several, and `spark` selects all of Spark's."""
     names = ["spark_*" if name == "spark" else name for name in names]
+    if list(names) == ["none"]:
+        return []
     if not names or "all" in names:
         return list(MEASURES)
     found = [measure for measure in MEASURES if any(_matches(name, measure.names) for name in names)]
@@ -72,7 +74,8 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
 
 
 def _unit(name: str, unit: str) -> str:
-    return "times" if name.endswith(("_gain", "_share")) else "MB/s" if name.endswith("_mb") else unit
+    endings = {"_gain": "times", "_share": "times", "_mb": "MB/s", "_ns": "ns"}
+    return next((of for ending, of in endings.items() if name.endswith(ending)), unit)
 
 
 def _note(measure: Measure, number: int, counted: int) -> None:
@@ -101,30 +104,34 @@ def table(results: Sequence[Result]) -> Table:
     return shown
 
 
-def peer_table(peers: Sequence[dict[str, Any]]) -> Table:
-    shown = Table("peer", "variant", "measure", "value", "unit", "durability", title="Peers, 100-byte bodies")
-    for peer in peers:
-        value = _number(peer["median"])
-        shown.add_row(peer["bench"], peer.get("variant", ""), peer["measure"], value, peer["unit"], peer["durability"])
-    return shown
+def peer_tables(found: Sequence[dict[str, Any]]) -> list[Table]:
+    """One a size of bodies."""
+    tables = []
+    for size in sorted({each["size"] for each in found}):
+        shown = Table("peer", title=f"Peers in the same run, bodies of {size:,} bytes")
+        for heading in peers.COLUMNS:
+            shown.add_column(heading, justify="right")
+        for name, cells in peers.rows(found, size):
+            shown.add_row(name, *cells)
+        tables.append(shown)
+    return tables
 
 
-def _peers(as_json: bool) -> list[dict[str, Any]]:
-    from scripts.benchmark import peers
-
-    found = peers.measure(notes.print)
-    if as_json:
-        for peer in found:
+def _peers(as_json: bool, quick: bool) -> list[dict[str, Any]]:
+    found = []
+    for peer in peers.measure(notes.print, quick=quick):
+        found.append(peer)
+        if as_json:
             print(json.dumps({"peer": True, **peer}), flush=True)
     return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, or all; `queues_*` works; spark")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, all, or none; `queues_*` works; spark")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--runs", type=int, help="counted runs of each measure")
-    parser.add_argument("--peers", action="store_true", help="measure what people use instead, too (many minutes)")
+    parser.add_argument("--peers", action="store_true", help="measure what people use instead (an hour; minutes with --runs 1)")
     parser.add_argument("--plots", type=Path, help="folder for pictures (SVG)")
     parser.add_argument("--list", action="store_true", help="show the names")
     options = parser.parse_args()
@@ -141,17 +148,18 @@ def main() -> int:
             results.append(result)
             if options.json:
                 print(json.dumps(result.as_json()), flush=True)
-    peers = _peers(options.json) if options.peers else []
+    beside = _peers(options.json, options.runs == 1) if options.peers else []
     if options.plots:
         from scripts.benchmark.plots import draw
 
-        for path in draw(results, peers, options.plots):
+        for path in draw(results, beside, options.plots):
             notes.print(f"wrote {path}")
     if not options.json:
         output = Console(width=170 if not sys.stdout.isatty() else None)
-        output.print(table(results))
-        if peers:
-            output.print(peer_table(peers))
+        if results:
+            output.print(table(results))
+        for each in peer_tables(beside):
+            output.print(each)
         output.print(f"{time.monotonic() - begin:.0f} s in all")
     return 0
 

@@ -1,4 +1,4 @@
-"""Reading a backlog: into Python objects, and into Arrow batches."""
+"""Draining a backlog: into bytes, into views of the log, and into Arrow batches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from scripts.benchmark.stage import Stage
 from scripts.benchmark.stream import produce
 
 MESSAGES = 3_000_000
+Drain = Callable[[str, str, int], Callable[[], tuple[int, int]]]
+TARGETS = {
+    "drain_objects": ">= 5 M",
+    "drain_arrow": ">= 10 M",
+    "drain_objects_1k": ">= 1.5 M",
+    "drain_views_1k": ">= 2.5 M",
+    "drain_arrow_1k": ">= 2.5 M",
+}
 _backlogs: dict[str, str] = {}
 
 
 def _objects(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
+    """Copies of the bodies, as `bytes`."""
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
 
     def act() -> tuple[int, int]:
@@ -29,7 +38,23 @@ def _objects(name: str, topic: str, messages: int) -> Callable[[], tuple[int, in
     return act
 
 
+def _views(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
+    """Messages, which are views of the log; the length of each is looked at."""
+    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
+
+    def act() -> tuple[int, int]:
+        count = size = 0
+        while count < messages:
+            found = consumer.poll_batch(1000, timeout=60)
+            count += len(found)
+            size += sum(map(len, found))
+        return count, size
+
+    return act
+
+
 def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
+    """Record batches with the usual columns."""
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
     consumer.poll_arrow(1, timeout=0)  # loads pyarrow
     consumer.seek_to_time(0)
@@ -45,31 +70,30 @@ def _arrow(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]
     return act
 
 
-def _backlog(stage: Stage) -> str:
-    """One topic a stage, filled once. Reading it does not change it."""
+def _backlog(stage: Stage, of: load.Load, messages: int) -> str:
+    """One topic a stage, filled once; draining does not change it."""
     if stage.name not in _backlogs:
         topic = stage.topic()
-        together(Role(produce, stage.name, topic, MESSAGES, False, "appended"))
+        together(Role(produce, stage.name, topic, of, messages, False, "appended"))
         _backlogs[stage.name] = topic
     return _backlogs[stage.name]
 
 
-def _drain(stage: Stage, how: Callable[..., Callable[[], tuple[int, int]]]) -> tuple[Sample, ...]:
-    ((begin, end, (count, size)),) = together(Role(how, stage.name, _backlog(stage), MESSAGES), warm=stage.folder)
-    if count != MESSAGES or size < MESSAGES * load.BODY_BYTES:
-        raise AssertionError(f"drained {count} messages with {size} bytes, expected {MESSAGES}")
-    return (Sample(count / ((end - begin) / 1e9)),)
+def _drain(how: Drain, of: load.Load) -> Callable[[Stage], tuple[Sample, ...]]:
+    messages = of.messages(MESSAGES)
+
+    def run(stage: Stage) -> tuple[Sample, ...]:
+        topic = _backlog(stage, of, messages)
+        ((begin, end, (count, size)),) = together(Role(how, stage.name, topic, messages), warm=stage.folder)
+        if count != messages or size < messages * of.size:
+            raise AssertionError(f"drained {count} messages with {size} bytes, expected {messages} of {of.size} bytes")
+        return (Sample(count / ((end - begin) / 1e9)),)
+
+    return run
 
 
-def drain_objects(stage: Stage) -> tuple[Sample, ...]:
-    return _drain(stage, _objects)
-
-
-def drain_arrow(stage: Stage) -> tuple[Sample, ...]:
-    return _drain(stage, _arrow)
-
-
-MEASURES = (
-    Measure(("drain_objects",), "messages/s", drain_objects, targets=(">= 5 M",)),
-    Measure(("drain_arrow",), "messages/s", drain_arrow, targets=(">= 10 M",)),
+MEASURES = tuple(
+    Measure((name + of.suffix,), "messages/s", _drain(how, of), targets=(TARGETS.get(name + of.suffix, ""),))
+    for of in load.SIZES
+    for name, how in (("drain_objects", _objects), ("drain_views", _views), ("drain_arrow", _arrow))
 )

@@ -38,10 +38,11 @@ def _receipts(name: str, topic: str, messages: int) -> Callable[[], tuple[float,
 
     def act() -> tuple[float, float]:
         found = histogram()
-        now, send = time.monotonic_ns, producer.send
+        now, send, bodies = time.monotonic_ns, producer.send, load.SMALL.bodies
         for number in range(messages):
+            body = bodies[number % len(bodies)]
             begin = now()
-            send(topic, load.BODIES[number % load.DISTINCT], tags=load.TAG)
+            send(topic, body, tags=load.TAG)
             found.record_value(now() - begin)
         return percentiles_us(found)
 
@@ -50,13 +51,13 @@ def _receipts(name: str, topic: str, messages: int) -> Callable[[], tuple[float,
 
 def receipt(stage: Stage) -> tuple[Sample, ...]:
     ((_, _, (p50, p99)),) = together(Role(_receipts, stage.name, stage.topic(), RECEIPTS))
-    ceiling_p50, ceiling_p99 = ceiling.latency_us(RECEIPTS, load.BODY_BYTES, stage.folder)
+    ceiling_p50, ceiling_p99 = ceiling.latency_us(RECEIPTS, load.SMALL.size, stage.folder)
     return Sample(p50, ceiling_p50), Sample(p99, ceiling_p99)
 
 
 def _paced(name: str, topic: str, messages: int, rate: int) -> Callable[[], int]:
     producer = orbitmq.connect(name).producer()
-    padding = b"x" * (load.BODY_BYTES - 8)
+    padding = b"x" * (load.SMALL.size - 8)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
     def act() -> int:

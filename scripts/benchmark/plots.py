@@ -47,6 +47,8 @@ def draw(results: Sequence[Result], peers: Sequence[dict[str, Any]], folder: Pat
             rows.append((f"{result.measure}: ceiling", result.ceiling, CEILING))
     for peer in peers:
         name = f"{peer['bench']} {peer.get('variant', '')}".strip()
+        if peer["size"] != 100:
+            continue
         if peer["measure"] == "stream":
             rates.append((f"stream: {name}", float(peer["median"]), PEER))
         elif peer["measure"] == "latency_p50":

@@ -14,8 +14,8 @@ BASE = 72
 
 def queues(stage: Stage) -> tuple[Sample, ...]:
     """Messages a second by number of queues, then the two larger ones as a share of BASE."""
-    found = {count: run_stream(stage, MESSAGES, queues=count) for count in QUEUES}
-    best = ceiling.throughput(MESSAGES, load.BODY_BYTES, load.BATCH, stage.folder)
+    found = {count: run_stream(stage, MESSAGES, queues=count)[0] for count in QUEUES}
+    best = ceiling.throughput(MESSAGES, load.SMALL.size, load.SMALL.batch, stage.folder)
     rates = [Sample(found[count], best) for count in QUEUES]
     return (*rates, *(Sample(found[count] / found[BASE]) for count in QUEUES if count > BASE))
 

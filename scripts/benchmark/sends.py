@@ -20,8 +20,8 @@ SENDERS = 64
 SENDER_NS = 4_500  # time of its own that the client spends on a synced message: interpreter and library, user time
 
 
-def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[], int]:
-    producer = orbitmq.connect(name).producer()
+def _pipelined(name: str, topic: str, of: load.Load, messages: int, busy: bool) -> Callable[[], int]:
+    producer = orbitmq.connect(name).producer(message_max=of.message_max)
     stop = threading.Event()
 
     def burn() -> None:
@@ -34,9 +34,9 @@ def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[],
         if busy:
             threading.Thread(target=burn, daemon=True).start()
         send = producer.send_async
-        bodies = load.BODIES
+        bodies = of.bodies
         last = None
-        for _ in range(messages // load.DISTINCT):
+        for _ in range(messages // len(bodies)):
             for body in bodies:
                 last = send(topic, body, tags=load.TAG)
         assert last is not None
@@ -48,26 +48,28 @@ def _pipelined(name: str, topic: str, messages: int, busy: bool) -> Callable[[],
     return act
 
 
-def _rate(stage: Stage, messages: int, busy: bool) -> float:
+def _rate(stage: Stage, of: load.Load, most: int, busy: bool) -> float:
+    messages = of.messages(most)
     topic = stage.topic()
-    ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, messages, busy), warm=stage.folder)
+    ((begin, end, _),) = together(Role(_pipelined, stage.name, topic, of, messages, busy), warm=stage.folder)
     return messages / ((end - begin) / 1e9)
 
 
-def send_pipelined(stage: Stage) -> tuple[Sample, ...]:
-    return (Sample(_rate(stage, PIPELINED, busy=False)),)
+def _send_pipelined(of: load.Load) -> Callable[[Stage], tuple[Sample, ...]]:
+    return lambda stage: (Sample(_rate(stage, of, PIPELINED, busy=False)),)
 
 
 def send_pipelined_busy(stage: Stage) -> tuple[Sample, ...]:
-    return (Sample(_rate(stage, BUSY, busy=True)),)
+    return (Sample(_rate(stage, load.SMALL, BUSY, busy=True)),)
 
 
 def _synced(name: str, topic: str, messages: int) -> Callable[[], int]:
     producer = orbitmq.connect(name).producer(durability="flushed", window=64, message_max=16 * 1024)
+    bodies = load.SMALL.bodies
 
     def act() -> int:
         for number in range(messages):
-            producer.send(topic, load.BODIES[number % load.DISTINCT], tags=load.TAG)
+            producer.send(topic, bodies[number % len(bodies)], tags=load.TAG)
         return messages
 
     return act
@@ -89,7 +91,12 @@ def send_synced(stage: Stage) -> tuple[Sample, ...]:
 
 
 MEASURES = (
-    Measure(("send_pipelined",), "messages/s", send_pipelined, targets=(">= 1 M",)),
+    *(
+        Measure(
+            ("send_pipelined" + of.suffix,), "messages/s", _send_pipelined(of), targets=(">= 1 M" if of is load.SMALL else "",)
+        )
+        for of in load.SIZES
+    ),
     Measure(("send_pipelined_busy",), "messages/s", send_pipelined_busy, targets=(">= 50 % of send_pipelined",)),
     Measure(
         ("send_synced", "send_synced_64", "send_synced_gain"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import orbitmq
 from scripts.benchmark import ceiling, load
+from scripts.benchmark.processor import actors, ran_ns
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
@@ -18,16 +19,16 @@ FLUSHED_MESSAGES = 1_000_000
 IN_FLIGHT = 6  # batches whose receipts are not looked at yet
 
 
-def produce(name: str, topic: str, messages: int, keyed: bool, durability: str) -> Callable[[], int]:
-    """Sends batches of 1,000 from a Python list, and looks at every receipt."""
-    producer = orbitmq.connect(name).producer(durability=durability)
-    keys = [load.keys_of(start, load.BATCH) for start in range(0, messages, load.BATCH)] if keyed else None
+def produce(name: str, topic: str, of: load.Load, messages: int, keyed: bool, durability: str) -> Callable[[], int]:
+    """Batches from Python lists; every receipt is looked at."""
+    producer = orbitmq.connect(name).producer(durability=durability, message_max=of.message_max)
+    keys = [load.keys_of(start, of.batch) for start in range(0, messages, of.batch)] if keyed else None
 
     def act() -> int:
         pending = []
-        for number in range(messages // load.BATCH):
+        for number, bodies in enumerate(of.batches * (messages // len(of.bodies))):
             batch_keys = keys[number] if keys else None
-            pending.append(producer.send_batch_async(topic, load.BODIES, tags=load.TAG, keys=batch_keys))
+            pending.append(producer.send_batch_async(topic, bodies, tags=load.TAG, keys=batch_keys))
             if len(pending) >= IN_FLIGHT:
                 pending.pop(0).result()
         for batch in pending:
@@ -38,7 +39,7 @@ def produce(name: str, topic: str, messages: int, keyed: bool, durability: str) 
 
 
 def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
-    """Reads every body as bytes, counts them and sums their checksums."""
+    """Every body as bytes, counted and summed."""
     consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="latest")
 
     def act() -> tuple[int, int]:
@@ -54,35 +55,67 @@ def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int
 
 
 def run_stream(
-    stage: Stage, messages: int, keyed: bool = False, durability: str = "appended", queues: int = load.QUEUES
-) -> float:
-    """Messages a second, from the producer's start to the consumer's last message."""
+    stage: Stage,
+    messages: int,
+    of: load.Load = load.SMALL,
+    keyed: bool = False,
+    durability: str = "appended",
+    queues: int = load.QUEUES,
+) -> tuple[float, float]:
+    """Messages a second, from the producer's start to the consumer's last message; and the processor time of all processes
+    together, ns a message."""
+    expected = (messages, of.checksum(messages))
     topic = stage.kept_topic(queues)
     consumer = Role(consume, stage.name, topic, messages)
-    producer = Role(produce, stage.name, topic, messages, keyed, durability)
+    producer = Role(produce, stage.name, topic, of, messages, keyed, durability)
+    pids = actors(stage.broker).values()
+    before = {pid: ran_ns(pid) for pid in pids}
     consumed, produced = together(consumer, producer, warm=stage.folder)
+    ran = consumer.ran_ns + producer.ran_ns + sum(ran_ns(pid) - before[pid] for pid in pids)
     found = consumed[2]
-    if found != (messages, load.checksum_of(messages)):
-        raise AssertionError(f"consumed {found}, expected {(messages, load.checksum_of(messages))}")
-    return messages / ((consumed[1] - produced[0]) / 1e9)
+    if found != expected:
+        raise AssertionError(f"consumed {found}, expected {expected}")
+    return messages / ((consumed[1] - produced[0]) / 1e9), ran / messages
 
 
-def _beside_ceiling(messages: int, **how: Any) -> Callable[[Stage], tuple[Sample, ...]]:
-    """A run of OrbitMQ's, with run_stream's arguments, and then one of the ceiling's."""
+def _beside_ceiling(most: int, of: load.Load, **how: Any) -> Callable[[Stage], tuple[Sample, ...]]:
+    """A run of ours, with run_stream's arguments, and then one of the ceiling's."""
+    messages = of.messages(most)
 
     def run(stage: Stage) -> tuple[Sample, ...]:
-        value = run_stream(stage, messages, **how)
-        return (Sample(value, ceiling.throughput(messages, load.BODY_BYTES, load.BATCH, stage.folder)),)
+        rate, ran = run_stream(stage, messages, of, **how)
+        return Sample(rate, ceiling.throughput(messages, of.size, of.batch, stage.folder)), Sample(ran)
 
     return run
 
 
-stream_batch = _beside_ceiling(MESSAGES)
-stream_keyed = _beside_ceiling(KEYED_MESSAGES, keyed=True)
-stream_batch_flushed = _beside_ceiling(FLUSHED_MESSAGES, durability="flushed")
+STREAM_TARGETS = {"": ">= 3 M and >= 50 % of the ceiling", "_1k": ">= 1.3 M"}
+FLUSHED_TARGETS = {"": ">= 1.5 M"}
 
 MEASURES = (
-    Measure(("stream_batch",), "messages/s", stream_batch, targets=(">= 3 M and >= 50 % of the ceiling",)),
-    Measure(("stream_keyed",), "messages/s", stream_keyed, targets=(">= 1.5 M",)),
-    Measure(("stream_batch_flushed",), "messages/s", stream_batch_flushed, durability="flushed", targets=(">= 1.5 M",)),
+    *(
+        Measure(
+            ("stream_batch" + of.suffix, f"stream_batch{of.suffix}_cpu_ns"),
+            "messages/s",
+            _beside_ceiling(MESSAGES, of),
+            targets=(STREAM_TARGETS.get(of.suffix, ""), ""),
+        )
+        for of in load.SIZES
+    ),
+    Measure(
+        ("stream_keyed", "stream_keyed_cpu_ns"),
+        "messages/s",
+        _beside_ceiling(KEYED_MESSAGES, load.SMALL, keyed=True),
+        targets=(">= 1.5 M", ""),
+    ),
+    *(
+        Measure(
+            ("stream_batch_flushed" + of.suffix, f"stream_batch_flushed{of.suffix}_cpu_ns"),
+            "messages/s",
+            _beside_ceiling(FLUSHED_MESSAGES, of, durability="flushed"),
+            durability="flushed",
+            targets=(FLUSHED_TARGETS.get(of.suffix, ""), ""),
+        )
+        for of in load.SIZES
+    ),
 )

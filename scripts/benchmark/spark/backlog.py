@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orbitmq
 from scripts.benchmark import load
 from scripts.benchmark.spark import kafka
-from scripts.benchmark.spark.ready_made import FORMAT, bodies
+from scripts.benchmark.spark.ready_made import DISTINCT, FORMAT, bodies
 from scripts.benchmark.spark.session import jars, session
 from scripts.benchmark.stage import Stage
 
@@ -72,8 +72,8 @@ def send(stage: Stage, topic: str, messages: int, body: int) -> None:
     """Messages with one key each, and a tag; flushed."""
     values = bodies(body)
     with orbitmq.connect(stage.name) as client, client.producer(durability="flushed") as producer:
-        for start in range(0, messages, load.DISTINCT):
-            producer.send_batch(topic, values, tags=load.TAG, keys=load.keys_of(start, load.DISTINCT))
+        for start in range(0, messages, DISTINCT):
+            producer.send_batch(topic, values, tags=load.TAG, keys=load.keys_of(start, DISTINCT))
 
 
 @contextmanager

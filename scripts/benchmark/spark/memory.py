@@ -69,7 +69,7 @@ def _peak() -> Iterator[list[float]]:
 @contextmanager
 def _long_queue(stage: Stage) -> Iterator[str]:
     topic = stage.topic(1)
-    send(stage, topic, MANY, load.BODY_BYTES)
+    send(stage, topic, MANY, load.SMALL.size)
     yield topic
 
 
@@ -81,8 +81,8 @@ def _needed(stage: Stage, topic: str, rows: int) -> float:
         raise AssertionError(f"{frame.rdd.getNumPartitions()} partitions, expected one")
     with _peak() as peak:
         found = frame.selectExpr("sum(length(value))").collect()[0][0]
-    if found != rows * load.BODY_BYTES:
-        raise AssertionError(f"{found} bytes, expected {rows * load.BODY_BYTES}")
+    if found != rows * load.SMALL.size:
+        raise AssertionError(f"{found} bytes, expected {rows * load.SMALL.size}")
     return peak[0]
 
 

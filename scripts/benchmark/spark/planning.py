@@ -20,7 +20,7 @@ def _fill(broker: orbitmq.Broker) -> str:
     broker.create_topic("planned", queues=QUEUES)
     with broker.producer(durability="flushed") as producer:
         for number in range(QUEUES):
-            producer.send_batch("planned", load.BODIES[number % 1000 : number % 1000 + 2], tags=load.TAG, queue=number)
+            producer.send_batch("planned", load.SMALL.bodies[number % 1000 : number % 1000 + 2], tags=load.TAG, queue=number)
     return "planned"
 
 

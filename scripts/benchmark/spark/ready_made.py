@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from orbitmq.spark import columns
-from scripts.benchmark.load import DISTINCT
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 FORMAT = "ready_made"
+DISTINCT = 1000
 
 
 class ReadyMade(DataSource):
