@@ -57,10 +57,9 @@ class Room:
 class AsyncProducer(Shown):
     """See Producer. Tasks and event loops may share one. Made by `AsyncClient.producer()`."""
 
-    def __init__(self, producer: Producer, *, timeout: float | None = None) -> None:
+    def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._side = LoopSide(producer)
-        self._timeout = producer.timeout if timeout is None else timeout
 
     async def send(
         self,
@@ -242,7 +241,7 @@ class AsyncProducer(Shown):
             await self.close()
 
     def _limit(self, timeout: float | None) -> float:
-        return self._timeout if timeout is None else timeout
+        return self._producer.timeout if timeout is None else timeout
 
     async def _open(self, limit: asyncio.Timeout | None = None) -> None:
         """Opens a session after a fork, or after the broker's death, without blocking the event loop. If a call waits for room

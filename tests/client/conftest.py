@@ -1,4 +1,5 @@
-"""Fixtures for tests of producers: the broker's real stages as threads, with a topic; and a producer."""
+"""Fixtures: for tests of producers the broker's real stages as threads, with a topic, and a producer; for tests of asyncio's
+consumers a broker without processes, with a topic."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.client.producer import Producer
+from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
 
 
@@ -22,3 +24,11 @@ def broker(tmp_path: Path) -> Iterator[ThreadBroker]:
 def producer(broker: ThreadBroker) -> Iterator[Producer]:
     with Producer(broker) as producer:
         yield producer
+
+
+@pytest.fixture
+def composed(tmp_path: Path) -> ComposedBroker:
+    """With the topic "t", of one queue."""
+    made = ComposedBroker(tmp_path / "store")
+    made.add_topic("t", 1)
+    return made

@@ -11,7 +11,6 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,20 +19,8 @@ from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import Closed, UsageError
+from tests.client.awaitable import awaitable_consumer
 from tests.client.composed_broker import ComposedBroker
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> ComposedBroker:
-    broker = ComposedBroker(tmp_path / "store")
-    broker.add_topic("t", 1)
-    return broker
-
-
-def send(broker: ComposedBroker, body: bytes) -> None:
-    broker.append("t", 0, body)
-    broker.publish()
-    broker.ring()
 
 
 class Standing:
@@ -58,15 +45,15 @@ class Standing:
 
 
 @pytest.fixture
-def standing(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AsyncConsumer, Standing]]:
-    consumer = Consumer(broker, "g", ["t"])
+def standing(composed: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AsyncConsumer, Standing]]:
+    consumer = Consumer(composed, "g", ["t"])
     standing = Standing(consumer, monkeypatch)
     yield AsyncConsumer(consumer), standing
     standing.go()
 
 
 def test_a_cancelled_task_does_not_wait_for_the_thread(
-    broker: ComposedBroker, standing: tuple[AsyncConsumer, Standing]
+    composed: ComposedBroker, standing: tuple[AsyncConsumer, Standing]
 ) -> None:
     """Goal: a cancelled poll ends at once, so that a second cancellation finds nothing half done. Method: the thread stands
     still."""
@@ -82,19 +69,19 @@ def test_a_cancelled_task_does_not_wait_for_the_thread(
             with pytest.raises(asyncio.CancelledError):
                 await task
         thread.go()
-        send(broker, b"x")
+        composed.send(b"x")
         return await asyncio.wait_for(consumer.poll_bodies(10), 30)
 
     assert asyncio.run(run()) == [b"x"]
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
+def test_cancelled_again_and_again(composed: ComposedBroker, times: int) -> None:
     """Goal: each further cancellation while the first is handled changes nothing; polls with a limit end by it. Method: one
     cancellation each turn of the loop."""
 
     async def run() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         got = []
         for number in range(20):
             task = asyncio.create_task(consumer.poll())
@@ -105,7 +92,7 @@ def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await consumer.poll(0.001) is None
-            send(broker, b"%d" % number)
+            composed.send(b"%d" % number)
             got += await consumer.poll_bodies(10)
         await consumer.close()
         return got
@@ -113,7 +100,7 @@ def test_cancelled_again_and_again(broker: ComposedBroker, times: int) -> None:
     assert asyncio.run(run()) == [b"%d" % number for number in range(20)]
 
 
-def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
+def test_no_cancellation_loses_a_message(composed: ComposedBroker) -> None:
     """Goal: messages that a cancelled poll was about to return come with the next poll. Method: messages and cancellations at
     random; the task is cancelled after a random number of turns."""
     seed = random.randrange(1 << 32)
@@ -122,7 +109,7 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
     messages = 300
 
     async def run() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"], batch=7))
+        consumer = awaitable_consumer(composed, batch=7)
         polls: list[Callable[[], Awaitable[Any]]] = [
             consumer.poll,
             lambda: consumer.poll_batch(3),
@@ -138,9 +125,9 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
             if sent < messages and dice.random() < 0.7:
                 for _ in range(dice.randrange(1, 9)):
                     sent += 1
-                    broker.append("t", 0, b"%d" % sent)
-                broker.publish()
-                broker.ring()
+                    composed.append("t", 0, b"%d" % sent)
+                composed.publish()
+                composed.ring()
             if dice.random() < 0.7 or len(got) >= sent:
                 task.cancel()
                 if dice.random() < 0.5:
@@ -161,14 +148,14 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
     assert got == [b"%d" % (n + 1) for n in range(len(got))]
 
 
-def test_timeouts_and_task_groups(broker: ComposedBroker) -> None:
+def test_timeouts_and_task_groups(composed: ComposedBroker) -> None:
     """Goal: asyncio's own ways to end a poll leave the consumer as it was."""
 
     async def fail() -> None:
         raise LookupError
 
     async def run() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await consumer.poll()
@@ -180,22 +167,22 @@ def test_timeouts_and_task_groups(broker: ComposedBroker) -> None:
                 await asyncio.sleep(0)
                 group.create_task(fail())
         assert caught.group_contains(LookupError)
-        send(broker, b"x")
+        composed.send(b"x")
         async with asyncio.timeout(30):
             return await consumer.poll_bodies(10)
 
     assert asyncio.run(run()) == [b"x"]
 
 
-def test_a_cancelled_commit_is_done_to_its_end(broker: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_commit_is_done_to_its_end(composed: ComposedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: an operation that had begun is not torn, and the next call follows it. Method: the commit stands still while its
     task is cancelled."""
 
     async def run() -> None:
-        made = Consumer(broker, "g", ["t"])
+        made = Consumer(composed, "g", ["t"])
         thread = Standing(made, monkeypatch, "commit")
         consumer = AsyncConsumer(made)
-        send(broker, b"x")
+        composed.send(b"x")
         assert await consumer.poll() is not None
         task = asyncio.create_task(consumer.commit())
         await thread.reached()
@@ -215,9 +202,9 @@ def test_a_cancelled_commit_is_done_to_its_end(broker: ComposedBroker, monkeypat
 # ---- the end of programs
 
 
-def test_a_program_ends_with_polls_in_flight(broker: ComposedBroker) -> None:
+def test_a_program_ends_with_polls_in_flight(composed: ComposedBroker) -> None:
     """Goal: asyncio.run cancels them, and the same consumer reads on in the next loop."""
-    consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+    consumer = awaitable_consumer(composed)
     tasks = []
 
     async def leave() -> None:
@@ -227,15 +214,15 @@ def test_a_program_ends_with_polls_in_flight(broker: ComposedBroker) -> None:
     for number in range(5):
         asyncio.run(leave())
         assert tasks[number].cancelled()
-    send(broker, b"x")
+    composed.send(b"x")
     assert asyncio.run(consumer.poll_bodies(10)) == [b"x"]
     asyncio.run(consumer.close())
 
 
-def test_a_loop_that_is_closed_lets_the_thread_go(broker: ComposedBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_that_is_closed_lets_the_thread_go(composed: ComposedBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Goal: if a loop is closed during a poll, neither its thread nor the consumer is stuck. Method: nobody cancels the
     task."""
-    consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+    consumer = awaitable_consumer(composed)
     loop = asyncio.new_event_loop()
     task = loop.create_task(consumer.poll())
     loop.run_until_complete(asyncio.sleep(0.01))
@@ -243,19 +230,19 @@ def test_a_loop_that_is_closed_lets_the_thread_go(broker: ComposedBroker, caplog
     consumer._worker._thread.submit(int).result(60)  # once the wait's slice is over
     assert not task.done()
     del task, loop
-    send(broker, b"x")
+    composed.send(b"x")
     assert asyncio.run(consumer.poll_bodies(10)) == [b"x"]
     asyncio.run(consumer.close())
     assert not [record for record in caplog.records if record.name.startswith("concurrent")]
 
 
-def test_closing_is_done_although_cancelled(broker: ComposedBroker) -> None:
+def test_closing_is_done_although_cancelled(composed: ComposedBroker) -> None:
     """Goal: the session is given back even if the task that closes is cancelled before a thread has begun. Method: all threads
     of the loop are busy."""
     go = threading.Event()
 
     async def run() -> None:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         poll = asyncio.create_task(consumer.poll())
         await asyncio.sleep(0)
         busy = [asyncio.create_task(asyncio.to_thread(go.wait, 60)) for _ in range(100)]
@@ -273,7 +260,7 @@ def test_closing_is_done_although_cancelled(broker: ComposedBroker) -> None:
             await consumer.poll()
 
     asyncio.run(run())
-    assert broker.closed == [0]
+    assert composed.closed == [0]
 
 
 def test_what_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,36 +4,21 @@ in the same process, moved by other tasks."""
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.consumer import Consumer
 from orbitmq.errors import BrokerStopped, Closed
+from tests.client.awaitable import awaitable_consumer
 from tests.client.composed_broker import ComposedBroker
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> ComposedBroker:
-    broker = ComposedBroker(tmp_path / "store")
-    broker.add_topic("t", 1)
-    return broker
-
-
-def send(broker: ComposedBroker, body: bytes) -> None:
-    broker.append("t", 0, body)
-    broker.publish()
-    broker.ring()
-
-
-def test_a_task_waits_while_others_work(broker: ComposedBroker) -> None:
+def test_a_task_waits_while_others_work(composed: ComposedBroker) -> None:
     async def run() -> list[bytes]:
-        async with AsyncConsumer(Consumer(broker, "g", ["t"])) as consumer:
+        async with awaitable_consumer(composed, "g") as consumer:
             assert await consumer.poll(0) is None
             waiting = asyncio.create_task(consumer.poll_bodies(10))
             await asyncio.sleep(0)
-            send(broker, b"a")
+            composed.send(b"a")
             bodies = await asyncio.wait_for(waiting, 30)
             await consumer.commit()
             assert await consumer.committed() == {("t", 0): 1}
@@ -42,15 +27,15 @@ def test_a_task_waits_while_others_work(broker: ComposedBroker) -> None:
     assert asyncio.run(run()) == [b"a"]
 
 
-def test_a_cancelled_poll_takes_nothing(broker: ComposedBroker) -> None:
+def test_a_cancelled_poll_takes_nothing(composed: ComposedBroker) -> None:
     async def run() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         got = []
         for number in range(20):
             waiting = asyncio.create_task(consumer.poll())
             for _ in range(number % 4):
                 await asyncio.sleep(0)
-            send(broker, b"%d" % number)
+            composed.send(b"%d" % number)
             waiting.cancel()
             try:
                 message = await waiting
@@ -64,9 +49,9 @@ def test_a_cancelled_poll_takes_nothing(broker: ComposedBroker) -> None:
     assert asyncio.run(run()) == [b"%d" % number for number in range(20)]
 
 
-def test_iteration_ends_with_close(broker: ComposedBroker) -> None:
+def test_iteration_ends_with_close(composed: ComposedBroker) -> None:
     async def run() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
 
         arrived = asyncio.Event()
         bodies = []
@@ -78,7 +63,7 @@ def test_iteration_ends_with_close(broker: ComposedBroker) -> None:
             return bodies
 
         task = asyncio.create_task(collect())
-        send(broker, b"x")
+        composed.send(b"x")
         await asyncio.wait_for(arrived.wait(), 30)
         await consumer.close()
         with pytest.raises(Closed):
@@ -88,12 +73,12 @@ def test_iteration_ends_with_close(broker: ComposedBroker) -> None:
     assert asyncio.run(run()) == [b"x"]
 
 
-def test_the_broker_stops_while_a_task_waits(broker: ComposedBroker) -> None:
+def test_the_broker_stops_while_a_task_waits(composed: ComposedBroker) -> None:
     async def run() -> None:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         task = asyncio.create_task(consumer.poll())
         await asyncio.sleep(0)
-        broker.stop()
+        composed.stop()
         with pytest.raises(BrokerStopped):
             await asyncio.wait_for(task, 30)
         await consumer.close()

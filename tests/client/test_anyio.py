@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,10 @@ import anyio
 import pytest
 
 import orbitmq
-from orbitmq.client.aio_consumer import AsyncConsumer
-from orbitmq.client.aio_producer import AsyncProducer
-from orbitmq.client.consumer import Consumer
-from orbitmq.client.producer import Producer
 from orbitmq.errors import UsageError
+from tests.client.awaitable import awaitable_consumer, awaitable_producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> ComposedBroker:
-    broker = ComposedBroker(tmp_path / "store")
-    broker.add_topic("t", 1)
-    return broker
-
-
-@pytest.fixture
-def threads(tmp_path: Path) -> Iterator[ThreadBroker]:
-    with ThreadBroker(tmp_path) as broker:
-        broker.topic("orders")
-        yield broker
-
-
-def send(broker: ComposedBroker, body: bytes) -> None:
-    broker.append("t", 0, body)
-    broker.publish()
-    broker.ring()
 
 
 def run(work: Callable[[], Awaitable[Any]]) -> Any:
@@ -51,17 +28,17 @@ def run(work: Callable[[], Awaitable[Any]]) -> Any:
 # ---- consumers
 
 
-def test_a_poll_with_a_limit(broker: ComposedBroker) -> None:
+def test_a_poll_with_a_limit(composed: ComposedBroker) -> None:
     """Goal: `move_on_after` around every kind of wait ends it, and the next poll returns what has come."""
 
     async def work() -> None:
-        consumer = AsyncConsumer(Consumer(broker, "g", ["t"]))
+        consumer = awaitable_consumer(composed, "g")
         for number, wait in enumerate([consumer.poll, consumer.poll_batch, consumer.poll_bodies, consumer.wait]):
             with anyio.move_on_after(0.05) as scope:
                 await wait()
             assert scope.cancelled_caught
             assert await consumer.poll(0.001) is None
-            send(broker, b"%d" % number)
+            composed.send(b"%d" % number)
             with anyio.fail_after(30):
                 assert await consumer.poll_bodies(10) == [b"%d" % number]
         await consumer.commit()
@@ -71,11 +48,11 @@ def test_a_poll_with_a_limit(broker: ComposedBroker) -> None:
     run(work)
 
 
-def test_limits_within_limits(broker: ComposedBroker) -> None:
+def test_limits_within_limits(composed: ComposedBroker) -> None:
     """Goal: only the cancelled scope is left; its neighbours poll on."""
 
     async def work() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"]))
+        consumer = awaitable_consumer(composed)
         with anyio.fail_after(30):
             with anyio.move_on_after(0.02) as outer:
                 with anyio.move_on_after(30) as inner:
@@ -84,17 +61,17 @@ def test_limits_within_limits(broker: ComposedBroker) -> None:
             with pytest.raises(TimeoutError):
                 with anyio.fail_after(0.02):
                     await consumer.poll(30)
-            send(broker, b"x")
+            composed.send(b"x")
             return await consumer.poll_bodies(10)
 
     assert run(work) == [b"x"]
 
 
-def test_a_shielded_poll_is_left_alone(broker: ComposedBroker) -> None:
+def test_a_shielded_poll_is_left_alone(composed: ComposedBroker) -> None:
     """Goal: in a shielded scope of a cancelled one, polls and commits work, because clean-up needs them."""
 
     async def work() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, "g", ["t"]))
+        consumer = awaitable_consumer(composed, "g")
         got: list[bytes] = []
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -102,7 +79,7 @@ def test_a_shielded_poll_is_left_alone(broker: ComposedBroker) -> None:
                 await consumer.poll()
             finally:
                 with anyio.CancelScope(shield=True):
-                    send(broker, b"x")
+                    composed.send(b"x")
                     got += await consumer.poll_bodies(10, 30)
                     await consumer.commit()
                     assert await consumer.committed() == {("t", 0): 1}
@@ -113,12 +90,12 @@ def test_a_shielded_poll_is_left_alone(broker: ComposedBroker) -> None:
     assert run(work) == [b"x"]
 
 
-def test_a_task_group_that_fails(broker: ComposedBroker) -> None:
+def test_a_task_group_that_fails(composed: ComposedBroker) -> None:
     """Goal: a failing neighbour ends the polls of its group, and consumers are closed although their tasks are cancelled."""
-    broker.add_topic("u", 1)
+    composed.add_topic("u", 1)
 
     async def consume(topic: str) -> None:
-        async with AsyncConsumer(Consumer(broker, None, [topic])) as consumer:
+        async with awaitable_consumer(composed, topics=[topic]) as consumer:
             async for _ in consumer:
                 pass
 
@@ -132,10 +109,10 @@ def test_a_task_group_that_fails(broker: ComposedBroker) -> None:
         assert caught.group_contains(LookupError)
 
     run(work)
-    assert sorted(broker.closed) == [0, 1]
+    assert sorted(composed.closed) == [0, 1]
 
 
-def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
+def test_no_cancellation_loses_a_message(composed: ComposedBroker) -> None:
     """Goal: with messages coming while polls are cancelled, each is delivered once. Method: limits at random, of
     microseconds."""
     seed = random.randrange(1 << 32)
@@ -144,12 +121,12 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
     messages = 300
 
     async def work() -> list[bytes]:
-        consumer = AsyncConsumer(Consumer(broker, None, ["t"], batch=5))
+        consumer = awaitable_consumer(composed, batch=5)
         got: list[bytes] = []
 
         async def produce() -> None:
             for number in range(messages):
-                send(broker, b"%d" % number)
+                composed.send(b"%d" % number)
                 if dice.random() < 0.5:
                     await anyio.sleep(dice.random() * 0.002)
 
@@ -167,13 +144,13 @@ def test_no_cancellation_loses_a_message(broker: ComposedBroker) -> None:
 # ---- producers
 
 
-def test_a_send_with_a_limit(threads: ThreadBroker) -> None:
+def test_a_send_with_a_limit(broker: ThreadBroker) -> None:
     """Goal: sends that wait, for a receipt or for room, end when cancelled. The producer continues, and each message whose send
     was cancelled after it had left is in the log once."""
 
     async def work() -> None:
-        producer = AsyncProducer(Producer(threads, window=4), timeout=30.0)
-        threads.stall_now()
+        producer = awaitable_producer(broker, window=4)
+        broker.stall_now()
         for number in range(6):  # four find room
             with anyio.move_on_after(0.02) as scope:
                 await producer.send("orders", b"%d" % number)
@@ -181,28 +158,28 @@ def test_a_send_with_a_limit(threads: ThreadBroker) -> None:
         with anyio.move_on_after(0.02) as scope:
             await producer.send_batch("orders", [b"batch"] * 3)
         assert scope.cancelled_caught and producer.in_flight == 4
-        threads.resume()
+        broker.resume()
         with anyio.fail_after(30):
             await producer.flush()
             await producer.send("orders", b"after")
             await producer.close()
 
     run(work)
-    assert sorted(bytes(record.body) for record in threads.log()) == [b"0", b"1", b"2", b"3", b"after"]
+    assert sorted(bytes(record.body) for record in broker.log()) == [b"0", b"1", b"2", b"3", b"after"]
 
 
-def test_a_receipt_can_be_awaited_again(threads: ThreadBroker) -> None:
+def test_a_receipt_can_be_awaited_again(broker: ThreadBroker) -> None:
     """Goal: the Pending of a cancelled wait gets its receipt later."""
 
     async def work() -> None:
-        producer = AsyncProducer(Producer(threads), timeout=30.0)
-        threads.stall_now()
+        producer = awaitable_producer(broker)
+        broker.stall_now()
         pending = await producer.send_async("orders", b"x", durability="flushed")
         for _ in range(3):
             with anyio.move_on_after(0.01) as scope:
                 await pending
             assert scope.cancelled_caught
-        threads.resume()
+        broker.resume()
         with anyio.fail_after(30):
             assert (await pending).durability == "flushed"
             await producer.close()
@@ -210,20 +187,20 @@ def test_a_receipt_can_be_awaited_again(threads: ThreadBroker) -> None:
     run(work)
 
 
-def test_closing_within_a_cancelled_scope(threads: ThreadBroker) -> None:
+def test_closing_within_a_cancelled_scope(broker: ThreadBroker) -> None:
     """Goal: a producer in a cancelled scope gives its session back, without waiting for what is in flight."""
 
     async def work() -> None:
-        threads.stall_now()
+        broker.stall_now()
         with anyio.CancelScope() as scope:
-            async with AsyncProducer(Producer(threads), timeout=math.inf) as producer:
+            async with awaitable_producer(broker, timeout=math.inf) as producer:
                 await producer.send_oneway("orders", b"x")
                 scope.cancel()
         assert scope.cancel_called
-        threads.resume()
+        broker.resume()
 
     run(work)
-    assert threads.session_state(0) != 1
+    assert broker.session_state(0) != 1
 
 
 # ---- both of a real broker

@@ -15,24 +15,20 @@ from typing import Any
 import pytest
 
 from orbitmq.client.aio_producer import AsyncProducer
-from orbitmq.client.producer import Producer
 from orbitmq.errors import Closed, Full, PerhapsStored, TimedOut, UnknownTopic
+from tests.client.awaitable import awaitable_producer, run_watched
 from tests.client.thread_broker import ThreadBroker
-
-
-def make(broker: ThreadBroker, **settings: Any) -> AsyncProducer:
-    return AsyncProducer(Producer(broker, **settings), timeout=30.0)
 
 
 def run(root: Path, work: Callable[[ThreadBroker], Awaitable[None]]) -> None:
     with ThreadBroker(root) as broker:
         broker.topic("orders")
-        asyncio.run(asyncio.wait_for(work(broker), 60))  # type: ignore[arg-type]
+        run_watched(work(broker))
 
 
 def test_the_same_names(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        async with make(broker) as producer:
+        async with awaitable_producer(broker) as producer:
             assert (await producer.send("orders", "a", tags="t", keys=["k"])).queue == 0
             pending = await producer.send_async("orders", b"b", queue=3)
             assert (await pending).queue == 3
@@ -58,7 +54,7 @@ def test_many_tasks(tmp_path: Path) -> None:
     """More tasks than the window has room for; both durabilities, so that both waiting threads work."""
 
     async def work(broker: ThreadBroker) -> None:
-        async with make(broker, window=256) as producer:
+        async with awaitable_producer(broker, window=256) as producer:
             durabilities = ("appended", "flushed")
             receipts = await asyncio.gather(
                 *(producer.send("orders", b"%d" % i, durability=durabilities[i % 50 == 0]) for i in range(2000))
@@ -72,7 +68,7 @@ def test_many_tasks(tmp_path: Path) -> None:
 
 def test_the_loop_goes_on_while_a_receipt_is_awaited(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        async with make(broker, window=4) as producer:
+        async with awaitable_producer(broker, window=4) as producer:
             broker.stall_now()
             tasks = [asyncio.create_task(producer.send("orders", b"%d" % i)) for i in range(10)]
             tasks[2].cancel()
@@ -94,7 +90,7 @@ def test_the_loop_goes_on_while_a_receipt_is_awaited(tmp_path: Path) -> None:
 
 def test_full_is_an_answer(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        async with make(broker, window=4, on_full="error") as producer:
+        async with awaitable_producer(broker, window=4, on_full="error") as producer:
             broker.stall_now()
             pendings = [await producer.send_async("orders", b"") for _ in range(4)]
             with pytest.raises(Full):
@@ -110,7 +106,7 @@ def test_full_is_an_answer(tmp_path: Path) -> None:
 
 def test_death(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        producer = make(broker)
+        producer = awaitable_producer(broker)
         broker.stall_now()
         tasks = [asyncio.create_task(producer.send("orders", b"")) for _ in range(5)]
         while producer.in_flight < 5:
@@ -128,7 +124,7 @@ def test_loops_in_several_threads_share_a_producer(tmp_path: Path) -> None:
 
     with ThreadBroker(tmp_path) as broker:
         broker.topic("orders")
-        producer = make(broker, window=64)
+        producer = awaitable_producer(broker, window=64)
         answers: list[Any] = []
         threads = [threading.Thread(target=lambda: answers.append(asyncio.run(work(producer)))) for _ in range(3)]
         for thread in threads:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import orbitmq
-from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.producer import Producer
 from orbitmq.errors import Fenced
+from tests.client.awaitable import awaitable_producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.strikes import handler, strike_everywhere
 from tests.client.thread_broker import ThreadBroker
@@ -157,7 +157,7 @@ def test_an_asyncio_producer(tmp_path: Path) -> None:
     """Struck in the middle of its waits for receipts, which a thread shares: the producer works in the next event loop."""
     with ThreadBroker(tmp_path) as broker:
         broker.topic("orders")
-        producer = AsyncProducer(Producer(broker, window=64, message_max=1024), timeout=WATCHDOG_S)
+        producer = awaitable_producer(broker, window=64, message_max=1024, timeout=WATCHDOG_S)
 
         async def send() -> None:
             await producer.send("orders", b"x", durability="flushed")

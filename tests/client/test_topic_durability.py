@@ -6,18 +6,17 @@ for it stays unanswered. With it, every receipt must say "flushed" although a sy
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.producer import Producer
 from orbitmq.errors import StoreFailed
 from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability
+from tests.client.awaitable import awaitable_producer, run_watched
 from tests.client.thread_broker import ThreadBroker
 from tests.waiting import until
 
@@ -136,7 +135,7 @@ def test_a_failed_sync_refuses_what_the_topic_sends_to_the_disk(tmp_path: Path) 
 
 def test_tasks(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        async with AsyncProducer(Producer(broker), timeout=30.0) as producer:
+        async with awaitable_producer(broker) as producer:
             for topic, of_producer, said, flushed in CASES:
                 if of_producer is not None:
                     continue
@@ -149,15 +148,15 @@ def test_tasks(tmp_path: Path) -> None:
                     assert (await producer.send_batch(topic, [b"x"], durability=said))[0].durability == "appended"
 
     with broker_of(tmp_path, disk=False) as broker:
-        asyncio.run(asyncio.wait_for(work(broker), 60))
+        run_watched(work(broker))
 
 
 def test_tasks_get_their_receipts_from_the_disk(tmp_path: Path) -> None:
     async def work(broker: ThreadBroker) -> None:
-        async with AsyncProducer(Producer(broker), timeout=30.0) as producer:
+        async with awaitable_producer(broker) as producer:
             assert (await producer.send("safe", b"x")).durability == "flushed"
             assert (await (await producer.send_async("safe", b"x"))).durability == "flushed"
             assert {receipt.durability for receipt in await producer.send_batch("safe", [b"x"] * 3)} == {"flushed"}
 
     with broker_of(tmp_path, disk=True) as broker:
-        asyncio.run(asyncio.wait_for(work(broker), 60))
+        run_watched(work(broker))

@@ -1,0 +1,31 @@
+"""What tests of orbitmq.aio begin with: the awaitable twins, made without a client, and an event loop under a watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from orbitmq.client.aio_consumer import AsyncConsumer
+from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.consumer import Consumer
+from orbitmq.client.producer import Producer
+from tests.client.composed_broker import ComposedBroker
+from tests.client.thread_broker import ThreadBroker
+
+_Result = TypeVar("_Result")
+WATCHDOG_S = 60.0
+
+
+def awaitable_consumer(
+    composed: ComposedBroker, group: str | None = None, topics: Sequence[str] = ("t",), **settings: Any
+) -> AsyncConsumer:
+    return AsyncConsumer(Consumer(composed, group, topics, **settings))
+
+
+def awaitable_producer(broker: ThreadBroker, **settings: Any) -> AsyncProducer:
+    return AsyncProducer(Producer(broker, **settings))
+
+
+def run_watched(work: Coroutine[Any, Any, _Result]) -> _Result:
+    return asyncio.run(asyncio.wait_for(work, WATCHDOG_S))
