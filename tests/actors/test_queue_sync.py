@@ -1,4 +1,5 @@
-"""The checkpoint never claims what no sync has done."""
+"""The checkpoint never claims what no sync has done. Of what the flush service does for queues and index (actors/flush.py),
+with store/queue_rewrite.py."""
 
 from __future__ import annotations
 

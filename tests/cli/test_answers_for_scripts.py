@@ -11,7 +11,7 @@ import pytest
 import orbitmq
 from orbitmq.errors import NoPermission
 from tests.actors.test_retention_tree import old_store
-from tests.cli.test_config_command import Run, run
+from tests.cli.test_config import Run, run
 from tests.trees import small_broker
 
 __all__ = ["run"]

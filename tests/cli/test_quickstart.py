@@ -1,5 +1,5 @@
 """Goal: the quickstart does the whole job on the real data, and damages nobody's files. Method: its parts alone, then the
-whole."""
+whole, with cli/quickstart/workers.py and cli/quickstart/spark_part.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Goal: consumers read what was published, from the position they asked for, share it in groups without losing a message, and
-end with a named error if they cannot continue. Method: real consumers over a composed broker, which the tests move."""
+end with a named error if they cannot continue. Method: real consumers over a composed broker, which the tests move.
+Also of client/positions.py."""
 
 from __future__ import annotations
 

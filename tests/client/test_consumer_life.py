@@ -1,6 +1,6 @@
 """Goal: a consumer outlives neither its broker nor its session: it says so at once, however much it has left to read, and a
 commit that cannot count raises. Method: consumers in the middle of a backlog; their tree is killed or started again, or they
-are forked."""
+are forked. Of client/consumer_session.py."""
 
 from __future__ import annotations
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from orbitmq import errors
 from orbitmq.shm import runtime
-from orbitmq.shm.folder_lock import folder_lock
 
 
 def mode(folder: Path) -> int:
@@ -50,33 +48,6 @@ def test_a_folder_that_a_service_manager_has_made(tmp_path: Path, monkeypatch: p
         with pytest.raises(errors.SettingError, match=f"where nobody but its owner may write .mode {refused:04o}"):
             runtime.make_runtime_folder(None)
         assert mode(folder) == refused
-
-
-def test_the_lock_of_a_folder(tmp_path: Path) -> None:
-    """It belongs to its owner, names its holder, and is gone afterwards; a file that its holder has just removed belongs to
-    nobody."""
-    with folder_lock(tmp_path, patience_s=0):
-        (file,) = tmp_path.iterdir()
-        assert mode(file) == 0o600
-        waiting = os.fork()
-        if waiting == 0:
-            told = 1
-            with suppress(BaseException):
-                try:
-                    with folder_lock(tmp_path, patience_s=0):
-                        pass
-                except errors.SettingError as error:
-                    told = 0 if error.values["pid"] == os.getppid() else 2
-            os._exit(told)
-        assert os.waitpid(waiting, 0)[1] == 0
-    assert not list(tmp_path.iterdir())
-    with folder_lock(tmp_path, patience_s=0):
-        file.unlink()  # as a program does that cleans temporary folders
-        with folder_lock(tmp_path, patience_s=0):
-            pass
-    with folder_lock(tmp_path, patience_s=0):
-        pass
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", ["", "[]", "5", "{}", '"x"', '{"name": "x"}', "[" * 100_000])

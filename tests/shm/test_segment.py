@@ -7,19 +7,16 @@ and a size beyond any mount everywhere.
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from orbitmq.errors import BrokerNotRunning, ProtocolError, StoreFull
 from orbitmq.native._core import lib
-from orbitmq.shm.memfd import create_memfd, memfd_sealed
 from orbitmq.shm.segment import (
     MOUNT,
     SegmentKind,
@@ -183,34 +180,6 @@ def test_no_tracker_process_unlinks_what_others_use(generation: int) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert ours(generation) == [name]
-
-
-def test_memfd_is_reserved_and_sealed() -> None:
-    descriptor = create_memfd("orbitmq-test", SIZE)
-    try:
-        assert memfd_sealed(descriptor, SIZE)
-        assert not memfd_sealed(descriptor, SIZE + 1)
-        assert os.fstat(descriptor).st_blocks * 512 >= SIZE
-        for size in (0, SIZE - 1, SIZE + 1):
-            with pytest.raises(PermissionError):
-                os.ftruncate(descriptor, size)
-        with mmap.mmap(descriptor, SIZE) as memory:
-            memory[:5] = b"hello"
-    finally:
-        os.close(descriptor)
-
-
-def test_an_unsealed_descriptor_is_told_from_a_sealed_one(tmp_path: Path) -> None:
-    plain = os.memfd_create("orbitmq-test", os.MFD_ALLOW_SEALING)
-    os.ftruncate(plain, SIZE)
-    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    os.ftruncate(file, SIZE)
-    try:
-        assert not memfd_sealed(plain, SIZE)
-        assert not memfd_sealed(file, SIZE)
-    finally:
-        os.close(plain)
-        os.close(file)
 
 
 def test_free_bytes_are_those_of_the_mount() -> None:

@@ -1,5 +1,5 @@
 """Goal: each run adds what is new, once, and refuses what it cannot add. Method: runs over stores made by hand, their tasks in
-this process."""
+this process; spark/export/account.py compares what they wrote with what they were to write."""
 
 from __future__ import annotations
 

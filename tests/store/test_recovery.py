@@ -1,4 +1,6 @@
-"""Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees with it.
+"""Of store/recovery/recover.py.
+
+Goal: after any end of the last life, the store holds every good record, no other byte, and everything else agrees with it.
 
 Method: composed stores. Every combination of signs is crossed with every kind of tail that a crash can leave; then only the log
 is checked. Recovery is interrupted at each of its changes and started again. Queues and index are in test_recovery_queues.py

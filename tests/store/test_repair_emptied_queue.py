@@ -1,6 +1,6 @@
 """Goal: a queue that retention has emptied continues where it was, whatever is repaired of it.
 
-Method: a store of which retention has removed a queue's messages, damaged there.
+Method: a store of which retention has removed a queue's messages, damaged there; store/repair/reindex.py makes its queues anew.
 """
 
 from __future__ import annotations

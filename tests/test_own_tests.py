@@ -1,0 +1,164 @@
+"""Goal: whoever changes a module finds its tests by its name. Method: every module that decides something has a test file of
+its name, or stands in the table below with the file that tests it. An entry that is no longer true is a failure, too."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("shm", "store", "actors", "client", "spark", "cli")
+DECISIONS_MIN = 5  # fewer are glue
+DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.comprehension, ast.match_case)
+
+# Modules that are tested in a file of another name, which says more about what is tested than the module's own would.
+TESTED_BY: dict[str, str] = {
+    "actors/actor.py": "tests/actors/test_supervisor.py",
+    "actors/children.py": "tests/actors/test_supervisor.py",
+    "actors/coordinator.py": "tests/actors/test_door.py",
+    "actors/flush.py": "tests/actors/test_queue_sync.py",
+    "actors/group_registry.py": "tests/actors/test_offsets.py",
+    "actors/peer.py": "tests/actors/test_strangers.py",
+    "actors/recovery.py": "tests/cli/test_starter.py",
+    "actors/segments.py": "tests/actors/test_supervisor.py",
+    "actors/topic_registry.py": "tests/actors/test_durable_topics.py",
+    "actors/writer.py": "tests/power/life.py",
+    "cli/export.py": "tests/spark/test_export.py",
+    "cli/quickstart/__main__.py": "tests/cli/test_quickstart.py",
+    "cli/quickstart/flights.py": "tests/cli/test_quickstart.py",
+    "cli/quickstart/spark_part.py": "tests/cli/test_quickstart.py",
+    "cli/quickstart/summary.py": "tests/cli/test_quickstart.py",
+    "cli/quickstart/workers.py": "tests/cli/test_quickstart.py",
+    "cli/reading.py": "tests/cli/test_commands.py",
+    "cli/sending.py": "tests/cli/test_commands.py",
+    "cli/status.py": "tests/cli/test_answers_for_scripts.py",
+    "cli/topic.py": "tests/cli/test_commands.py",
+    "cli/tree.py": "tests/cli/test_starter.py",
+    "client/absence.py": "tests/client/test_wait.py",
+    "client/aside.py": "tests/client/test_aio_cancel.py",
+    "client/attachment.py": "tests/client/test_connection.py",
+    "client/broker.py": "tests/client/test_left_open.py",
+    "client/client.py": "tests/client/test_parameters.py",
+    "client/consumer_session.py": "tests/client/test_consumer_life.py",
+    "client/launch.py": "tests/cli/test_starter.py",
+    "client/positions.py": "tests/client/test_consumer.py",
+    "client/status.py": "tests/client/test_health.py",
+    "client/whereabouts.py": "tests/client/test_by_store.py",
+    "shm/topic_table.py": "tests/actors/test_durable_topics.py",
+    "spark/data_source.py": "tests/spark/test_source.py",
+    "spark/export/account.py": "tests/spark/test_export_runs.py",
+    "spark/export/folder.py": "tests/spark/test_export_runs.py",
+    "spark/export/job.py": "tests/spark/exporting.py",
+    "spark/export/partition.py": "tests/spark/test_export_runs.py",
+    "spark/export/plan.py": "tests/spark/test_export_runs.py",
+    "spark/export/task.py": "tests/spark/test_export_runs.py",
+    "spark/export/topics.py": "tests/spark/test_export.py",
+    "spark/session.py": "tests/spark/conftest.py",
+    "spark/sink/staging.py": "tests/spark/test_sink_commit.py",
+    "spark/sink/state.py": "tests/spark/test_sink_commit.py",
+    "spark/sink/writer.py": "tests/spark/test_sink.py",
+    "spark/source/batch_reader.py": "tests/spark/test_filters.py",
+    "store/atomic_file.py": "tests/store/test_access.py",
+    "store/commit_words.py": "tests/store/test_group_memory.py",
+    "store/commits.py": "tests/client/test_commits.py",
+    "store/file_system.py": "tests/store/test_layout.py",
+    "store/index_headers.py": "tests/store/test_index_file.py",
+    "store/queue_rewrite.py": "tests/actors/test_queue_sync.py",
+    "store/recovery/fallbacks.py": "tests/actors/test_damaged_files.py",
+    "store/recovery/log_cut.py": "tests/store/test_recovery.py",
+    "store/recovery/log_rewrite.py": "tests/store/test_recovery.py",
+    "store/recovery/recover.py": "tests/store/test_recovery.py",
+    "store/recovery/report.py": "tests/store/test_recovery.py",
+    "store/repair/log.py": "tests/store/test_remake.py",
+    "store/repair/reindex.py": "tests/store/test_repair_emptied_queue.py",
+    "store/reput_commit.py": "tests/store/test_recovery_index.py",
+    "store/setting_change.py": "tests/store/test_settings_file.py",
+    "store/setting_sources.py": "tests/store/test_settings_file.py",
+    "store/settings.py": "tests/store/test_layout.py",
+    "store/tree_settings.py": "tests/actors/test_supervisor.py",
+    "store/trim.py": "tests/actors/test_retention.py",
+    "store/unsynced.py": "tests/store/test_recovery_table.py",
+    "store/verify/file_checks.py": "tests/store/test_group_memory.py",
+}
+
+
+def decisions(text: str) -> int:
+    """Branches and loops of a module."""
+    return sum(isinstance(node, DECISIONS) for node in ast.walk(ast.parse(text)))
+
+
+def own_tests(module: Path) -> list[Path]:
+    """Where its tests are looked for: client/bell.py, then store/repair/log.py."""
+    folder = Path("tests", module.parts[0])
+    names = [f"test_{module.stem}.py"]
+    if len(module.parts) > 2:
+        names.insert(0, f"test_{module.parent.name}_{module.stem}.py")
+    return [folder / name for name in names]
+
+
+def names_of(module: Path, text: str) -> list[str]:
+    """By what a test may speak of the module: its path, its name, and the names of what it defines."""
+    dotted = ["orbitmq", *module.with_suffix("").parts]
+    defined = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    imported = f"{'.'.join(dotted[:-1])} import {dotted[-1]}"
+    return [str(module), ".".join(dotted), imported, *(name for name in defined if name[0] != "_")]
+
+
+def speaks_of(test: str, names: list[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\b", test) for name in names)
+
+
+def modules() -> dict[Path, str]:
+    """Those that decide something, relative to the checkout."""
+    found = (path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py")))
+    texts = {path.relative_to(ROOT): path.read_text() for path in found}
+    return {path: text for path, text in texts.items() if decisions(text) >= DECISIONS_MIN}
+
+
+def fault(module: Path, text: str) -> str | None:
+    """What is wrong with the tests of a module; None: nothing."""
+    listed = TESTED_BY.get(str(module))
+    found = [path for path in own_tests(module) if (ROOT / path).exists()]
+    # Two modules of one layer may have one name, in two folders.
+    surely = len(module.parts) == 2 or own_tests(module)[0] in found
+    speaking = found if surely else [path for path in found if speaks_of((ROOT / path).read_text(), names_of(module, text))]
+    if listed is None:
+        return None if speaking else f"{module}: write {own_tests(module)[0]}, or add the file that tests it to TESTED_BY"
+    if speaking:
+        return f"{module}: it has {speaking[0]}, take it out of TESTED_BY"
+    if not (ROOT / listed).exists() or not speaks_of((ROOT / listed).read_text(), names_of(module, text)):
+        return f"{module}: {listed} does not speak of it"
+    return None
+
+
+def test_every_module_has_its_tests() -> None:
+    assert len(modules()) > 100
+    wrong = [found for module, text in modules().items() if (found := fault(module, text))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_has_no_other_modules() -> None:
+    assert not TESTED_BY.keys() - {str(module) for module in modules()}, "gone, or too simple to be listed"
+
+
+@pytest.mark.parametrize(
+    ("test", "speaks"),
+    [
+        ("from orbitmq.client.bell import Bell", True),
+        ("from orbitmq.client import bell", True),
+        ("it rings a Bell", True),
+        ("from orbitmq.client.bells import Bells", False),
+        ("a _Bell", False),
+    ],
+)
+def test_what_counts_as_speaking_of_a_module(test: str, speaks: bool) -> None:
+    text = "class Bell:\n    pass\n\nclass _Hidden:\n    pass\n"
+    assert speaks_of(test, names_of(Path("client/bell.py"), text)) is speaks
+
+
+def test_decisions_are_counted() -> None:
+    text = "def f(x):\n    if x and x > 1:\n        return [y for y in x]\n    return 1 if x else 2\n"
+    assert decisions(text) == 4
