@@ -15,51 +15,51 @@ class Pending:
     """A message on its way."""
 
     def done(self) -> bool:
-        """Whether result() would answer at once. Never waits."""
+        """True if result() would return at once. Never waits."""
     def result(self, timeout: float | None = None) -> Receipt:
         """Waits for the receipt.
 
         Args:
-            timeout: seconds; None: for ever. The broker's end ends the wait in any case.
+            timeout: seconds; None: for ever. The wait also ends when the broker ends.
 
-        Returns: the Receipt, each time that it is asked for.
+        Returns: the Receipt. It can be asked for again.
 
         Raises:
             TimedOut: the message is still on its way; call again.
             PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
-            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+            StoreFull, StoreFailed: a failure of the disk. docs/errors.md says what is stored then.
             UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, PropertiesTooLarge, PropertyError: the broker refused it.
             Closed: it was sent by the process that this one was forked from.
         """
     def __await__(self) -> Generator[Any, None, Receipt]: ...
     @property
     def flush_end(self) -> int:
-        """int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"""
+        """int: the log must be on disk up to this byte before done() is True; 0: it need not, or the verdict has not come yet"""
     @property
     def answered(self) -> bool:
-        """bool: whether the verdict is there, of a batch all of them, whatever the disk does"""
+        """bool: whether the verdict has come (of a batch, all of them), whatever the disk does"""
 
 class PendingBatch:
     """Messages of one call on their way."""
 
     def done(self) -> bool:
-        """Whether result() would answer at once. Never waits."""
+        """True if result() would return at once. Never waits."""
     def result(self, timeout: float | None = None) -> Receipts:
         """Waits for the receipts of all messages.
 
         Args:
-            timeout: seconds; None: for ever. The broker's end ends the wait in any case.
+            timeout: seconds; None: for ever. The wait also ends when the broker ends.
 
         Returns: Receipts, in the order of the bodies.
 
-        Raises: TimedOut: some are still on their way; call again. Or what became of the first message that was not stored, as Pending.result
-        does, with these attributes:
+        Raises: TimedOut: some are still on their way; call again. Otherwise the error of the first message that was not stored,
+        as from Pending.result, with these attributes:
             receipts: Receipts of all of them; receipts[i] raises why message i has none.
             index: the first that was refused, from 0.
             failed: how many were refused.
         """
     def receipt(self, index: int, /) -> Receipt:
-        """The receipt of one message that is answered, by its place in the batch from 0; raises why it has none."""
+        """The receipt of one message whose verdict has come, by its place in the batch from 0; raises why it has none."""
     def cut(self) -> int:
         """Ends a batch that `push` has sent in part: from now on it is the batch of those messages. Returns how many they are."""
     def __len__(self) -> int: ...
@@ -67,10 +67,10 @@ class PendingBatch:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def flush_end(self) -> int:
-        """int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"""
+        """int: the log must be on disk up to this byte before done() is True; 0: it need not, or the verdict has not come yet"""
     @property
     def answered(self) -> bool:
-        """bool: whether the verdict is there, of a batch all of them, whatever the disk does"""
+        """bool: whether the verdict has come (of a batch, all of them), whatever the disk does"""
 
 class ProducerBase:
     """The methods of a producer that are called once a message."""
@@ -101,24 +101,24 @@ class ProducerBase:
             tags: one tag, for consumers that filter by it.
             keys: a key or several, to find the message by (Client.find); without blanks.
             queue: number of the topic's queue, from 0; None: the queues take turns.
-            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
-            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
+            properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
-            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
-                the topic.
+            durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
+                else the topic's.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
-        Returns: the Receipt: where the message stands, and how safe it is there.
+        Returns: the Receipt: where the message is, and how safe it is there.
 
         Raises:
             UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
-                it cannot be sent so, and is not stored.
-            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+                the message cannot be sent in this form, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process lacks a resource.
             BrokerNotRunning: nothing was sent. Closed: the producer was closed.
-            TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits on: sending it again may
-                store it twice. Without it, the message was not sent.
+            TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits for it: sending it again
+                may store it twice. Without it, the message was not sent.
             PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
-            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+            StoreFull, StoreFailed: a failure of the disk. docs/errors.md says what is stored then.
         """
     def send_async(
         self,
@@ -143,23 +143,23 @@ class ProducerBase:
             tags: one tag, for consumers that filter by it.
             keys: a key or several, to find the message by (Client.find); without blanks.
             queue: number of the topic's queue, from 0; None: the queues take turns.
-            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
-            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
+            properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
-            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
-                the topic.
+            durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
+                else the topic's.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a Pending, once the message is on its way. Waits only for room.
 
         Raises:
             UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
-                it cannot be sent so, and is not stored.
-            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+                the message cannot be sent in this form, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process lacks a resource.
             BrokerNotRunning: nothing was sent. Closed: the producer was closed.
             TimedOut: there was no room in time; the message was not sent.
 
-        What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is raised by the Pending's result().
+        Later failures (PerhapsStored, StoreFull, StoreFailed) are raised by the Pending's result().
         """
     def send_oneway(
         self,
@@ -175,7 +175,7 @@ class ProducerBase:
         durability: Literal["appended", "flushed"] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Sends a message whose receipt nobody wants. One that was not stored is counted in `failed`.
+        """Sends a message without asking for a receipt. `failed` counts messages that were not stored.
 
         Args:
             topic: an existing topic.
@@ -184,21 +184,21 @@ class ProducerBase:
             tags: one tag, for consumers that filter by it.
             keys: a key or several, to find the message by (Client.find); without blanks.
             queue: number of the topic's queue, from 0; None: the queues take turns.
-            queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.
-            properties: other names and values, str; with tags and keys 32,767 bytes at most.
+            queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
+            properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
-            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
-                the topic.
+            durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
+                else the topic's.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Raises:
             UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
-                it cannot be sent so, and is not stored.
-            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+                the message cannot be sent in this form, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process lacks a resource.
             BrokerNotRunning: nothing was sent. Closed: the producer was closed.
             TimedOut: there was no room in time; the message was not sent.
 
-        What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is not told; flush() waits until it is known.
+        Later failures (PerhapsStored, StoreFull, StoreFailed) are only counted in `failed`; flush() waits for all verdicts.
         """
     def send_batch(
         self,
@@ -219,31 +219,31 @@ class ProducerBase:
             bodies: bytes, other buffers or str, one a message; each within the limits of send().
             tags: one tag for all messages, or a sequence of a tag or None for each.
             keys: a sequence with the key or keys of each message, or None for it.
-            queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.
+            queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
-            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
-                the topic.
+            durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
+                else the topic's.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: Receipts, in the order of the bodies.
 
         Raises:
             UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
-                it cannot be sent so, and is not stored.
-            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+                the message cannot be sent in this form, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process lacks a resource.
             BrokerNotRunning: nothing was sent. Closed: the producer was closed.
             TimedOut: the rest had no room, or receipts are missing; see below.
             PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.
-            StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.
+            StoreFull, StoreFailed: a failure of the disk. docs/errors.md says what is stored then.
 
-        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the others.
-        Once all messages were sent:
+        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes describe the others.
+        If all messages were sent:
             receipts: Receipts of all of them; receipts[i] raises why message i has none.
             index: the first that was refused, from 0.
             failed: how many were refused.
-        Where the call ended before that:
+        If the call ended before that:
             sent: the first `sent` bodies are on their way or stored; the others were not sent.
-            pending: the PendingBatch of those; also where the time was over before all receipts had come.
+            pending: the PendingBatch of those; also if the time was over before all receipts had come.
         """
     def send_batch_async(
         self,
@@ -264,30 +264,30 @@ class ProducerBase:
             bodies: bytes, other buffers or str, one a message; each within the limits of send().
             tags: one tag for all messages, or a sequence of a tag or None for each.
             keys: a sequence with the key or keys of each message, or None for it.
-            queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.
+            queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
-            durability: "appended": survives the death of any process; "flushed": is on the disk; None: what the producer says, else
-                the topic.
+            durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
+                else the topic's.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a PendingBatch, once all of them are on their way. Waits only for room.
 
         Raises:
             UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, SettingError:
-                it cannot be sent so, and is not stored.
-            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process is short of something.
+                the message cannot be sent in this form, and is not stored.
+            Full: there is no room now, and the producer was made with on_full="error". NoMeans: the process lacks a resource.
             BrokerNotRunning: nothing was sent. Closed: the producer was closed.
             TimedOut: the rest had no room; see below.
             PerhapsStored: the broker died before all of them were sent.
 
-        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the others.
-        Once all messages were sent:
+        A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes describe the others.
+        If all messages were sent:
             receipts: Receipts of all of them; receipts[i] raises why message i has none.
             index: the first that was refused, from 0.
             failed: how many were refused.
-        Where the call ended before that:
+        If the call ended before that:
             sent: the first `sent` bodies are on their way or stored; the others were not sent.
-            pending: the PendingBatch of those; also where the time was over before all receipts had come.
+            pending: the PendingBatch of those; also if the time was over before all receipts had come.
 
         receipts, index and failed come with the error that the PendingBatch's result() raises.
         """
@@ -324,10 +324,10 @@ class ProducerBase:
         messages find their queues; each of them may be None. durable: receipts wait for the disk. Returns: a PendingBatch.
         """
     def push(self, batch: PendingBatch, /) -> bool:
-        """Sends of a batch what there is room for now, and never waits. Returns whether all of it is sent."""
+        """Sends as much of a batch as there is room for now, and never waits. Returns whether all of it was sent."""
     def _attach(self, handle: SessionHandle, /) -> None: ...
     def prepare(self) -> None:
-        """Opens a session, if there is none, as a send does that finds none."""
+        """Opens a session if there is none, as a send does."""
     def _settle(self, timeout: float | None, /) -> bool: ...
     def wait_settled(self, settled: int, end: int, timeout: float | None, /) -> bool:
         """Waits until the message after `settled` has its verdict; or, unless `end` is 0, until the disk has reached that byte of the
@@ -362,7 +362,7 @@ class Message:
         Args:
             data: bytes, which the message keeps; as from record().
 
-        Raises: CorruptRecord: they are no record, or the body does not match its CRC.
+        Raises: CorruptRecord: this is not a record, or the body does not match its CRC.
         """
     def record(self) -> bytes:
         """The whole record as it is stored: bytes, a copy. Message.from_record reads it."""

@@ -309,14 +309,14 @@ static PyMethodDef message_methods[] = {
     {"from_record", message_from_record, METH_O | METH_CLASS,
      "from_record($type, data, /)\n--\n\nA message over one whole stored record.\n\n"
      "Args:\n    data: bytes, which the message keeps; as from record().\n\n"
-     "Raises: CorruptRecord: they are no record, or the body does not match its CRC.\n"},
+     "Raises: CorruptRecord: this is not a record, or the body does not match its CRC.\n"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot message_slots[] = {
     {Py_tp_doc, "A message as a consumer gets it: a view into the log, which keeps the log's file mapped while the message lives.\n\n"
                 "bytes(message) copies the body, len(message) is the body's length in bytes, message.body is a memoryview of it.\n"
-                "A message is true, also one without a body. It stays valid when its consumer is closed and the broker has ended."},
+                "A message is true even if it has no body. It stays valid when its consumer is closed and the broker has ended."},
     {Py_tp_dealloc, (void *)message_dealloc},
     {Py_tp_repr, (void *)message_repr},
     {Py_tp_getset, message_attributes},

@@ -174,7 +174,7 @@ static void turn_dealloc(PyObject *self)
 }
 
 static PyMethodDef turns_methods[] = {
-    {"__enter__", turns_enter, METH_NOARGS, "Takes the turn; raises Taken where anybody has it, this thread included."},
+    {"__enter__", turns_enter, METH_NOARGS, "Takes the turn; raises Taken if any thread has it, this thread included."},
     {"__exit__", turns_exit, METH_VARARGS, "Gives it back."},
     {"within", turns_within, METH_O,
      "within(timeout): for a with statement that waits, seconds, for other threads; its value is how often this one has it now."},
@@ -183,7 +183,7 @@ static PyMethodDef turns_methods[] = {
 };
 
 static PyMethodDef turn_methods[] = {
-    {"__enter__", turn_enter, METH_NOARGS, "Takes the turn; raises Taken when the time is over first."},
+    {"__enter__", turn_enter, METH_NOARGS, "Takes the turn; raises Taken if the time is over first."},
     {"__exit__", turn_exit, METH_VARARGS, "Gives it back."},
     {NULL, NULL, 0, NULL},
 };

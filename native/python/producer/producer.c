@@ -293,7 +293,7 @@ static PyGetSetDef producer_getset[] = {
 };
 
 static PyType_Slot producer_slots[] = {
-    {Py_tp_doc, (void *)"What of a producer is called once a message."},
+    {Py_tp_doc, (void *)"The methods of a producer that are called once a message."},
     {Py_tp_init, (void *)producer_init},
     {Py_tp_traverse, (void *)producer_traverse},
     {Py_tp_clear, (void *)producer_clear},

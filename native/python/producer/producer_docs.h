@@ -12,11 +12,11 @@
 
 #define DOC_QUEUES                                                                                                             \
     "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
-    "    queue_key: str or bytes instead of queue: what has equal keys goes to one queue, in order.\n"
+    "    queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.\n"
 
 #define DOC_WAITS                                                                                                              \
-    "    durability: \"appended\": survives the death of any process; \"flushed\": is on the disk; None: what the producer says, "  \
-    "else\n        the topic.\n"                                                                                               \
+    "    durability: \"appended\": survives the death of any process; \"flushed\": is on disk; None: the producer's "          \
+    "level,\n        else the topic's.\n"                                                                                      \
     "    timeout: seconds to wait, for room and then for receipts; None: the producer's.\n"
 
 #define DOC_MESSAGE_ARGUMENTS                                                                                                  \
@@ -26,40 +26,40 @@
     "take\n        message_max bytes of the producer and of the broker at most.\n"                                             \
     "    tags: one tag, for consumers that filter by it.\n"                                                                    \
     "    keys: a key or several, to find the message by (Client.find); without blanks.\n" DOC_QUEUES                           \
-    "    properties: other names and values, str; with tags and keys 32,767 bytes at most.\n"                                  \
+    "    properties: other names and values, str; together with tags and keys at most 32,767 bytes.\n"                                  \
     "    flag: a number of the sender's own, signed 32 bits.\n" DOC_WAITS "\n"
 
 #define DOC_REFUSED                                                                                                            \
     "    UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, "       \
-    "SettingError:\n        it cannot be sent so, and is not stored.\n"                                                              \
-    "    Full: there is no room now, and the producer was made with on_full=\"error\". NoMeans: the process is short of "      \
-    "something.\n"                                                                                                             \
+    "SettingError:\n        the message cannot be sent in this form, and is not stored.\n"                                     \
+    "    Full: there is no room now, and the producer was made with on_full=\"error\". NoMeans: the process lacks a "          \
+    "resource.\n"                                                                                                              \
     "    BrokerNotRunning: nothing was sent. Closed: the producer was closed.\n"
 
 #define DOC_LOST                                                                                                               \
     "    PerhapsStored: the broker died with it in flight. Look for it by its key before you send it again.\n"                 \
-    "    StoreFull, StoreFailed: the disk. See docs/errors.md for what is stored then.\n"
+    "    StoreFull, StoreFailed: a failure of the disk. docs/errors.md says what is stored then.\n"
 
 #define DOC_SEND                                                                                                               \
     DOC_SIGNATURE("send", DOC_MESSAGE)                                                                                         \
     "Sends a message and waits for its receipt.\n\n" DOC_MESSAGE_ARGUMENTS                                                     \
-    "Returns: the Receipt: where the message stands, and how safe it is there.\n\n"                                            \
+    "Returns: the Receipt: where the message is, and how safe it is there.\n\n"                                                \
     "Raises:\n" DOC_REFUSED                                                                                                    \
-    "    TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits on: sending it again "  \
-    "may\n        store it twice. Without it, the message was not sent.\n" DOC_LOST
+    "    TimedOut: with the attribute `pending`, the message is on its way, and pending.result() waits for it: sending it "    \
+    "again\n        may store it twice. Without it, the message was not sent.\n" DOC_LOST
 
 #define DOC_SEND_ASYNC                                                                                                         \
     DOC_SIGNATURE("send_async", DOC_MESSAGE)                                                                                   \
     "Sends a message without waiting for its receipt.\n\n" DOC_MESSAGE_ARGUMENTS                                               \
     "Returns: a Pending, once the message is on its way. Waits only for room.\n\n"                                             \
     "Raises:\n" DOC_REFUSED "    TimedOut: there was no room in time; the message was not sent.\n\n"                           \
-    "What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is raised by the Pending's result().\n"
+    "Later failures (PerhapsStored, StoreFull, StoreFailed) are raised by the Pending's result().\n"
 
 #define DOC_SEND_ONEWAY                                                                                                        \
     DOC_SIGNATURE("send_oneway", DOC_MESSAGE)                                                                                  \
-    "Sends a message whose receipt nobody wants. One that was not stored is counted in `failed`.\n\n" DOC_MESSAGE_ARGUMENTS     \
+    "Sends a message without asking for a receipt. `failed` counts messages that were not stored.\n\n" DOC_MESSAGE_ARGUMENTS   \
     "Raises:\n" DOC_REFUSED "    TimedOut: there was no room in time; the message was not sent.\n\n"                           \
-    "What becomes of the message later (PerhapsStored, StoreFull, StoreFailed) is not told; flush() waits until it is known.\n"
+    "Later failures (PerhapsStored, StoreFull, StoreFailed) are only counted in `failed`; flush() waits for all verdicts.\n"
 
 #define DOC_BATCH_ARGUMENTS                                                                                                    \
     "Args:\n"                                                                                                                  \
@@ -67,22 +67,22 @@
     "    bodies: bytes, other buffers or str, one a message; each within the limits of send().\n"                              \
     "    tags: one tag for all messages, or a sequence of a tag or None for each.\n"                                           \
     "    keys: a sequence with the key or keys of each message, or None for it.\n"                                             \
-    "    queue: number of the topic's queue, from 0; None: each queue takes a run of neighbouring messages.\n"                 \
+    "    queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.\n"                   \
     "    queue_key: str or bytes instead of queue, for all messages.\n" DOC_WAITS "\n"
 
 #define DOC_BATCH_ERROR                                                                                                        \
-    "A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes tell of the "  \
-    "others.\nOnce all messages were sent:\n"                                                                                  \
+    "A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes describe "     \
+    "the others.\nIf all messages were sent:\n"                                                                                \
     "    receipts: Receipts of all of them; receipts[i] raises why message i has none.\n"                                      \
     "    index: the first that was refused, from 0.\n"                                                                         \
     "    failed: how many were refused.\n"                                                                                     \
-    "Where the call ended before that:\n"                                                                                      \
+    "If the call ended before that:\n"                                                                                         \
     "    sent: the first `sent` bodies are on their way or stored; the others were not sent.\n"                                \
-    "    pending: the PendingBatch of those; also where the time was over before all receipts had come.\n"
+    "    pending: the PendingBatch of those; also if the time was over before all receipts had come.\n"
 
 #define DOC_SEND_BATCH                                                                                                         \
     DOC_SIGNATURE("send_batch", DOC_BATCH)                                                                                     \
-    "Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().\n\n"                \
+    "Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().\n\n"            \
     DOC_BATCH_ARGUMENTS "Returns: Receipts, in the order of the bodies.\n\nRaises:\n" DOC_REFUSED                              \
     "    TimedOut: the rest had no room, or receipts are missing; see below.\n" DOC_LOST "\n" DOC_BATCH_ERROR
 
@@ -94,14 +94,14 @@
     "    PerhapsStored: the broker died before all of them were sent.\n\n" DOC_BATCH_ERROR                                     \
     "\nreceipts, index and failed come with the error that the PendingBatch's result() raises.\n"
 
-#define DOC_DONE DOC_SIGNATURE("done", "$self") "Whether result() would answer at once. Never waits.\n"
+#define DOC_DONE DOC_SIGNATURE("done", "$self") "True if result() would return at once. Never waits.\n"
 
 #define DOC_RESULT                                                                                                             \
     DOC_SIGNATURE("result", "$self, timeout=None")                                                                             \
     "Waits for the receipt.\n\n"                                                                                               \
     "Args:\n"                                                                                                                  \
-    "    timeout: seconds; None: for ever. The broker's end ends the wait in any case.\n\n"                                    \
-    "Returns: the Receipt, each time that it is asked for.\n\n"                                                                \
+    "    timeout: seconds; None: for ever. The wait also ends when the broker ends.\n\n"                                       \
+    "Returns: the Receipt. It can be asked for again.\n\n"                                                                     \
     "Raises:\n"                                                                                                                \
     "    TimedOut: the message is still on its way; call again.\n" DOC_LOST                                                    \
     "    UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, PropertiesTooLarge, PropertyError: the broker refused "    \
@@ -111,23 +111,23 @@
     DOC_SIGNATURE("result", "$self, timeout=None")                                                                             \
     "Waits for the receipts of all messages.\n\n"                                                                              \
     "Args:\n"                                                                                                                  \
-    "    timeout: seconds; None: for ever. The broker's end ends the wait in any case.\n\n"                                    \
+    "    timeout: seconds; None: for ever. The wait also ends when the broker ends.\n\n"                                       \
     "Returns: Receipts, in the order of the bodies.\n\n"                                                                       \
-    "Raises: TimedOut: some are still on their way; call again. Or what became of the first message that was not stored, as "  \
-    "Pending.result\ndoes, with these attributes:\n"                                                                           \
+    "Raises: TimedOut: some are still on their way; call again. Otherwise the error of the first message that was not "        \
+    "stored,\nas from Pending.result, with these attributes:\n"                                                                \
     "    receipts: Receipts of all of them; receipts[i] raises why message i has none.\n"                                      \
     "    index: the first that was refused, from 0.\n"                                                                         \
     "    failed: how many were refused.\n"
 
 /* What the library's other parts, and programs with an event loop of their own, use. */
 #define DOC_FLUSH_END                                                                                                          \
-    "int: where in the log, bytes, the disk must arrive before done() is True; 0: nowhere, or the verdict is not there yet"
+    "int: the log must be on disk up to this byte before done() is True; 0: it need not, or the verdict has not come yet"
 
-#define DOC_ANSWERED "bool: whether the verdict is there, of a batch all of them, whatever the disk does"
+#define DOC_ANSWERED "bool: whether the verdict has come (of a batch, all of them), whatever the disk does"
 
 #define DOC_RECEIPT                                                                                                            \
     DOC_SIGNATURE("receipt", "$self, index, /")                                                                                \
-    "The receipt of one message that is answered, by its place in the batch from 0; raises why it has none.\n"
+    "The receipt of one message whose verdict has come, by its place in the batch from 0; raises why it has none.\n"
 
 #define DOC_CUT                                                                                                                \
     DOC_SIGNATURE("cut", "$self, /")                                                                                           \
@@ -139,7 +139,7 @@
 
 #define DOC_PUSH                                                                                                               \
     DOC_SIGNATURE("push", "$self, batch, /")                                                                                   \
-    "Sends of a batch what there is room for now, and never waits. Returns whether all of it is sent.\n"
+    "Sends as much of a batch as there is room for now, and never waits. Returns whether all of it was sent.\n"
 
 #define DOC_WAIT_SETTLED                                                                                                       \
     DOC_SIGNATURE("wait_settled", "$self, settled, end, timeout, /")                                                           \
@@ -147,7 +147,7 @@
     "the\nlog. Ends earlier with the broker, or after `timeout` seconds. False: there is no session to wait on.\n"
 
 #define DOC_PREPARE                                                                                                            \
-    DOC_SIGNATURE("prepare", "$self, /") "Opens a session, if there is none, as a send does that finds none.\n"
+    DOC_SIGNATURE("prepare", "$self, /") "Opens a session if there is none, as a send does.\n"
 
 #define DOC_RETIRE                                                                                                             \
     DOC_SIGNATURE("retire", "$self, /")                                                                                        \
@@ -157,8 +157,8 @@
     DOC_SIGNATURE("send_columns",                                                                                              \
                   "$self, topic, rows, body_offsets, bodies, property_offsets, properties, queues, flags, key_offsets, keys, " \
                   "durable, /")                                                                                                \
-    "Sends a batch out of Arrow's buffers, as the Spark sink does, without waiting for receipts. Offsets are of 64 bits, one\n"  \
-    "more than rows. properties: in their stored form. queues, flags: of 32 bits; key_offsets and keys: texts by which\n"        \
+    "Sends a batch out of Arrow's buffers, as the Spark sink does, without waiting for receipts. Offsets are of 64 bits, one\n" \
+    "more than rows. properties: in their stored form. queues, flags: of 32 bits; key_offsets and keys: texts by which\n"      \
     "messages find their queues; each of them may be None. durable: receipts wait for the disk. Returns: a PendingBatch.\n"
 
 #endif
