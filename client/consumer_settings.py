@@ -1,4 +1,4 @@
-"""The parameters of `consumer()`: what a consumer is told when it is made. They stand here alone (parameters.py)."""
+"""The parameters of `consumer()`: the settings of a consumer. They are defined only here (parameters.py)."""
 
 from __future__ import annotations
 

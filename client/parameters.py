@@ -1,4 +1,4 @@
-"""Parameters that several functions have, said once: as the fields of a dataclass.
+"""Parameters that several functions have, defined once as the fields of a dataclass.
 
     @dataclass(frozen=True, slots=True)
     class ConsumerSettings:
@@ -10,7 +10,7 @@
 
 Then `consumer` has the parameters `group`, ... with their types and defaults: for type checkers and editors, for `help()` and
 `inspect.signature`. Editors show the docstring of the dataclass for it; `help()` does so if the function has none of its own.
-At run time the function is called as it is written, and passes on what it was given. The dataclass refuses what it does not
+At run time the function is called as written, and passes its arguments on. The dataclass refuses those that it does not
 know."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Result = TypeVar("_Result")
 def called_with(
     kind: Callable[_Parameters, object],
 ) -> Callable[[Callable[Concatenate[_Self, ...], _Result]], Callable[Concatenate[_Self, _Parameters], _Result]]:
-    """Of a method: beside `self` it has the parameters of this dataclass."""
+    """For a method: besides `self` it has the parameters of this dataclass."""
 
     def decorate(function: Callable[Concatenate[_Self, ...], _Result]) -> Callable[Concatenate[_Self, _Parameters], _Result]:
         _sign(function, kind)
@@ -42,7 +42,7 @@ def made_with(
 ) -> Callable[
     [Callable[Concatenate[_Self, _First, ...], _Result]], Callable[Concatenate[_Self, _First, _Parameters], _Result]
 ]:
-    """Of an __init__: behind `self`, and one argument more, it has the parameters of this dataclass."""
+    """For an __init__: after `self` and one more argument, it has the parameters of this dataclass."""
 
     def decorate(
         function: Callable[Concatenate[_Self, _First, ...], _Result],

@@ -1,4 +1,4 @@
-"""The parameters of `producer()`: what a producer is told when it is made. They stand here alone (parameters.py)."""
+"""The parameters of `producer()`: the settings of a producer. They are defined only here (parameters.py)."""
 
 from __future__ import annotations
 

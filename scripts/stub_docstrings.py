@@ -1,4 +1,4 @@
-"""Docstrings of the stub native/_types.pyi: those of the extension module. tests/client/test_help.py compares them."""
+"""Copies the docstrings of the extension module into the stub native/_types.pyi. tests/client/test_help.py compares them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USERS_MEET = ("Message", "Pending", "PendingBatch", "ProducerBase")
 def documented(text: str) -> str:
     """The stub's text with the docstrings that the extension module has now."""
     lines = text.splitlines()
-    # From the end on, so that line numbers before a change stay true.
+    # From the end on, so that the line numbers before a change stay valid.
     for kind in reversed([each for each in ast.parse(text).body if isinstance(each, ast.ClassDef)]):
         if kind.name in USERS_MEET:
             for member in reversed([each for each in kind.body if isinstance(each, ast.FunctionDef)]):

@@ -1,5 +1,5 @@
-"""Goal: whoever changes a module finds its tests by its name. Method: every module that decides something has a test file of
-its name, or stands in the table below with the file that tests it. An entry that is no longer true is a failure, too."""
+"""Goal: the tests of a module can be found by its name. Method: every module that decides something has a test file of its
+name, or is in the table below with the file that tests it. An entry that is no longer true is a failure, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYERS = ("shm", "store", "actors", "client", "spark", "cli")
 DECISIONS_MIN = 5  # fewer are glue
 DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.comprehension, ast.match_case)
 
-# Modules that are tested in a file of another name, which says more about what is tested than the module's own would.
+# Modules that are tested in a file of another name, which describes the tests better than the module's own name would.
 TESTED_BY: dict[str, str] = {
     "actors/actor.py": "tests/actors/test_supervisor.py",
     "actors/children.py": "tests/actors/test_supervisor.py",
@@ -100,7 +100,7 @@ def own_tests(module: Path) -> list[Path]:
 
 
 def names_of(module: Path, text: str) -> list[str]:
-    """By what a test may speak of the module: its path, its name, and the names of what it defines."""
+    """How a test may refer to the module: its path, its name, and the names of what it defines."""
     dotted = ["orbitmq", *module.with_suffix("").parts]
     defined = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     imported = f"{'.'.join(dotted[:-1])} import {dotted[-1]}"
@@ -119,7 +119,7 @@ def modules() -> dict[Path, str]:
 
 
 def fault(module: Path, text: str) -> str | None:
-    """What is wrong with the tests of a module; None: nothing."""
+    """What is wrong with the tests of a module. None: nothing."""
     listed = TESTED_BY.get(str(module))
     found = [path for path in own_tests(module) if (ROOT / path).exists()]
     # Two modules of one layer may have one name, in two folders.

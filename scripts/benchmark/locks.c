@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #define YIELDS_TO_CHECK 64u /* between two looks whether the holder lives, which cost microseconds */
-#define SETTLE_NS 20000000  /* after this, those who wait for the dead holder sleep */
+#define SETTLE_NS 20000000  /* after this time, processes that wait for the dead holder sleep */
 
 struct shared {
     struct lock lock; /* of the core, and the word of the spin lock */
@@ -31,7 +31,7 @@ struct shared {
 
 struct kind {
     const char *name;
-    bool (*acquire)(struct shared *shared); /* whether the last holder had died */
+    bool (*acquire)(struct shared *shared); /* true if the last holder had died */
     void (*release)(struct shared *shared);
 };
 

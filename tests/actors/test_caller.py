@@ -1,5 +1,5 @@
-"""Goal: no user takes more than its part of a table, nor all together what is kept for the operator, and nobody changes what
-another made. Method: any users and any numbers."""
+"""Goal: no user takes more than its part of a table, all of them together leave the operator's part free, and nobody changes
+what another made. Method: any users and any numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USERS = st.integers(1, 4)
 
 @given(st.integers(1, 60), st.integers(1, 100), st.lists(st.tuples(USERS | st.none(), st.integers(1, 5)), max_size=60))
 def test_shares(capacity: int, percent: int, wishes: list[tuple[int | None, int]]) -> None:
-    """Whoever is let in, in whatever order, nobody gets beyond; and who is refused would have."""
+    """Whichever users come, in whatever order, none gets more than its part; and a refused user would have."""
     share, held = Share("topics", capacity, percent), dict[int | None, int]()
     most, together = max(1, capacity * percent // 100), max(1, capacity * OTHERS_PERCENT // 100)
     for user, wanted in wishes:
@@ -50,6 +50,6 @@ def test_who_may_change_what(caller: Caller, maker: int | None, may: bool) -> No
 
 
 def test_marks() -> None:
-    """What is stored is read back as the same user; the operator's things bear none."""
+    """What is stored is read back as the same user; what the operator made has no mark."""
     assert OPERATOR.mark is None and Caller.marked(None) is OPERATOR
     assert Caller.marked(7) == Caller(7, rules=False) and Caller(7, rules=False).mark == 7

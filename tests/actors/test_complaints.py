@@ -1,4 +1,5 @@
-"""Goal: no client can fill a disk with lines about it, and none goes untold for ever. Method: a clock of this test's."""
+"""Goal: no client can fill a disk with lines about it, and no client goes unreported for ever. Method: a clock that the test
+controls."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Goal: a group goes on without a member that hangs, and without nobody else: not one that is slow by a hair, nor all of them
-when it was the coordinator that was stopped. Method: groups and sessions of this test's, and its clock."""
+"""Goal: a group continues without a member that hangs, and keeps all others: a member that is nearly too slow, and all of them
+if the coordinator itself was stopped. Method: groups, sessions and a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_session_that_is_gone(world: World) -> None:
 
 
 def test_the_coordinator_was_stopped(world: World) -> None:
-    """With the whole machine, perhaps: everybody gets a moment to make a call; who makes none then hangs."""
+    """With the whole machine, perhaps: every member gets a moment to make a call; one that makes none then hangs."""
     world.add(1, 5)
     world.add(2, 5)
     world.now += 100

@@ -1,5 +1,5 @@
-"""Goal: the supervisor hears of each actor whether it runs or why it cannot, in whole lines, whoever else writes at the same
-time. Method: any error; lines that arrive in pieces."""
+"""Goal: the supervisor learns from each actor whether it runs or why it cannot, in whole lines, whichever others write at the
+same time. Method: any error; lines that arrive in pieces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_who_runs_and_who_cannot(news: News) -> None:
 @example("\ud800", "\U0001f600", 3000)
 @example("x", "y", 6000)
 def test_a_line_stays_whole_however_long_the_error_is(news: News, text: str, hint: str, times: int) -> None:
-    """What the kernel writes in one piece is PIPE_BUF bytes at most; the kind of the error and its beginning are kept."""
+    """The kernel writes at most PIPE_BUF bytes in one piece; the kind of the error and its beginning are kept."""
     news.tell_failed(StoreFailed(text * times, hint=hint * times or None, path="/store"))
     content = os.read(news.reader, 1 << 16)
     assert len(content) <= select.PIPE_BUF and content.count(b"\n") == 1 and content.endswith(b"\n")

@@ -1,6 +1,6 @@
-"""Goal: whatever a client asks, the coordinator answers with an error of ours, before anything is done. Method: any question,
-on operations that have nothing behind them. What operations do: tests/actors/test_sessions.py, test_groups.py and others, on
-trees. What a client that means harm asks: tests/crash/test_hostile.py."""
+"""Goal: whatever a client asks, the coordinator answers with an error of OrbitMQ's, before anything is done. Method: any
+question, on operations that have nothing behind them. What operations do: tests/actors/test_sessions.py, test_groups.py and
+others, on trees. What a hostile client asks: tests/crash/test_hostile.py."""
 
 from __future__ import annotations
 

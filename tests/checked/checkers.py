@@ -39,13 +39,13 @@ def judge(folder: Path, python: str = sys.executable, cache: Path | None = None)
 
 
 def mistakes() -> dict[int, str]:
-    """The lines that are to be refused."""
+    """The lines that must be refused."""
     lines = enumerate((HERE / MISTAKES).read_text().splitlines(), 1)
     return {number: line.strip() for number, line in lines if line.startswith("    ") and not line.endswith("# right")}
 
 
 def verdict(refused: Refused) -> str:
-    """What is wrong with what a checker refuses; nothing, where it is just the mistakes."""
+    """The difference between what a checker refuses and the mistakes; nothing, if they are the same."""
     wrong = [f"{name}:{line}: refused: {why}" for (name, line), why in refused.items() if name != MISTAKES]
     wanted, seen = mistakes(), {line for name, line in refused if name == MISTAKES}
     wrong += [f"{MISTAKES}:{line}: accepted: {text}" for line, text in wanted.items() if line not in seen]

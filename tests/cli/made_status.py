@@ -42,7 +42,7 @@ def session(window: int) -> SessionStatus:
 
 
 def status(**changed: Any) -> Status:
-    """A broker that is well and empty, but for what is said otherwise."""
+    """A broker that is well and empty, except for what the arguments say."""
     usual: dict[str, Any] = {
         "name": "default",
         "state": "running",

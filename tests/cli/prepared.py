@@ -1,9 +1,9 @@
 """The `orbitmq` command as processes that need not import it first: each is forked from a process that has imported it, and has
-done nothing else. Half a second of imports for each command is most of what the tests of commands would compute.
+done nothing else. Half a second of imports for each command would be most of the processor time of the tests of commands.
 
-From there on it is a process as any other: with the arguments, environment, folder and open files that it was given, and ended
-by its own interpreter. What an interpreter does before is left to the tests that start the command in the background, at a
-terminal (commands.py) or from a shell.
+From there on it is a process like any other: with the arguments, environment, folder and open files that it was given, and
+ended by its own interpreter. What an interpreter does before is left to the tests that start the command in the background, at
+a terminal (commands.py) or from a shell.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _read(file: int) -> str:
 
 
 def fork_commands(asked: socket.socket) -> bool:
-    """Forks for each request. Returns True in a process that is to be the command, and False when nobody asks any more."""
+    """Forks for each request. Returns True in a process that is to be the command, and False when no more requests come."""
     while True:
         request, files, _, _ = socket.recv_fds(asked, REQUEST_MAX, 3)
         if not request:

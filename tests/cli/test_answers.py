@@ -1,4 +1,4 @@
-"""Goal: nothing is deleted that nobody has allowed, and nobody is asked where nobody sits."""
+"""Goal: nothing is deleted without permission, and no question is asked if there is no terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: numbers are shown short, and never as what they are not: no 1,024.0 KiB, no 1000 ms."""
+"""Goal: numbers are shown in short form, and never in an odd one: no 1,024.0 KiB, no 1000 ms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_bytes(count: float, text: str) -> None:
 @example(1023.7)
 @example((1 << 30) - 1.0)
 def test_bytes_stay_within_their_unit(count: float) -> None:
-    """And are what they say, but for the rounding."""
+    """And they show the right value, except for the rounding."""
     number, unit = byte_count(count).split(" ")
     shown = float(number.replace(",", ""))
     assert shown < 1024 or unit == BYTE_UNITS[-1]

@@ -15,7 +15,7 @@ ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubc
 
 @pytest.mark.parametrize("kind", ALL)
 def test_every_error_has_a_code(kind: type[errors.OrbitError]) -> None:
-    """Never that of success, nor one that tells something else."""
+    """Never that of success, nor one that means something else."""
     assert code_of(kind("x")) in (
         exit_codes.FAILED,
         exit_codes.NOT_UNDERSTOOD,

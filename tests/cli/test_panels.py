@@ -1,4 +1,4 @@
-"""Goal: what is wrong with a broker is seen in its picture, and no name that somebody chose can change how it looks. Method: a
+"""Goal: the picture of a broker shows what is wrong with it, and no name that somebody chose can change how it looks. Method: a
 status made by hand (made_status.py), as text."""
 
 from __future__ import annotations

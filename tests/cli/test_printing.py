@@ -53,7 +53,7 @@ def test_json_has_the_body_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_message_in_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fields that are separated by tabs hold none; markup is shown as it stands."""
+    """Fields that are separated by tabs contain no tabs; markup is shown as it is."""
     hostile, binary = messages(
         tmp_path, b"[red]x\ty\n", bytes(range(200, 256)) * 100, properties={"TAGS": "[b]", "KEYS": "a\tb"}
     )

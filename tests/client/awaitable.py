@@ -1,4 +1,4 @@
-"""What tests of orbitmq.aio begin with: the awaitable twins, made without a client, and an event loop under a watchdog."""
+"""What tests of orbitmq.aio share: the awaitable classes, made without a client, and an event loop under a watchdog."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_new_queues_are_followed(tmp_path: Path, mine: Assignment, reader: OwnRe
 
 
 def test_an_exception_in_the_midst(tmp_path: Path, mine: Assignment, reader: OwnReader) -> None:
-    """A signal handler's, say: a cursor without a place would be read, and its messages be nobody's."""
+    """A signal handler's, for example: a cursor without a place would be read, and its messages would belong to nobody."""
     store = ComposedStore(tmp_path)
     first = store.add_topic("t", 3)
     mine.replace([(Place(("t", 2), first + 2), 42)])

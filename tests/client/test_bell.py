@@ -1,4 +1,4 @@
-"""Goal: a bell that was rung ends every wait, before and after, and a child's bell is its own."""
+"""Goal: a rung bell ends every wait, before and after, and a child's bell is its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_rung_before_and_after_somebody_waits() -> None:
 
 
 def test_a_child_does_not_ring_its_parents() -> None:
-    """Also where the parent's descriptor was made before the fork; and a bell that was rung is rung there, too."""
+    """Also if the parent's descriptor was made before the fork; and a bell that was rung is rung in the child, too."""
     quiet, rung = Bell(), Bell()
     rung.ring()
     mine = quiet.descriptor()

@@ -1,4 +1,4 @@
-"""Goal: a consumer that cannot be is refused before it asks a broker for anything."""
+"""Goal: a consumer with invalid settings is refused before it asks a broker for anything."""
 
 from __future__ import annotations
 

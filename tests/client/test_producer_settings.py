@@ -1,4 +1,4 @@
-"""Goal: a producer that cannot be is refused before it asks a broker for anything; NaN is no time."""
+"""Goal: a producer with invalid settings is refused before it asks a broker for anything; NaN is no valid time."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from orbitmq.store.settings import AFTER_FAILED_SYNC, FLUSH_MODES
 from orbitmq.store.tree_settings import KINDS, REMEMBERED
 
 CHOICES = {"flush": FLUSH_MODES, "after_failed_sync": AFTER_FAILED_SYNC}
-# `name` is a parameter of its own, and `owner` is for orbitmq.Broker to say.
+# `name` is a parameter of its own, and orbitmq.Broker sets `owner`.
 SAID_OTHERWISE = {"name", "owner"}
 
 
 def kinds(dictionary: Any) -> dict[str, tuple[type, tuple[str, ...]]]:
-    """Of each key the type, and the choices if there are some."""
+    """For each key the type, and the choices if there are some."""
     found = {}
     for name, hint in get_type_hints(dictionary).items():
         (kind,) = (each for each in get_args(hint) if each is not NoneType and not isinstance(each, TypeVar))

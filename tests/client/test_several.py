@@ -1,4 +1,4 @@
-"""Goal: one text is never taken for a list of its letters. Method: each parameter that wants several names is given one."""
+"""Goal: one text is never taken for a list of its letters. Method: each parameter that accepts several names gets one text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONE: dict[str, tuple[str, Callable[[Any], object]]] = {
     "export with topics": ("topics", Wish.of),
     "export with by": ("by", lambda by: Wish.of(by=by)),
     "export with columns": ("columns", lambda columns: Wish.of(columns=columns)),
-    # Before the broker is asked, so that there need be none.
+    # Checked before the broker is asked, so no broker is needed.
     "unset": ("forget", lambda forget: Client.change_settings(object.__new__(NoClient), forget=forget)),
 }
 

@@ -1,4 +1,4 @@
-"""Goal: what a consumer asks for is checked before anything is opened, and a tag expression means what it means to RocketMQ."""
+"""Goal: a consumer's request is checked before anything is opened, and a tag expression has the same meaning as in RocketMQ."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_topic_is_looked_up(topics: Callable[[], int]) -> None:
 
 
 def test_the_room_that_a_session_needs(topics: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what the topics may grow to, but for more than a session can have."""
+    """Including what the topics may grow to, but no more than a session can have."""
     whole = look_up(topics(), "four").slot_capacity + look_up(topics(), "five").slot_capacity
     assert room_for(topics(), ["four", "five"]) == whole >= 9
     monkeypatch.setattr(subscription, "QUEUES_MAX", 9)

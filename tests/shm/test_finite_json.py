@@ -1,4 +1,4 @@
-"""Goal: what is read of a damaged file is JSON or a ValueError, and every number in it can be made an int."""
+"""Goal: the content of a damaged file is JSON or a ValueError, and every number in it can be converted to an int."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Goal: one process at a time has a folder, whoever removes its file meanwhile; and the next one is told who has it."""
+"""Goal: one process at a time has a folder, even if somebody removes its file meanwhile; and the next one is told who has
+it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_another_process(file: Path) -> None:
-    """It is named while it has the lock; of this process's own locks nobody is."""
+    """It is named while it has the lock; this process's own locks do not count."""
     release, let_go = os.pipe()
 
     def hold() -> None:

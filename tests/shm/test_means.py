@@ -1,4 +1,4 @@
-"""Goal: what a process lacks is told from everything else that goes wrong, and named with its limit."""
+"""Goal: a missing resource is distinguished from all other failures, and named with its limit."""
 
 from __future__ import annotations
 

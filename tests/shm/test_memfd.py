@@ -1,4 +1,4 @@
-"""Goal: memory that is passed to another process has its size for ever, and all of its pages."""
+"""Goal: memory that is passed to another process keeps its size for ever, and all of its pages."""
 
 from __future__ import annotations
 

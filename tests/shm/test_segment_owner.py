@@ -81,7 +81,7 @@ def test_whose_segments_go(locks: tuple[FileId, FileId], made: list[Any], kind: 
 
 
 def test_a_copy_of_a_store_names_segments_that_nobody_signed(locks: tuple[FileId, FileId], made: list[Any]) -> None:
-    """They may be those of the original's tree, which is making them."""
+    """They may belong to the original's tree, which is making them."""
     segment(made, None, whole=False)
     assert NAME not in remove_dead(locks[0], GENERATION, is_own=False)
 

@@ -48,6 +48,6 @@ def test_a_reserved_name_may_be_read_and_not_made() -> None:
 
 @given(st.binary(max_size=NAME_MAX + 1), st.integers(0, 1 << 32))
 def test_what_another_brokers_log_may_name(name: bytes, queue: int) -> None:
-    """Any bytes as a topic: it is told whether there can be such a queue, and nothing is raised."""
+    """Any bytes as a topic: the function says whether such a queue can exist, and never raises."""
     text = name.decode(errors="surrogateescape")
     assert not possible(text, queue) or (RULE.fullmatch(text) and queue < 1 << 16)

@@ -1,9 +1,9 @@
-"""A Java for programs that start, do little and end, as those of these tests do: the machine's own, told to compile once and
-quickly. What the programs do is the same.
+"""A Java for programs that start, do little and end, like those of these tests: the machine's own, told to compile once and
+quickly. The programs do the same with it.
 
-`python -m tests.spark.quick_java`, which scripts/test calls, makes an archive of Spark's classes for the PySpark that is
-installed. Java maps the classes from there, instead of reading, verifying and linking them at each start. With both a start
-takes less than half of the processor time. Without the archive, or where it fits no more, Java does without.
+`python -m tests.spark.quick_java`, which scripts/test calls, makes an archive of Spark's classes for the installed PySpark.
+Java maps the classes from there, instead of reading, verifying and linking them at each start. With both, a start takes less
+than half of the processor time. If the archive is missing or no longer fits, Java works without it.
 """
 
 from __future__ import annotations

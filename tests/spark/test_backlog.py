@@ -1,5 +1,5 @@
-"""Goal: a stream reads every message once, or says which it cannot read; what it plans is there to be read. Method: a store
-whose queues grow, lose messages, and are made anew, against a plain account of what was read."""
+"""Goal: a stream reads every message once, or says which it cannot read; what it plans exists. Method: a store whose queues
+grow, lose messages, and are created again, compared with a plain account of what was read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Snapshot:
 
 
 class Doubtful:
-    """held: what is flushed; appended: what is there, where that is known."""
+    """held: what is flushed; appended: what is there, if that is known."""
 
     def __init__(self, *, fails: bool = True, choice: dict[str, str] | None = None) -> None:
         given = {"path": "/store", **(choice or {"subscribe": "a,b"}), "failOnDataLoss": str(fails).lower()}
@@ -66,7 +66,7 @@ def test_what_retention_has_removed(fails: bool) -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_topic_that_is_gone(fails: bool) -> None:
-    """Named, or left out, so that it is new when it comes again; kept while nobody can say whether it is gone."""
+    """Named, or left out, so that it is new when it comes again; kept while it is not certain whether it is gone."""
     held: Held = {"a": {0: (2, 10), 1: (0, 4)}}
     if fails:
         mine = Doubtful()
@@ -83,7 +83,7 @@ def test_a_topic_that_is_gone(fails: bool) -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_queue_that_was_made_anew(fails: bool) -> None:
-    """It ends before where the stream is: not because it is not flushed, but because it is another queue."""
+    """It ends before the stream's position: not because it is not flushed, but because it is another queue."""
     mine, begin = Doubtful(fails=fails), {("a", 0): 50, ("a", 1): 4, ("b", 0): 0}
     assert mine.backlog.ends(begin, HELD)["a", 0] == 50, "nobody can say"
     mine.appended = {**HELD, "a": {0: (2, 60), 1: (0, 4)}}
@@ -107,7 +107,7 @@ def test_a_queue_that_is_no_longer_chosen_keeps_its_place() -> None:
 
 
 def test_a_first_batch_that_is_read_again() -> None:
-    """Its beginning was found just now and may lie behind the end that it had."""
+    """Its beginning was determined just now and may be after its former end."""
     mine = Doubtful()
     assert mine.backlog.slices({("a", 0): 8}, {("a", 0): 6}, HELD, first=True) == []
 

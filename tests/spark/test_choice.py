@@ -1,4 +1,4 @@
-"""Goal: what is read is what was chosen, and what does not exist is named. Method: options against the extents of a store.
+"""Goal: exactly what was chosen is read, and what does not exist is named. Method: options against the extents of a store.
 Mistakes in options: tests/spark/test_options.py."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_topics_in_the_order_that_was_given() -> None:
     ],
 )
 def test_topics_of_a_pattern(pattern: str, names: list[str]) -> None:
-    """The whole name; what brokers keep for themselves only where the pattern says so."""
+    """The whole name; names that brokers keep for themselves match only if the pattern says so."""
     assert list(parse({"subscribePattern": pattern}).of(EXTENTS)) == names
 
 

@@ -1,4 +1,4 @@
-"""Goal: the text of an option is its value, or an error that names the option; no text is another exception."""
+"""Goal: the text of an option gives its value, or an error that names the option; no text raises another exception."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_no_switches(text: str) -> None:
     ("text", "value"), [("500", 0.5), ("500ms", 0.5), ("90s", 90.0), (" 2 min ", 120.0), ("1.5h", 5400.0), ("1d", 86400.0)]
 )
 def test_lengths_of_time(text: str, value: float) -> None:
-    """A number alone counts milliseconds, as it does with Spark's Kafka source."""
+    """A plain number means milliseconds, as with Spark's Kafka source."""
     assert seconds({"x": text}, "x", 0) == value
 
 

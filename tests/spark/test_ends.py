@@ -1,5 +1,5 @@
-"""Goal: each queue begins and ends where the options say, and where they say nothing, where Spark's Kafka source would. Method:
-options against the choice of topics. Mistakes: tests/spark/test_options.py."""
+"""Goal: each queue begins and ends where the options say; without options, where Spark's Kafka source would. Method: options
+against the choice of topics. Mistakes: tests/spark/test_options.py."""
 
 from __future__ import annotations
 

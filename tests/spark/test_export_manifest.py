@@ -45,7 +45,7 @@ def plain() -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(plain()))
 @pytest.mark.parametrize("value", [None, 5, "x", [5], {"t": 5}, {"t": {"x": {}}}, [{}], float("inf")])
 def test_a_field_that_is_something_else(name: str, value: Any) -> None:
-    """It is read, where it can mean something, or refused as damaged; never another exception."""
+    """It is read, if it can mean something, or refused as damaged; never another exception."""
     for content in ({**plain(), name: value}, {key: each for key, each in plain().items() if key != name}):
         try:
             decoded(PATH, json.dumps(content).encode())

@@ -1,4 +1,4 @@
-"""Goal: a queue that is another one is told from the one that was exported, and what retention removed from what was changed.
+"""Goal: another queue is distinguished from the one that was exported, and what retention removed from what was changed.
 Method: a store made by hand, whose log is removed, overwritten, and repaired."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def mark_of(marks: Marks, offset: int) -> Mark:
 
 
 def test_every_message_has_its_own(marks: Marks) -> None:
-    """Also ones of the same body; and each is found again, however few files may be open."""
+    """Also messages with the same body; and each is found again, however few files may be open."""
     found = [mark_of(marks, offset) for offset in range(50)]
     assert len({mark.crc for mark in found}) == 50
     assert all(marks.holds(mark) for mark in found)
@@ -64,7 +64,7 @@ def test_another_message_in_its_place(marks: Marks, store: ComposedStore) -> Non
 
 
 def test_a_message_that_a_repair_gave_up(marks: Marks, store: ComposedStore) -> None:
-    """It is the same queue still."""
+    """It is still the same queue."""
     mark = mark_of(marks, 7)
     store.write(mark.physical, bytes(76) + struct.pack(">Q", STANDS_IN))
     assert marks.holds(mark) is True

@@ -1,4 +1,4 @@
-"""Goal: what the library raises under a query names an option of the query, or nothing that its user cannot turn. Method: the
+"""Goal: what the library raises under a query names an option of the query, or nothing that its user cannot change. Method: the
 calls that Spark makes, with a library that fails."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Goal: what is written of config files reads back, and reads as RocketMQ writes it. Method: any value, to text and back."""
+"""Goal: what is written to config files can be read back, and has RocketMQ's form. Method: any value, to text and back."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_what_keeps_less(now: Kept, before: Kept, less: bool) -> None:
 
 
 def test_a_note_that_cannot_be_read_keeps_everything(layout: StoreLayout) -> None:
-    """The note only ever makes somebody ask: damage to it must not make a deletion look allowed."""
+    """The note only decides whether to ask: damage to it must not make a deletion look allowed."""
     kept.store(layout, Kept(72, 9))
     assert kept.load(layout) == Kept(72, 9)
     for damage in (
@@ -60,8 +60,7 @@ def test_a_note_that_cannot_be_read_keeps_everything(layout: StoreLayout) -> Non
 
 @given(KEPT, KEPT, KEPT)
 def test_keeping_less_is_an_order(one: Kept, two: Kept, three: Kept) -> None:
-    """What keeps no less than a second, which keeps no less than a third, keeps no less than that; and only the same keeps
-    exactly as much."""
+    """The order is transitive; and only the same value keeps exactly as much."""
     assert not one.less_than(one) and not Kept().less_than(one)
     if not one.less_than(two) and not two.less_than(three):
         assert not one.less_than(three)

@@ -1,5 +1,5 @@
-"""Goal: a damaged file of config/ is put right from its .bak, or from what log and queues know; nothing that can be read is
-touched, and what is replaced is kept."""
+"""Goal: a damaged file of config/ is restored from its .bak, or from what log and queues know; nothing that can be read is
+changed, and what is replaced is kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def layout(tmp_path: Path) -> StoreLayout:
 
 
 def carry_out(layout: StoreLayout) -> dict[str, str]:
-    """What was said of each file."""
+    """What was reported about each file."""
     deeds = plan_config(layout, VERDICT)
     said = {deed.path.name: deed.text for deed in deeds}
     for deed in deeds:
@@ -47,7 +47,7 @@ def test_nothing_is_wrong(layout: StoreLayout) -> None:
 
 
 def test_topics_that_are_missing_or_too_small(layout: StoreLayout) -> None:
-    """What else a topic says is kept; a name that no topic can have is left alone."""
+    """A topic's other fields are kept; a name that no topic can have is left alone."""
     config.store_topics(layout, {"t": TopicConfig("t", 1, 1, retention_hours=5)}, DataVersion(3, 4))
     assert carry_out(layout)["topics.json"].startswith("gets t, u from log and queues")
     topics, version = config.load_topics(layout)

@@ -1,5 +1,5 @@
-"""Goal: whatever verify may find, a repair says in a sentence what it does about it. Method: every kind of finding, under
-every choice."""
+"""Goal: for everything that verify may find, a repair says in a sentence what it does about it. Method: every kind of finding,
+under every choice."""
 
 from __future__ import annotations
 

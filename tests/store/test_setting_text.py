@@ -1,4 +1,4 @@
-"""Goal: a setting's text is its value, or an error that names the setting; no text is another exception."""
+"""Goal: a setting's text gives its value, or an error that names the setting; no text raises another exception."""
 
 from __future__ import annotations
 

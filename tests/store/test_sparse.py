@@ -1,5 +1,5 @@
-"""Goal: what is found of a sparse file is what is not zero in it, and what is zeroed is zero, whatever is hole, reserved or
-written. Method: files written in a few places, against the same bytes in memory."""
+"""Goal: the parts found of a sparse file are those that are not zero, and zeroed parts are zero, whether they were holes,
+reserved or written. Method: files written in a few places, compared with the same bytes in memory."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-/* Blocks come in classes, four between a power of two and the next. Small ones are the allocator's affair. The interpreter lock
- * guards the kept ones: an object's end holds it, whichever thread of Arrow's brings it about. */
+/* Blocks come in classes, four between a power of two and the next. The allocator keeps small ones itself. The interpreter lock
+ * guards the kept blocks: the end of an object holds it, in whichever thread of Arrow's that happens. */
 #include "python/consumer/column_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALL (64u << 10)         /* bytes; below, malloc keeps what is freed */
-#define KEPT_BYTES (64u << 20)    /* in all, of free blocks */
+#define SMALL (64u << 10)         /* bytes; below this, malloc keeps what is freed */
+#define KEPT_BYTES (64u << 20)    /* limit of all free blocks together */
 #define KEPT_OF_A_CLASS 16
 #define CLASSES (4 * 48)          /* up to 2^48 bytes */
 
@@ -25,7 +25,7 @@ static struct {
 } kept[CLASSES];
 static uint64_t kept_bytes;
 
-/* The number of the smallest class with this room, and the room of that class. */
+/* The number of the smallest class with this room, and its room. */
 static uint32_t class_of(uint64_t *room)
 {
     const uint32_t power = 63 - (uint32_t)__builtin_clzll(*room); /* of two, at most *room */

@@ -1,7 +1,8 @@
 /* The memory of a batch's columns, as Python objects with the buffer protocol.
  *
- * A page that a process touches for the first time costs more than the kilobyte of bodies that is copied onto it, and an allocator
- * gives large blocks back to the system as soon as they are free. So blocks that Arrow has let go are kept for the next batches.
+ * A page that a process touches for the first time costs more than the kilobyte of bodies that is copied onto it, and an
+ * allocator gives large blocks back to the system as soon as they are free. So blocks that Arrow has released are kept for the
+ * next batches.
  */
 #ifndef ORBITMQ_COLUMN_MEMORY_H
 #define ORBITMQ_COLUMN_MEMORY_H
