@@ -105,8 +105,8 @@ def test_type_checkers_know_the_wheel(installed: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "environment", installed)
     assert subprocess.check_output([python, "-c", WHERE], cwd=tmp_path, text=True).startswith(str(tmp_path / "environment"))
     (tmp_path / "user").mkdir()
-    for checker, refused in judge(tmp_path / "user", python).items():
-        assert not verdict(refused), checker
+    for checker, refused in judge(tmp_path / "user", python, spark=False).items():
+        assert not verdict(refused, spark=False), checker
 
 
 def test_wheels_for_other_machines_say_what_is_missing(tmp_path: Path) -> None:

@@ -12,20 +12,22 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROGRAM = ("program.py", "with_arrow.py")
 MISTAKES = "mistakes.py"
+SPARK = ("spark_program.py", "spark_mistakes.py")
 CHECKERS = ("mypy", "pyright")
 
-Refused = dict[tuple[str, int], str]  # by file and line, why
+Refused = dict[tuple[str, int], str]  # by file and line, why; or what
 
 
-def judge(folder: Path, python: str = sys.executable, cache: Path | None = None) -> dict[str, Refused]:
+def judge(folder: Path, python: str = sys.executable, *, spark: bool = True) -> dict[str, Refused]:
     """What each checker refuses of the program and of the mistakes, by the checker's name; one run of each.
 
-    python: interpreter of the environment that OrbitMQ is installed in. cache: mypy's, which runs may share."""
-    for name in (*PROGRAM, MISTAKES):
+    python: interpreter of the environment that OrbitMQ is installed in. spark: also what uses Spark, whose types take the
+    checkers longer than all the rest."""
+    for name in (*PROGRAM, MISTAKES, *(SPARK if spark else ())):
         shutil.copy(HERE / name, folder)
     (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "include": ["*.py"]}')
     own = (str(path.name) for path in folder.glob("*.py"))
-    mypy = ("mypy", "--strict", "--output=json", f"--python-executable={python}", f"--cache-dir={cache or folder / 'cache'}")
+    mypy = ("mypy", "--strict", "--output=json", f"--python-executable={python}", "--cache-dir=cache")
     lines = [json.loads(line) for line in _run(folder, *mypy, *own).splitlines()]
     found = json.loads(_run(folder, "pyright", f"--pythonpath={python}", "--outputjson"))["generalDiagnostics"]
     return {
@@ -38,18 +40,21 @@ def judge(folder: Path, python: str = sys.executable, cache: Path | None = None)
     }
 
 
-def mistakes() -> dict[int, str]:
+def mistakes(*, spark: bool = True) -> Refused:
     """The lines that must be refused."""
-    lines = enumerate((HERE / MISTAKES).read_text().splitlines(), 1)
-    return {number: line.strip() for number, line in lines if line.startswith("    ") and not line.endswith("# right")}
+    found = {}
+    for name in (MISTAKES, *(SPARK[1:] if spark else ())):
+        for number, line in enumerate((HERE / name).read_text().splitlines(), 1):
+            if line.startswith("    ") and not line.endswith("# right"):
+                found[name, number] = line.strip()
+    return found
 
 
-def verdict(refused: Refused) -> str:
+def verdict(refused: Refused, *, spark: bool = True) -> str:
     """The difference between what a checker refuses and the mistakes; nothing, if they are the same."""
-    wrong = [f"{name}:{line}: refused: {why}" for (name, line), why in refused.items() if name != MISTAKES]
-    wanted, seen = mistakes(), {line for name, line in refused if name == MISTAKES}
-    wrong += [f"{MISTAKES}:{line}: accepted: {text}" for line, text in wanted.items() if line not in seen]
-    wrong += [f"{MISTAKES}:{line}: refused: {refused[MISTAKES, line]}" for line in sorted(seen - wanted.keys())]
+    wanted = mistakes(spark=spark)
+    wrong = [f"{name}:{line}: accepted: {text}" for (name, line), text in wanted.items() if (name, line) not in refused]
+    wrong += [f"{name}:{line}: refused: {why}" for (name, line), why in refused.items() if (name, line) not in wanted]
     return "\n".join(wrong)
 
 

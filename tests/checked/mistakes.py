@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.spark.export.topics import export
 
 
 def settings(broker: orbitmq.Broker) -> None:
@@ -90,10 +89,3 @@ async def with_asyncio(client: aio.AsyncClient) -> None:
     await producer.send_batch("orders", [b"a"], keys="a")
     (await producer.send_async("orders", b"body")).offset
     aio.connect().topics()
-
-
-def files() -> None:
-    export("store", "out", "orders")
-    export("store", "out", by="day")
-    export("store", "out", columns="value")
-    export("store", "out", ["orders"], ful=True)

@@ -9,16 +9,13 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from with_arrow import poll_arrow, poll_arrow_later
 
 import orbitmq
 from orbitmq import aio
 from orbitmq.errors import Closed, Interrupted, OrbitError, TimedOut, UnknownTopic
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 QueueKey = tuple[str, int]
 
@@ -213,20 +210,6 @@ async def with_asyncio(name: str) -> None:
             await consumer.close()
     client = await aio.connect(name)
     await client.close()
-
-
-def export(store: Path, out: Path) -> DataFrame:
-    """What Spark users call. It is checked, and run by the tests of spark/."""
-    from orbitmq.spark.data_source import register
-    from orbitmq.spark.export.topics import ExportReport, export, export_topic
-    from orbitmq.spark.session import local_session
-
-    spark = local_session("orders", cores=2, memory="1g", settings={"spark.ui.enabled": "false"})
-    register(spark)
-    report: ExportReport = export(store, out, ["orders"], spark, by=("topic", "day"), columns=["value"], full=True)
-    report = export_topic(store, "orders", out, overwrite=False)
-    assert report.rows and report.size and report.seconds
-    return spark.read.format("orbitmq").option("path", str(store)).option("subscribe", "orders").load()
 
 
 def main(path: Path) -> None:

@@ -1,0 +1,21 @@
+"""What users of Spark call. It is checked like program.py, and not run: the tests of spark/ run such calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from orbitmq.spark.data_source import register
+from orbitmq.spark.export.topics import ExportReport, export, export_topic
+from orbitmq.spark.session import local_session
+
+
+def use(store: Path, out: Path) -> DataFrame:
+    """Reads and exports a topic."""
+    spark = local_session("orders", cores=2, memory="1g", settings={"spark.ui.enabled": "false"})
+    register(spark)
+    report: ExportReport = export(store, out, ["orders"], spark, by=("topic", "day"), columns=["value"], full=True)
+    report = export_topic(store, "orders", out, overwrite=False)
+    assert report.rows and report.size and report.seconds
+    return spark.read.format("orbitmq").option("path", str(store)).option("subscribe", "orders").load()
