@@ -38,6 +38,7 @@ class Role:
 
     Attributes:
         pipe: to the process.
+        pid: of the process.
         ran_ns: processor time of the timed function, once there is a result.
     """
 
@@ -47,6 +48,8 @@ class Role:
         self.pipe, theirs = FORK.Pipe()
         self._process = FORK.Process(target=_play, args=(theirs, prepare, arguments), daemon=True)
         self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
         theirs.close()
         self._expect("ready")
 

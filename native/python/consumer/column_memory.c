@@ -1,15 +1,14 @@
-/* Blocks come in classes, four between a power of two and the next. The allocator keeps small ones itself. The interpreter lock
- * guards the kept blocks: the end of an object holds it, in whichever thread of Arrow's that happens. */
+/* The blocks that are kept are those that were freed last: a batch is about as large as the one before it. The interpreter lock guards
+ * them: the end of an object holds it, in whichever thread of Arrow's that happens. */
 #include "python/consumer/column_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALL (64u << 10)         /* bytes; below this, malloc keeps what is freed */
-#define KEPT_BYTES (64u << 20)    /* limit of all free blocks together */
-#define KEPT_OF_A_CLASS 16
-#define CLASSES (4 * 48)          /* up to 2^48 bytes */
+#define SMALL (64u << 10)      /* bytes; below this, malloc keeps what is freed */
+#define KEPT_BYTES (32u << 20) /* limit of all free blocks together */
+#define KEPT_BLOCKS 64
 
 struct memory {
     PyObject_HEAD
@@ -20,34 +19,37 @@ struct memory {
 
 static PyTypeObject *memory_type;
 static struct {
-    uint8_t *block[KEPT_OF_A_CLASS];
-    uint32_t count;
-} kept[CLASSES];
+    uint8_t *data;
+    uint64_t room;
+} kept[KEPT_BLOCKS]; /* the one that was freed last at the end */
+static uint32_t kept_count;
 static uint64_t kept_bytes;
 
-/* The number of the smallest class with this room, and its room. */
-static uint32_t class_of(uint64_t *room)
+static void forget(uint32_t index)
 {
-    const uint32_t power = 63 - (uint32_t)__builtin_clzll(*room); /* of two, at most *room */
-    const uint64_t quarter = UINT64_C(1) << (power - 2);
-    const uint64_t quarters = (*room + quarter - 1) / quarter; /* 4 to 8 */
-    *room = quarters * quarter;
-    return power * 4 + (uint32_t)quarters - 4; /* 8 quarters are the first class of the next power */
+    kept_bytes -= kept[index].room;
+    kept_count--;
+    memmove(&kept[index], &kept[index + 1], (kept_count - index) * sizeof *kept);
 }
 
+/* A block of at least *room bytes, which becomes its size; NULL: there is no memory. */
 static uint8_t *take_block(uint64_t *room)
 {
     if (*room < SMALL)
         return malloc(*room ? *room : 1);
+    for (uint32_t i = kept_count; i-- > 0;) {
+        if (kept[i].room < *room || kept[i].room / 2 > *room)
+            continue;
+        uint8_t *data = kept[i].data;
+        *room = kept[i].room;
+        forget(i);
+        return data;
+    }
     if (*room >> 47)
         return NULL;
-    const uint32_t class = class_of(room);
-    if (kept[class].count) {
-        kept_bytes -= *room;
-        return kept[class].block[--kept[class].count];
-    }
-    void *block = mmap(NULL, *room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return block == MAP_FAILED ? NULL : block;
+    *room = (*room + *room / 8 + SMALL - 1) / SMALL * SMALL; /* the next batch may be a little larger */
+    void *data = mmap(NULL, *room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
 }
 
 static void give_block(uint8_t *data, uint64_t room)
@@ -58,13 +60,17 @@ static void give_block(uint8_t *data, uint64_t room)
         free(data);
         return;
     }
-    const uint32_t class = class_of(&room);
-    if (kept[class].count < KEPT_OF_A_CLASS && room <= KEPT_BYTES - kept_bytes) {
-        kept[class].block[kept[class].count++] = data;
-        kept_bytes += room;
-    } else {
+    if (room > KEPT_BYTES) {
         munmap(data, room);
+        return;
     }
+    while (kept_count == KEPT_BLOCKS || kept_bytes + room > KEPT_BYTES) {
+        munmap(kept[0].data, kept[0].room);
+        forget(0);
+    }
+    kept[kept_count].data = data;
+    kept[kept_count++].room = room;
+    kept_bytes += room;
 }
 
 PyObject *py_column_memory(uint64_t size)
