@@ -1,4 +1,5 @@
 #include "check/index_check.h"
+#include "base/file_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,18 +75,11 @@ static void note_header(struct index_check *check, enum index_field field, uint6
 /* Reads all of [at, at + size) into data. What lies beyond the end of the file, or cannot be read, is zero. */
 static void read_all(struct index_check *check, uint64_t at, uint64_t size)
 {
-    uint64_t done = 0;
-    while (done < size) {
-        const ssize_t got = pread(check->descriptor, check->data + done, size - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            const struct finding finding = {.kind = FINDING_INDEX_UNREADABLE, .detail = (uint32_t)errno, .queue = check->file};
-            findings_add(check->findings, &finding);
-        }
-        if (got <= 0)
-            break;
-        done += (uint64_t)got;
+    int error;
+    const size_t done = file_read(check->descriptor, check->data, size, at, &error);
+    if (error) {
+        const struct finding finding = {.kind = FINDING_INDEX_UNREADABLE, .detail = (uint32_t)error, .queue = check->file};
+        findings_add(check->findings, &finding);
     }
     memset(check->data + done, 0, size - done);
     check->read += done;

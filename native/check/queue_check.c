@@ -1,4 +1,5 @@
 #include "check/queue_check.h"
+#include "base/file_read.h"
 #include "format/consume_queue.h"
 
 #include <errno.h>
@@ -49,16 +50,8 @@ static int open_file(const struct queue_check *check, const struct queue_name *n
 static void read_units(struct queue_check *check, int descriptor, uint64_t unit, uint32_t count, uint8_t *to)
 {
     const size_t size = (size_t)count * CONSUME_QUEUE_UNIT;
-    const off_t at = (off_t)(unit % check->file_units * CONSUME_QUEUE_UNIT);
-    size_t done = 0;
-    while (descriptor >= 0 && done < size) {
-        const ssize_t got = pread(descriptor, to + done, size - done, at + (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
+    int error;
+    const size_t done = descriptor < 0 ? 0 : file_read(descriptor, to, size, unit % check->file_units * CONSUME_QUEUE_UNIT, &error);
     memset(to + done, 0, size - done);
     check->read += done;
 }

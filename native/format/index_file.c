@@ -10,6 +10,7 @@
 #include "format/index_file.h"
 #include "base/file_reserve.h"
 #include "base/crash_point.h"
+#include "base/file_read.h"
 #include "format/properties.h"
 
 #include <assert.h>
@@ -199,9 +200,9 @@ static int written_end(const struct index_file *file, uint32_t from, uint32_t *e
     *end = from;
     for (uint32_t at = from; at < file->entries && at - *end <= INDEX_KEYS_MAX; at += CHUNK) {
         const uint32_t n = file->entries - at < CHUNK ? file->entries - at : CHUNK;
-        const ssize_t got = pread(file->descriptor, buffer, n * INDEX_ENTRY, (off_t)entry_place(file, at));
-        if (got != (ssize_t)(n * INDEX_ENTRY))
-            return got < 0 ? errno : EIO;
+        int error;
+        if (file_read(file->descriptor, buffer, n * INDEX_ENTRY, entry_place(file, at), &error) < n * INDEX_ENTRY)
+            return error ? error : EIO;
         for (uint32_t i = 0; i < n; i++)
             if (memcmp(buffer + (size_t)i * INDEX_ENTRY, zero, INDEX_ENTRY) != 0)
                 *end = at + i + 1;

@@ -1,4 +1,5 @@
 #include "format/log_rewrite.h"
+#include "base/file_read.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,14 +9,9 @@
 
 static int rewrite_piece(int from, int to, uint8_t *bytes, uint64_t at, uint64_t size)
 {
-    for (uint64_t done = 0; done < size;) {
-        const ssize_t got = pread(from, bytes + done, size - done, (off_t)(at + done));
-        if (got < 0 && errno != EINTR)
-            return errno;
-        if (got == 0)
-            return ENODATA;
-        done += got > 0 ? (uint64_t)got : 0;
-    }
+    int error;
+    if (file_read(from, bytes, size, at, &error) < size)
+        return error ? error : ENODATA;
     for (uint64_t done = 0; done < size;) {
         const ssize_t put = pwrite(to, bytes + done, size - done, (off_t)(at + done));
         if (put < 0 && errno != EINTR)
