@@ -12,7 +12,7 @@
 
 struct handler;
 
-/* Continues where a predecessor left off (handler.c says how). NULL if memory is short. */
+/* Continues where a predecessor left off (handler_intake.c says how). NULL if memory is short. */
 struct handler *handler_open(struct attachment *tree, uint32_t lane);
 void handler_close(struct handler *handler);
 

@@ -1,0 +1,274 @@
+/* Takes frames, and survives its own death at any instruction.
+ *
+ * For each session the handler keeps a note in the session table, `taken`: position in the submission ring, sequence of the
+ * last message before it, and the session's epoch. The order is: lane records published, then `taken` flipped, then the ring's
+ * head released to the client. So a successor finds every message either behind `taken`, or in the lane, or still in the ring,
+ * and perhaps in both of the last two. It tells them apart by sequence: it scans its lane for the newest sequence of each
+ * session, reads `completed` afterwards (which counts what left the lane in between), and skips what the ring shows up to the
+ * larger of the two. So nothing is stored twice and nothing is left out.
+ */
+#include "actors/handler_parts.h"
+#include "base/bytes.h"
+#include "base/crash_point.h"
+#include "format/reserved.h"
+#include "shared/verdict.h"
+#include <string.h>
+
+#define PUBLISH_BYTES (32u << 10)   /* the writer may begin on what is published after this much of it */
+#define SESSION_BYTES (256u << 10)  /* bytes of its ring, or of the lane, for one session before it is the next one's turn */
+
+/* Puts the newest sequence of each session that is in the lane into intake[].skip, with its epoch. */
+void handler_scan_lane(struct handler *handler)
+{
+    struct ring *ring = &handler->lane->ring;
+    struct ring_consumer look;
+    /* what the writer releases during the scan stays intact, because we are the only producer */
+    ring_consumer_attach(&look, ring, handler->lane->capacity, ring_head_position(ring));
+    struct ring_record header;
+    uint8_t *payload;
+    while (ring_peek(&look, &header, &payload) == RING_RECORD) {
+        const struct lane_record *record = (const struct lane_record *)payload;
+        assert(record->session_slot < SESSIONS_MAX);
+        struct intake *intake = &handler->intake[record->session_slot];
+        intake->epoch = record->session_epoch; /* of one slot, later records have later epochs */
+        intake->skip = record->sequence;
+        ring_pass(&look, &header);
+    }
+}
+
+/* Publishes to the writer what is committed. */
+void handler_publish(struct handler *handler)
+{
+    if (handler->published == handler->out.position)
+        return;
+    ring_publish(&handler->out);
+    CRASH_POINT("handler_published");
+    handler->published = handler->out.position;
+    if (bell_ring(&handler->tree->control->writer_bell))
+        count(handler->tree->page, COUNT_WAKES, 1);
+    CRASH_POINT("handler_rang_writer");
+}
+
+/* Attaches to a session at its first sight: a fresh one, or where a predecessor left it. */
+struct session_map *handler_attach(struct handler *handler, uint32_t slot)
+{
+    struct session_entry *entry = &handler->tree->control->sessions[slot];
+    struct session_map *map = attachment_session(handler->tree, slot, entry->shape.epoch);
+    if (!map || !map->parts.sq)
+        return NULL;
+    struct intake *intake = &handler->intake[slot];
+    if (intake->in.ring && intake->epoch == map->epoch) {
+        intake->in.ring = map->parts.sq; /* perhaps mapped again, at another address; what we took of it stays taken */
+        return map;
+    }
+
+    const bool in_lane = intake->in.ring == NULL && intake->epoch == map->epoch;
+    const uint64_t skip = in_lane ? intake->skip : 0;
+    memset(intake, 0, sizeof *intake);
+    /* acquire: the pair before its version [H1]; the lane was scanned before `completed` is read (see the head of this file) */
+    const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_acquire);
+    const uint64_t completed = atomic_load_explicit(&entry->completed, memory_order_acquire);
+    const bool noted = entry->taken[version & 1].epoch == map->epoch;
+    ring_consumer_attach(&intake->in, map->parts.sq, map->shape.sq_capacity, noted ? entry->taken[version & 1].position : 0);
+    intake->sequence = intake->frame_base = noted ? entry->taken[version & 1].sequence : 0;
+    intake->skip = skip > completed ? skip : completed;
+    intake->epoch = map->epoch;
+    return map;
+}
+
+/* Called after the lane's publish: notes how far this session is taken, for a successor; then releases the room to the
+ * client. */
+void handler_settle(struct handler *handler, uint32_t slot, struct session_map *map)
+{
+    struct session_entry *entry = &handler->tree->control->sessions[slot];
+    struct intake *intake = &handler->intake[slot];
+    const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
+    const bool noted = entry->taken[version & 1].epoch == intake->epoch;
+    if ((noted ? entry->taken[version & 1].position : 0) == intake->in.position)
+        return;
+    CRASH_POINT("handler_settling");
+    entry->taken[(version + 1) & 1].position = intake->in.position;
+    entry->taken[(version + 1) & 1].sequence = intake->frame_base;
+    entry->taken[(version + 1) & 1].epoch = intake->epoch;
+    CRASH_POINT("handler_taken_filled");
+    /* release: the lane's tail and the pair before the version a successor reads. Pairs with the acquire in attach [H1]. */
+    atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
+    CRASH_POINT("handler_taken");
+    ring_release(&intake->in, intake->in.position);
+    CRASH_POINT("handler_released");
+    /* Of the sleepers on this bell, ring only if one waits for room. seq_cst: the room before our look at who waits for it; a
+     * client raises `stalled`, announces with a full fence, then looks at the head [M2]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed: ordered by the fence */
+    if (atomic_load_explicit(&map->session->stalled, memory_order_relaxed) && bell_ring_client(&map->session->bell))
+        count(handler->tree->page, COUNT_WAKES, 1);
+}
+
+static const struct topic_entry *resolve(struct handler *handler, const struct send_frame *frame)
+{
+    if (frame->topic == handler->last_topic && frame->topic_hash == handler->last_hash)
+        return handler->topic;
+    const struct topics *topics = handler->tree->topics;
+    if (frame->topic >= topics->topic_capacity)
+        return NULL;
+    const struct topic_entry *entry = &topics->topic[frame->topic];
+    /* acquire: state before the rest of the entry [T1] */
+    if (atomic_load_explicit(&entry->state, memory_order_acquire) != TOPIC_LIVE || entry->hash != frame->topic_hash)
+        return NULL;
+    handler->last_topic = frame->topic;
+    handler->last_hash = frame->topic_hash;
+    handler->topic = entry;
+    return entry;
+}
+
+/* What is wrong with a message, or VERDICT_APPENDED. */
+static enum verdict judge(const struct handler *handler, const struct topic_entry *topic, const struct send_message *message,
+                          const struct record_parts *parts, uint32_t *detail)
+{
+    const struct settings *settings = &handler->tree->control->settings;
+    *detail = 0;
+    if (!topic)
+        return VERDICT_UNKNOWN_TOPIC;
+    if (settings->read_only)
+        return VERDICT_READ_ONLY;
+    /* relaxed: single words that change independently */
+    if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_WRITE))
+        return VERDICT_NO_PERMISSION;
+    const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
+    if (message->queue_id >= queues) {
+        *detail = queues;
+        return VERDICT_UNKNOWN_QUEUE;
+    }
+    if (message->properties_size > RECORD_PROPERTIES_MAX) {
+        *detail = RECORD_PROPERTIES_MAX;
+        return VERDICT_PROPERTIES_TOO_LARGE;
+    }
+    /* The client may still write there: a change after our copy affects its own message only, and the broker relies on none of
+     * it. */
+    struct slice name;
+    if (reserved_find(parts->properties, parts->properties_size, &name))
+        return VERDICT_RESERVED;
+    if (message->body_size > settings->message_max || record_image_size(parts) > settings->message_max) {
+        *detail = settings->message_max;
+        return VERDICT_BODY_TOO_LARGE;
+    }
+    return VERDICT_APPENDED;
+}
+
+/* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
+static bool pass_on(struct handler *handler, uint32_t slot, const struct send_frame *frame, const struct topic_entry *topic,
+                    const struct send_message *message, const uint8_t *payload)
+{
+    struct intake *intake = &handler->intake[slot];
+    const struct settings *settings = &handler->tree->control->settings;
+    struct record_parts parts = {
+        .topic = topic ? topic->name : NULL,
+        .topic_size = topic ? topic->name_size : 0,
+        .properties = payload,
+        .properties_size = message->properties_size,
+        .body = payload + message->properties_size,
+        .body_size = message->body_size,
+        .queue_id = message->queue_id,
+        .flag = message->flag,
+        .sys_flag = message->sys_flag & SYSFLAG_COMPRESSED,
+        .born_ms = frame->born_ms,
+        .born_host = {127, 0, 0, 1},
+    };
+    memcpy(parts.store_host, settings->store_host, sizeof parts.store_host);
+    uint32_t detail;
+    const enum verdict verdict = judge(handler, topic, message, &parts, &detail);
+    const uint32_t size = verdict == VERDICT_APPENDED ? record_image_size(&parts) : 0;
+    struct lane_record *record = ring_claim(&handler->out, sizeof *record + size);
+    if (!record)
+        return false;
+    record->session_slot = slot;
+    record->session_epoch = intake->epoch;
+    record->sequence = intake->sequence + 1;
+    record->queue_id = message->queue_id;
+    record->image_size = size;
+    record->flags = frame->flags;
+    record->code = verdict;
+    record->detail = detail;
+    record->physical_offset = record->queue_offset = 0; /* nobody fills a refusal's holes; the lane's old bytes are others' */
+    if (verdict == VERDICT_APPENDED) {
+        record->queue_slot = topic->first_slot + message->queue_id;
+        record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
+        CRASH_POINT("handler_encoded");
+        ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
+        CRASH_POINT("handler_committed");
+    } else {
+        ring_commit(&handler->out, sizeof *record, LANE_REJECT);
+        CRASH_POINT("handler_rejected");
+        count(handler->tree->page, COUNT_REJECTED, 1);
+    }
+    return true;
+}
+
+/* Takes the rest of one frame. *taken counts messages put into the lane. */
+static enum intake_result take_frame(struct handler *handler, uint32_t slot, const struct session_map *map,
+                                     const uint8_t *payload, uint64_t size, uint32_t *taken)
+{
+    struct intake *intake = &handler->intake[slot];
+    struct send_frame frame;
+    if (size < sizeof frame)
+        return INTAKE_FAULTY;
+    memcpy(&frame, payload, sizeof frame);
+    OWN_COPY(frame);
+    const struct topic_entry *topic = resolve(handler, &frame);
+    const _Atomic uint64_t *completed = &handler->tree->control->sessions[slot].completed;
+    /* acquire: a slot's verdict was delivered before its sequence counts as completed */
+    uint64_t window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
+    uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame;
+    for (uint32_t i = intake->frame_taken; i < frame.count; i++) {
+        struct send_message message;
+        if (at > size || size - at < sizeof message)
+            return INTAKE_FAULTY;
+        memcpy(&message, payload + at, sizeof message);
+        OWN_COPY(message);
+        const uint64_t stride = send_message_stride(message.properties_size, message.body_size);
+        if (stride > size - at)
+            return INTAKE_FAULTY;
+        const uint8_t *content = payload + at + sizeof message;
+        at += stride;
+        if (intake->sequence + 1 > intake->skip) {
+            if (intake->sequence >= window_end) /* acquire: as above */
+                window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
+            if (intake->sequence >= window_end)
+                return INTAKE_EMPTY; /* more in flight than its window: no honest client; served at the next look */
+            if (!pass_on(handler, slot, &frame, topic, &message, content))
+                return INTAKE_STALLED;
+            ++*taken;
+            if (handler->out.position - handler->published >= PUBLISH_BYTES)
+                handler_publish(handler);
+        }
+        intake->sequence++;
+        intake->frame_taken = i + 1;
+        intake->frame_at = at;
+    }
+    return INTAKE_MORE;
+}
+
+/* Takes frames of one session until it has none left or has had its turn. A session that keeps publishing frames which put
+ * nothing into the lane has its turn too. */
+enum intake_result handler_take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken)
+{
+    struct intake *intake = &handler->intake[slot];
+    const uint64_t turn = handler->out.position + SESSION_BYTES, ring_turn = intake->in.position + SESSION_BYTES;
+    enum intake_result result = INTAKE_MORE;
+    while (result == INTAKE_MORE && handler->out.position < turn && intake->in.position < ring_turn) {
+        struct ring_record header;
+        uint8_t *payload;
+        const enum ring_look look = ring_peek(&intake->in, &header, &payload);
+        if (look == RING_EMPTY)
+            return INTAKE_EMPTY;
+        if (look == RING_BROKEN || header.type != SQ_SEND)
+            return INTAKE_FAULTY;
+        result = take_frame(handler, slot, map, payload, header.length - RING_HEADER, taken);
+        if (result == INTAKE_MORE) {
+            ring_pass(&intake->in, &header);
+            intake->frame_taken = 0;
+            intake->frame_base = intake->sequence;
+        }
+    }
+    return result;
+}

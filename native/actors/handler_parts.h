@@ -1,0 +1,60 @@
+/* What the files of the send handler share: its state, and the calls from one file to another.
+ *
+ *   handler.c          its life and its loop: which sessions have news, whose turn it is, sleeping
+ *   handler_intake.c   frames of one session, from its ring into the lane; what a successor must know of them
+ */
+#ifndef ORBITMQ_HANDLER_PARTS_H
+#define ORBITMQ_HANDLER_PARTS_H
+
+#include "actors/handler.h"
+#include "base/pace.h"
+
+/* How far one session is taken. frame_* describe a frame of which some messages are taken already: the lane was full. */
+struct intake {
+    struct ring_consumer in;
+    uint64_t sequence; /* of the last message taken */
+    uint64_t skip;     /* messages up to here were taken by a predecessor */
+    uint32_t epoch;    /* 0: not attached */
+    uint32_t frame_taken; /* messages of the frame at in.position that are taken */
+    uint64_t frame_base;  /* sequence before that frame */
+    uint64_t frame_at;    /* where in it the next message begins; untrusted and bounded, like any length from a client */
+};
+
+struct handler {
+    struct attachment *tree;
+    uint32_t index;
+    struct lane *lane;
+    struct ring_producer out;
+    uint64_t published; /* position of the lane's tail that the writer knows */
+    uint32_t sessions_version;
+    struct pace pace;
+    bool stalled;       /* the lane had no room for the next record */
+    uint32_t turn;      /* the session to begin the next step with */
+    uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
+    uint32_t last_topic; /* the topic resolved last: the checked copy of its entry */
+    uint32_t last_hash;
+    const struct topic_entry *topic;
+    uint64_t pending[SESSION_WORDS]; /* sessions that may have frames left */
+    struct intake intake[SESSIONS_MAX];
+};
+
+enum intake_result { INTAKE_EMPTY, INTAKE_MORE, INTAKE_STALLED, INTAKE_FAULTY };
+
+/* ---- handler_intake.c ---- */
+
+/* For a successor: notes the newest sequence of each session that is still in the lane. */
+void handler_scan_lane(struct handler *handler);
+
+/* Shows the writer what is committed to the lane. */
+void handler_publish(struct handler *handler);
+
+/* The session in this slot, attached when it is seen first: fresh, or where a predecessor left off. NULL: there is none with a ring. */
+struct session_map *handler_attach(struct handler *handler, uint32_t slot);
+
+/* Takes frames of one session into the lane until there are no more, or its turn is over. *taken counts messages. */
+enum intake_result handler_take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken);
+
+/* Notes how far the session is taken, once the lane is published; then frees the room in its ring. */
+void handler_settle(struct handler *handler, uint32_t slot, struct session_map *map);
+
+#endif
