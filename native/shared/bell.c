@@ -89,7 +89,8 @@ static uint32_t answer(struct bell *bell, uint32_t most)
         if (word_asleep(word) > most)
             /* relaxed: the ring below publishes it, and it is never taken back [edge B3] */
             atomic_store_explicit(&bell->crowd, 1, memory_order_relaxed);
-        /* release: the news before the ring. Pairs with the acquires in bell_announce and bell_sleep [edge B3]. */
+        /* release: the news before the ring. Pairs with the acquires in bell_announce and bell_sleep [edge B3]. The ring changes the word
+         * that the kernel compares before a sleep [edge B4]. */
     } while (!atomic_compare_exchange_weak_explicit(&bell->word, &word, (uint64_t)(uint32_t)(word_rung(word) + 1),
                                                     memory_order_release, memory_order_relaxed));
     return word_asleep(word);
