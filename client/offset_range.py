@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from orbitmq.errors import OffsetOutOfRange
 from orbitmq.shm.topic_table import QueueKey
-
-_log = logging.getLogger("orbitmq")
 
 
 def check_offset(topic: str, queue: int, offset: int, bounds: tuple[int, int]) -> None:
@@ -41,10 +38,12 @@ def check_commit(topic: str, queue: int, offset: int, maximum: int) -> None:
 
 def log_removals(group: str | None, queues: Sequence[QueueKey], removals: list[tuple[int, int, int]]) -> None:
     """removals: (index of the queue, messages, offset after the last of them), as Reader.removals gives them."""
+    import logging  # here: it takes long to import
+
     who = "this consumer" if group is None else f"group {group!r}"
     for index, count, following in removals:
         topic, queue = queues[index]
-        _log.warning(
+        logging.getLogger("orbitmq").warning(
             "retention removed %d messages of %r, queue %d, before %s read them; it goes on at offset %d",
             count,
             topic,

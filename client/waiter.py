@@ -8,7 +8,6 @@ the other waits for the disk, on behalf of those who asked for it. Each sleeps o
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
+
     from orbitmq.native._types import ProducerBase
 
 LOOK_S = 100e-6  # a wake-up through the thread costs about as much; a prompt receipt takes 10 to 40 us
@@ -132,7 +133,9 @@ def waiter_of(producer: ProducerBase) -> Waiter:
 
 def awaiting(waiter: Waiter, pending: Awaited) -> Generator[Any, None, None]:
     """What awaiting runs: ends when `pending` is done."""
-    loop = asyncio.get_running_loop()
+    from asyncio import get_running_loop  # here: most programs do without asyncio, which takes long to import
+
+    loop = get_running_loop()
     deadline = loop.time() + LOOK_S
     while not pending.done():
         if loop.time() < deadline:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,22 @@ from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.stage import Stage, scratch
 
 IDLE_SECONDS = 30
+
+
+IMPORTED = """
+import sys, time
+begin = time.process_time_ns()
+import orbitmq
+bare = time.process_time_ns()
+orbitmq.connect, orbitmq.Producer, orbitmq.Consumer
+print((bare - begin) / 1e6, (time.process_time_ns() - begin) / 1e6)
+"""
+
+
+def import_ms() -> tuple[Sample, ...]:
+    """Processor time of `import orbitmq` in a new interpreter, alone, and with what connects, sends and reads."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    return tuple(Sample(float(found)) for found in done.stdout.split())
 
 
 def start_s() -> tuple[Sample, ...]:
@@ -85,6 +103,9 @@ def idle_cpu_percent(stage: Stage) -> tuple[Sample, ...]:
 
 
 MEASURES = (
+    Measure(
+        ("import_ms", "import_client_ms"), "ms", import_ms, runs=15, durability="-", broker=False, targets=("< 50", "< 150")
+    ),
     Measure(("idle_cpu_percent",), "% of a core", idle_cpu_percent, runs=1, warm=0, durability="-", targets=("< 1",)),
     Measure(("start_s",), "s", start_s, broker=False, targets=("< 1",)),
     Measure(("resume_s",), "s", resume_s, runs=3, warm=0, targets=("< 2",)),
