@@ -31,6 +31,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ _CONFIG_FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreLayout:
-    """The paths of one store. `root` is absolute, without symbolic links."""
+    """The paths of one store, each made when it is first asked for. `root` is absolute, without symbolic links."""
 
     root: Path
 
@@ -77,99 +78,99 @@ class StoreLayout:
             )
         return cls(root)
 
-    @property
+    @cached_property
     def commitlog(self) -> Path:
         return self.root / "commitlog"
 
-    @property
+    @cached_property
     def consumequeue(self) -> Path:
         return self.root / "consumequeue"
 
-    @property
+    @cached_property
     def index(self) -> Path:
         return self.root / "index"
 
-    @property
+    @cached_property
     def config(self) -> Path:
         return self.root / "config"
 
-    @property
+    @cached_property
     def checkpoint(self) -> Path:
         return self.root / "checkpoint"
 
-    @property
+    @cached_property
     def abort(self) -> Path:
         return self.root / "abort"
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         return self.root / "lock"
 
-    @property
+    @cached_property
     def own(self) -> Path:
         return self.root / "orbitmq"
 
-    @property
+    @cached_property
     def store_json(self) -> Path:
         return self.own / "store.json"
 
-    @property
+    @cached_property
     def settings_toml(self) -> Path:
         return self.own / "settings.toml"
 
-    @property
+    @cached_property
     def retention(self) -> Path:
         return self.own / "retention"
 
-    @property
+    @cached_property
     def positions(self) -> Path:
         return self.own / "positions"
 
-    @property
+    @cached_property
     def rising(self) -> Path:
         return self.own / "rising"
 
-    @property
+    @cached_property
     def clock(self) -> Path:
         return self.own / "clock"
 
-    @property
+    @cached_property
     def unsynced(self) -> Path:
         return self.own / "unsynced"
 
-    @property
+    @cached_property
     def reput(self) -> Path:
         return self.own / "reput"
 
-    @property
+    @cached_property
     def abort_made(self) -> Path:
         return self.own / "abort"  # until it is moved to its place
 
-    @property
+    @cached_property
     def holder(self) -> Path:
         return self.own / "holder"
 
-    @property
+    @cached_property
     def broker_json(self) -> Path:
         return self.own / "broker.json"
 
-    @property
+    @cached_property
     def tree_json(self) -> Path:
         return self.own / "tree.json"
 
-    @property
+    @cached_property
     def remake(self) -> Path:
         return self.own / "remake"
 
-    @property
+    @cached_property
     def allocating(self) -> Path:
         return self.own / "allocating"
 
-    @property
+    @cached_property
     def commits(self) -> Path:
         return self.own / "commits"
 
-    @property
+    @cached_property
     def cut(self) -> Path:
         return self.own / "cut"
 
@@ -187,6 +188,8 @@ class StoreLayout:
         """
         made: set[Path] = set()
         for folder in (self.commitlog, self.consumequeue, self.index, self.config, self.allocating, self.commits, self.cut):
+            if folder.is_dir():
+                continue
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
             try:
                 folder.mkdir(parents=True, exist_ok=True)

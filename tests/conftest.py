@@ -4,6 +4,7 @@ the same names."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,12 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from orbitmq.shm.segment import MOUNT, shared_memory_free
+from tests.memory import folder_in_memory
 from tests.slowest import Slowest
-
-# Part of shared memory that tests leave to the brokers.
-ROOM = 1 << 30
-
 
 # The machine may be ten times slower than the one that a test was written on.
 settings.register_profile("orbitmq", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -43,14 +40,20 @@ def runtime_folder() -> Iterator[None]:
 
 
 @pytest.fixture
-def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder without a disk, for a test that makes thousands of stores and is not about syncs; on a disk if shared memory has
-    little room."""
-    if shared_memory_free() < ROOM:
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="orbitmq-test-", dir=MOUNT) as folder:
-        yield Path(folder)
+def in_memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder without a disk (memory.py). If the test fails, what is in it is kept where pytest keeps such things."""
+    with folder_in_memory(lambda: tmp_path_factory.mktemp("instead-of-memory")) as folder:
+        failed = request.session.testsfailed
+        yield folder
+        if request.session.testsfailed > failed:
+            kept = tmp_path_factory.mktemp("failed") / "kept"
+            shutil.copytree(folder, kept, symlinks=True, ignore=lambda root, names: _no_files(Path(root), names))
+            print(f"what it left: {kept}")
+
+
+def _no_files(root: Path, names: list[str]) -> list[str]:
+    """Sockets and pipes, which cannot be copied."""
+    return [name for name in names if not (root / name).is_file() and not (root / name).is_dir()]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ import ctypes
 import errno
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -236,17 +236,12 @@ class Disk:
 
 def _mapped(address: int) -> tuple[int, int, Path]:
     """Inode, offset and path of the file that is mapped at an address."""
-    for begin, end, offset, inode, path in _mappings():
-        if begin <= address < end:
-            return inode, offset + address - begin, path
-    raise AssertionError(f"nothing is mapped at {address:#x}")
-
-
-def _mappings() -> Iterator[tuple[int, int, int, int, Path]]:
     for line in Path("/proc/self/maps").read_text().splitlines():
-        parts = line.split(maxsplit=5)
-        begin, end = (int(number, 16) for number in parts[0].split("-"))
-        yield begin, end, int(parts[2], 16), int(parts[4]), Path(parts[5] if len(parts) > 5 else "")
+        begin, end = (int(number, 16) for number in line.partition(" ")[0].split("-"))
+        if begin <= address < end:
+            parts = line.split(maxsplit=5)
+            return int(parts[4]), int(parts[2], 16) + address - begin, Path(parts[5] if len(parts) > 5 else "")
+    raise AssertionError(f"nothing is mapped at {address:#x}")
 
 
 class Shim:

@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.layout import StoreLayout
+from tests.memory import folder_in_memory
 from tests.store.log_builder import LogBuilder
 from tests.store.recovery_rig import SETTINGS
 from tests.store.stored_by_broker import Stored, store_by_broker
+from tests.warm import warm_starts
+
+
+@pytest.fixture
+def tmp_path(in_memory: Path) -> Path:
+    """No test here asks what a sync does."""
+    return in_memory
 
 
 @pytest.fixture
@@ -21,9 +29,10 @@ def log(tmp_path: Path) -> LogBuilder:
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     """A test that damages it restores it."""
-    return store_by_broker(tmp_path_factory.mktemp("written") / "store", "written")
+    with folder_in_memory(lambda: tmp_path_factory.mktemp("written")) as folder:
+        yield store_by_broker(folder / "store", "written")
 
 
 @pytest.fixture
@@ -31,3 +40,9 @@ def stored(written: Stored) -> Iterator[Stored]:
     """The store as the broker left it."""
     yield written
     written.restore()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def warm() -> Iterator[None]:
+    with warm_starts():
+        yield
