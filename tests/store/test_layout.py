@@ -54,7 +54,7 @@ def test_other_sizes_are_refused_with_both_values(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreSettingsError) as caught:
         layout.open(layout.settings(log_file_size=1 * MIB))
     assert (caught.value.name, caught.value.value, caught.value.stored) == ("log_file_size", 1 * MIB, 64 * KIB)
-    assert "leave log_file_size out" in str(caught.value)
+    assert "leave out log_file_size=" in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b'{"layout": 99}', b"", b"[]", b'{"layout": 1}', b"\xff\x00", b'{"layout": "1"}'])
