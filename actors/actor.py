@@ -6,10 +6,11 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import BrokerError
+from orbitmq.errors.root import Common
 from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 
@@ -19,8 +20,10 @@ RUN_MS = 1000  # longest time that a loop in C may run without looking at Python
 class ActorError(BrokerError):
     """An actor's loop in C gave up. `actor` and `errno` say which one and why."""
 
-    def __init__(self, message: str, *, actor: str, errno: int) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, actor: str | None = None, errno: int | None = None, **common: Unpack[Common]
+    ) -> None:
+        super().__init__(message, **common)
         self.actor = actor
         self.errno = errno
 

@@ -13,7 +13,7 @@ from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.pages import PAGE_FLUSH
-from orbitmq.actors.queue_sync import QueueSync, SyncFailed
+from orbitmq.actors.queue_sync import QueueSync, SyncError
 from orbitmq.actors.retention import HOUR_MS, Retention
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError, StoreFailed
@@ -68,7 +68,7 @@ class Flush(CoreActor):
                 # The stop is then not clean, and the next start recovers.
                 self._record(self._positions)
                 layout = self.tree.settings.layout
-                if isinstance(error, SyncFailed):
+                if isinstance(error, SyncError):
                     raise StoreFailed(
                         f"could not sync queues and index of {layout.root}: {error}",
                         hint="look after the disk; the next start makes anew what it may lack",
@@ -95,7 +95,7 @@ class Flush(CoreActor):
             began = time.monotonic()
             try:
                 self._sync.run()
-            except SyncFailed as error:
+            except SyncError as error:
                 say(
                     self.tree.settings.name,
                     f"could not sync queues and index: {error}; they are synced no more, and the next start makes anew what "

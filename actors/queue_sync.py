@@ -30,7 +30,7 @@ from orbitmq.store.unsynced import Unsynced
 from orbitmq.store.unsynced import load as load_doubt
 
 
-class SyncFailed(OSError):
+class SyncError(OSError):
     """The disk did not take what was written. Nothing more is synced, and the checkpoint claims nothing more, until the next
     start."""
 
@@ -53,12 +53,12 @@ class QueueSync:
     def run(self) -> bool:
         """Syncs once. False if reput has not moved since, or a sync has failed before. Nothing is claimed if it raises.
 
-        Raises: SyncFailed: the sync failed now; OSError: it did not get to the sync, and the next round tries again."""
+        Raises: SyncError: the sync failed now; OSError: it did not get to the sync, and the next round tries again."""
         if self._failed:
             return False
         try:
             return self._run()
-        except SyncFailed as error:
+        except SyncError as error:
             self._failed = True
             lib.control_set_queues_error(self._tree.control, error.errno or errno.EIO)
             raise
@@ -111,7 +111,7 @@ class QueueSync:
         self.run()
         if self._failed:
             number = lib.control_queues_error(self._tree.control)
-            raise SyncFailed(number, f"{os.strerror(number)}, when they were synced before")
+            raise SyncError(number, f"{os.strerror(number)}, when they were synced before")
         _sync(self._layout.reput)
         _sync_folder(self._layout.own)
         if not self._doubt_index:
@@ -124,7 +124,7 @@ class QueueSync:
                 bounds = self._topics.bounds(topic.first_slot + queue)
                 if not rewrite_units(self._layout, self._tree.settings.files, (topic.name, queue), bounds, before.threshold_ms):
                     what = f"units of {topic.name}/{queue} could not be written again"
-                    raise SyncFailed(errno.EIO, what, str(self._layout.queue_folder(topic.name, queue)))
+                    raise SyncError(errno.EIO, what, str(self._layout.queue_folder(topic.name, queue)))
 
     def _changed_queues(self, maxima: dict[int, int]) -> tuple[list[Path], set[Path]]:
         """ConsumeQueue files with units beyond `maxima`, which it brings up to date, and the folders that have new names."""
@@ -164,10 +164,10 @@ def _sync(path: Path) -> None:
 
 
 def _sync_open(descriptor: int, path: Path, sync: Callable[[int], None]) -> None:
-    """Raises: SyncFailed."""
+    """Raises: SyncError."""
     try:
         sync(descriptor)
     except OSError as error:
-        raise SyncFailed(error.errno, error.strerror, str(path)) from error
+        raise SyncError(error.errno, error.strerror, str(path)) from error
     finally:
         os.close(descriptor)

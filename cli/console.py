@@ -15,8 +15,6 @@ from orbitmq.errors import OrbitError
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
-BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
-
 
 def show_error(error: OrbitError) -> None:
     """One line in red that says what could not be done, and below it the hint."""
@@ -29,15 +27,6 @@ def show_error(error: OrbitError) -> None:
 def counted(count: int, noun: str) -> str:
     """1, "message" -> "1 message"; 2,000 -> "2,000 messages"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def byte_count(count: float) -> str:
-    """1536 -> "1.5 KiB"."""
-    unit = 0
-    while round(count, 1 if unit else 0) >= 1024 and unit < len(BYTE_UNITS) - 1:
-        count /= 1024
-        unit += 1
-    return f"{count:,.0f} {BYTE_UNITS[unit]}" if unit == 0 else f"{count:,.1f} {BYTE_UNITS[unit]}"
 
 
 def rate(per_second: float) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from orbitmq.cli.console import byte_count, counted, err, out, rate
+from orbitmq.cli.console import counted, err, out, rate
+from orbitmq.shm.disk_fault import byte_count
 
 if TYPE_CHECKING:
     from orbitmq.spark.export.manifest import ExportFile, Gap, Range

@@ -12,6 +12,7 @@ from orbitmq import __version__
 from orbitmq.cli import clock, config, console, export, reading, repair, sending, spelling, status, topic, tree, verify
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
+from orbitmq.shm.disk_fault import said, way_out
 
 # \b keeps the lines of a paragraph as they are.
 HELP = """
@@ -80,7 +81,7 @@ def main() -> None:
         sys.exit(DONE)
     except OSError as error:
         # A file of the user's, such as a log that cannot be written or a disk that is full of the output.
-        console.show_error(OrbitError(str(error)))
+        console.show_error(OrbitError(f"could not go on: {said(error)}", hint=way_out(error)))
         sys.exit(FAILED)
 
 

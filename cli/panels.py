@@ -10,9 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orbitmq.cli.console import byte_count, clock_time, duration, own_durability, rate, retention
+from orbitmq.cli.console import clock_time, duration, own_durability, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.client.status import ActorStatus, MemberStatus, Status
+from orbitmq.shm.disk_fault import byte_count
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
 LATE_BEAT_MS = 5000  # a heartbeat this old is shown in yellow; nothing is killed for it

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from orbitmq.cli.console import byte_count, counted, err, out, show_error
+from orbitmq.cli.console import counted, err, out, show_error
 from orbitmq.cli.options import Json
 from orbitmq.cli.verify import COULD_NOT, FAULTS_FOUND, reading_progress
 from orbitmq.errors import OrbitError, StoreUnsupported
+from orbitmq.shm.disk_fault import byte_count, said, way_out
 from orbitmq.store import access
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import StoreLock
@@ -46,7 +47,9 @@ def repair(
     try:
         whole = _repair(store, choice, yes, as_json)
     except (OrbitError, OSError) as error:
-        show_error(error if isinstance(error, OrbitError) else OrbitError(f"cannot repair {store}: {error}"))
+        if not isinstance(error, OrbitError):
+            error = OrbitError(f"could not repair {store}: {said(error)}", hint=way_out(error, store))
+        show_error(error)
         raise typer.Exit(COULD_NOT) from error
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to finish the repair, which is safe")

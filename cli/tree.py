@@ -18,7 +18,7 @@ from rich.text import Text
 
 import orbitmq
 from orbitmq.cli.answers import allowed
-from orbitmq.cli.console import byte_count, err, out, retention
+from orbitmq.cli.console import err, out, retention
 from orbitmq.cli.looks import Between, Look
 from orbitmq.cli.options import AllowDeletion, Name, Store, size, usual
 from orbitmq.cli.panels import summary_line
@@ -26,6 +26,7 @@ from orbitmq.client.client import Client
 from orbitmq.client.launch import Started, how_ended, start_tree, why_ended
 from orbitmq.client.status import Status
 from orbitmq.errors import BrokerBroken, BrokerError, OrbitError
+from orbitmq.shm.disk_fault import byte_count
 from orbitmq.shm.runtime import broker_name, make_runtime_folder
 from orbitmq.store import abort
 from orbitmq.store.layout import StoreLayout

@@ -11,9 +11,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from orbitmq.cli.console import byte_count, err, out, show_error
+from orbitmq.cli.console import err, out, show_error
 from orbitmq.cli.options import Json
 from orbitmq.errors import OrbitError
+from orbitmq.shm.disk_fault import byte_count, said, way_out
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.findings import Finding, Verdict
 from orbitmq.store.verify.verify import verify as verify_store
@@ -59,7 +60,9 @@ def verify(
                 lambda done, whole: bar.update(task, completed=done, total=whole),
             )
     except (OrbitError, OSError) as error:
-        show_error(error if isinstance(error, OrbitError) else OrbitError(f"cannot verify {store}: {error}"))
+        if not isinstance(error, OrbitError):
+            error = OrbitError(f"could not verify {store}: {said(error)}", hint=way_out(error, store))
+        show_error(error)
         raise typer.Exit(COULD_NOT) from error
     except KeyboardInterrupt:
         err.print("stopped; the rest of the store was not read")

@@ -254,7 +254,7 @@ class AsyncConsumer(Shown):
             await self._worker.settled()
             self._consumer.resume()
         if self._consumer.closed:
-            raise Closed("could not use this consumer: it is closed")
+            raise Closed("could not use this consumer: it is closed", hint="make another one")
 
     def _forked(self) -> None:
         """In a forked child: the work of the parent's tasks and thread stays with the parent."""

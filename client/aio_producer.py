@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.body import BatchKeys, Bodies, Body
-from orbitmq.client.producer import LoopSide, Producer, Unready
+from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.client.waiter import awaiting
@@ -171,7 +171,7 @@ class AsyncProducer(Shown):
             try:
                 batch = make(topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability)
                 break
-            except Unready:
+            except NotReadyError:
                 continue
         if not waits:
             return batch
@@ -199,7 +199,7 @@ class AsyncProducer(Shown):
                 await Room(self._side, producer.settled + producer.in_flight)
         except TimeoutError:
             left = producer.in_flight
-            raise TimedOut(f"could not settle {left} messages within {self._limit(timeout)} s", in_flight=left) from None
+            raise unsettled(left, self._limit(timeout)) from None
 
     async def close(self, timeout: float | None = None) -> None:
         """Waits for the messages in flight, then gives the session back. Raises: TimedOut, as Producer.close."""
@@ -267,7 +267,7 @@ class AsyncProducer(Shown):
         await self._open()
         try:
             return post()
-        except (TimedOut, Unready):
+        except (TimedOut, NotReadyError):
             pass
         try:
             async with asyncio.timeout(self._limit(timeout)) as limit:
@@ -276,7 +276,7 @@ class AsyncProducer(Shown):
                     await self._open(limit)
                     try:
                         return post()
-                    except (TimedOut, Unready):
+                    except (TimedOut, NotReadyError):
                         continue
         except TimeoutError as error:
             if isinstance(error, TimedOut):

@@ -30,17 +30,17 @@ class Attachment:
             self.supervisor_fd = os.pidfd_open(description.pid)
         except ProcessLookupError:
             self.supervisor_fd = -1
-            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name) from None
+            raise _stopped(description) from None
         # Take the pidfd first, the start time after it. In the other order they could belong to different processes with one
         # number.
         if not runtime.lives(description):
             os.close(self.supervisor_fd)
             self.supervisor_fd = -1
-            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name)
+            raise _stopped(description)
         generation = description.generation
         owner = runtime.user_of(description.pid)
         if owner is None:
-            raise BrokerStopped(f"the broker {description.name!r} stopped", broker=description.name)
+            raise _stopped(description)
         self._control = attach_segment(segment_name(generation, "ctl"), SegmentKind.CONTROL, owner=owner)
         self._topics = attach_segment(segment_name(generation, "top"), SegmentKind.TOPICS, owner=owner)
         self.control: Any = ffi.cast("struct control *", self._control.pointer)
@@ -56,7 +56,7 @@ class Attachment:
         size = ffi.sizeof("struct wake")
         if not memfd_sealed(memfd, size):
             raise ProtocolError(
-                f"cannot use the wake words, they are no sealed memory of {size} bytes",
+                f"could not use the wake words: they are no sealed memory of {size} bytes",
                 hint="run client and broker from one version of orbitmq",
             )
         # Two threads, or a signal handler that interrupts this, may map them twice. Both mappings stay, because both are in
@@ -97,9 +97,10 @@ class Attachment:
         if not poll.poll(timeout * 1000):
             name = self.description.name
             raise TimedOut(
-                f"the broker {name!r} did not stop within {timeout:g} s",
-                hint=hint("wait for it with `orbitmq status` || raise {timeout of connect}"),
+                f"could not see the broker {name!r} stop: it has not ended within {timeout:g} s",
+                hint=hint("look with `orbitmq status` what it does; stopping it again is safe || raise {timeout of connect}"),
                 broker=name,
+                timeout=timeout,
             )
 
     def wait_indexed(self, end: int, timeout: float) -> bool:
@@ -122,7 +123,11 @@ class Attachment:
                 return False
             if not self.alive():
                 name = self.description.name
-                raise BrokerStopped(f"the broker {name!r} stopped before it had {what}", broker=name)
+                raise BrokerStopped(
+                    f"could not wait until the broker {name!r} had {what}: it stopped before",
+                    hint="start it again: the start recovers the store; repeating this is safe then",
+                    broker=name,
+                )
         return True
 
     def settings(self) -> Any:
@@ -138,3 +143,9 @@ class Attachment:
         if descriptor >= 0:
             with suppress(OSError):
                 os.close(descriptor)
+
+
+def _stopped(description: runtime.Description) -> BrokerStopped:
+    name = description.name
+    text = f"could not attach to the broker {name!r}: it has stopped"
+    return BrokerStopped(text, hint="start it again: orbitmq up; repeating this is safe then", broker=name)

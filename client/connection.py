@@ -174,7 +174,8 @@ class Connection:
                         raise _in_vain(error, wait) from None
                 absence.pause(left)
                 if absence.over:
-                    raise Closed(f"could not wait for the broker {self.name!r}: what waited for it was closed")
+                    text = f"could not wait for the broker {self.name!r}: what waited for it was closed"
+                    raise Closed(text, hint="connect again")
 
     def close(self) -> None:
         """Ends the connection. Sessions stay until they are closed, or until this process ends. Any thread and any signal
@@ -364,18 +365,19 @@ class Connection:
 
     def _check_open(self) -> None:
         if self._closing.rung:
-            raise Closed(f"cannot use this connection to the broker {self.name!r}, it was closed")
+            raise Closed(f"could not use this connection to the broker {self.name!r}: it was closed", hint="connect again")
 
     def _stopped(self, operation: str) -> BrokerStopped:
-        text = f"the broker {self.name!r} stopped before it answered"
-        return BrokerStopped(text, broker=self.name, operation=operation)
+        text = f"could not {_doing(operation)}: the broker {self.name!r} stopped before it answered"
+        again = "repeating this is safe, once a broker runs: orbitmq up"
+        return BrokerStopped(text, hint=again, broker=self.name, operation=operation)
 
     def _too_late(self, operation: str) -> NoReturn:
         self._check_open()
-        doing = "connect" if operation == "hello" else operation.replace("_", " ")
         raise TimedOut(
-            f"cannot {doing}, the broker {self.name!r} did not answer in {self.timeout:g} s",
+            f"could not {_doing(operation)}: the broker {self.name!r} did not answer in {self.timeout:g} s",
             hint=hint("check with ps that its coordinator runs, and try again, which is safe || raise {timeout of connect}"),
+            broker=self.name,
             operation=operation,
             timeout=self.timeout,
         ) from None
@@ -392,6 +394,11 @@ class Connection:
         self._open.clear()
         self._line = None
         self._attachment = None
+
+
+def _doing(operation: str) -> str:
+    """What people call it."""
+    return "connect" if operation == "hello" else " ".join(operation.split("_"))
 
 
 def checked_wait(wait: float) -> float:

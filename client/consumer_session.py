@@ -106,7 +106,7 @@ class ConsumerSession(Shown):
     def _refuse(self) -> NoReturn:
         """The error for a call while another thread has the turn."""
         if self._closing:
-            raise Closed("could not use this consumer: it is closed") from None
+            raise Closed("could not use this consumer: it is closed", hint="make another one") from None
         if self._informing == threading.get_ident():
             raise UsageError("could not read or wait in a callback of this consumer", hint="return, and poll then") from None
         raise UsageError("could not use this consumer: another thread does", hint="make one consumer a thread") from None
@@ -115,7 +115,7 @@ class ConsumerSession(Shown):
         """Makes sure that there is a session of this process, and a valid assignment. lazy: if the consumer has patience, the
         caller handles an absent broker."""
         if self._closing:
-            raise Closed("could not use this consumer: it is closed")
+            raise Closed("could not use this consumer: it is closed", hint="make another one")
         while not self._settled(rebalance, lazy) and not lazy:
             pass
 
@@ -147,7 +147,8 @@ class ConsumerSession(Shown):
         """Reports the end of the broker, once. The next call attaches to its successor."""
         self._stale = self._ended = True
         name = self._opener.name
-        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", broker=name)
+        again = "call it again: it goes to the next broker, once one runs"
+        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", hint=again, broker=name)
 
     def _outlive(self, error: OrbitError) -> None:
         """With patience, the end of the consumer's own broker is no error: it only leaves no session. A callback may have met
@@ -166,7 +167,7 @@ class ConsumerSession(Shown):
         """Called before every wait. An interrupter first sets the reason, and then ends the wait of the session that it
         finds."""
         if self._closing:
-            raise Closed("could not wait for messages: the consumer was closed")
+            raise Closed("could not wait for messages: the consumer was closed", hint="make another one")
         if self._interrupted:
             self._interrupted = False
             raise Interrupted("could not wait for messages: interrupt() was called", hint="poll again: nothing was taken")

@@ -28,9 +28,10 @@ from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
-from orbitmq.errors.remedy import as_hint, hint
+from orbitmq.errors.remedy import all_of, as_hint, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
+from orbitmq.shm.disk_fault import shortage
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full
 
@@ -50,7 +51,7 @@ _Result = TypeVar("_Result")
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
-class Unready(Exception):
+class NotReadyError(Exception):
     """An event loop's thread wants a session and may not wait for one; see AsyncProducer."""
 
 
@@ -58,6 +59,16 @@ def ring_capacity(message_max: int, window: int) -> int:
     """Size of a submission ring for so many messages in flight, of at most this size in bytes: a power of two."""
     wanted = min(max(SQ_MESSAGES * message_max, SQ_FRAME * window, SQ_CAPACITY_MIN), SQ_CAPACITY_MAX)
     return 1 << (wanted - 1).bit_length()
+
+
+def unsettled(left: int, limit: float | None) -> TimedOut:
+    """The error for messages whose verdicts did not come in time."""
+    return TimedOut(
+        f"could not get the verdicts of {left} messages within {limit} s",
+        hint=hint("wait for them again, which is safe || raise {timeout}"),
+        in_flight=left,
+        timeout=limit,
+    )
 
 
 class Producer(Shown, ProducerBase):
@@ -102,14 +113,16 @@ class Producer(Shown, ProducerBase):
         def attempt() -> None:
             # Another thread may have opened a session meanwhile.
             if not self.ready and self._patient.attach().generation == generation:
-                raise BrokerStopped(f"could not send: the broker {self._opener.name!r} is stopping")
+                name = self._opener.name
+                again = "the message is not stored; send it again when a broker runs"
+                raise BrokerStopped(f"could not send: the broker {name!r} is stopping", hint=again, broker=name)
 
         self._patiently(attempt)
 
     def _patiently(self, attempt: Callable[[], None]) -> None:
-        """Waits for a broker as long as this producer's `wait` allows. Raises: Unready."""
+        """Waits for a broker as long as this producer's `wait` allows. Raises: NotReadyError."""
         if self._asides is not None and threading.get_ident() not in self._asides:
-            raise Unready
+            raise NotReadyError
         if self._wait_s > 0:
             self._patient.outlast(attempt, self._wait_s, self._retired)
         else:
@@ -148,14 +161,18 @@ class Producer(Shown, ProducerBase):
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
-        what = f"the next file of the log, to store a message to {topic!r}"
-        error = store_full(self._store / "commitlog", self._log_file_size, what, LOG_KNOB)
+        error = store_full(self._store / "commitlog", self._log_file_size, "the next file of the log", LOG_KNOB)
         error.topic, error.errno = topic, number
-        if number not in (errno.ENOSPC, errno.EDQUOT):
-            message = f"could not store a message to {topic!r}: the log cannot go on in its next file ({os.strerror(number)})"
-            hint = _SHORT_OF.get(number, f"look after the disk of {self._store}")
-            error = error.reworded(message, as_hint(hint))
-        raise error
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            short = shortage(error.free or 0, self._log_file_size)
+            why = f"the disk of {error.mount} is full ({short} for the next file of the log)"
+            remedy = all_of(f"make room on {error.mount}", LOG_KNOB)
+        else:
+            why = f"the log cannot go on in its next file ({os.strerror(number)})"
+            remedy = as_hint(_SHORT_OF.get(number, f"look after the disk of {self._store}"))
+        assert remedy is not None
+        again = "the message is not stored, and sending it again is safe"
+        raise error.reworded(f"could not send to topic {topic!r}: {why}", remedy.assuring(again))
 
     def _receipts(self, batch: PendingBatch) -> Receipts:
         return Receipts(batch)
@@ -180,7 +197,7 @@ class Producer(Shown, ProducerBase):
         limit = self.timeout if timeout is None else timeout
         if not self._settle(limit):
             left = self.in_flight
-            raise TimedOut(f"could not settle {left} messages within {limit} s", in_flight=left, timeout=limit)
+            raise unsettled(left, limit)
 
     def close(self, timeout: float | None = None) -> None:
         """Waits for the messages in flight, then gives the session back. Closing again does nothing.
@@ -227,7 +244,7 @@ class Producer(Shown, ProducerBase):
 
 class LoopSide:
     """What an event loop uses of a producer beside its calls. Once this is made, no thread waits for a session of the producer
-    but in `prepare`: a call of another thread raises Unready."""
+    but in `prepare`: a call of another thread raises NotReadyError."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer

@@ -65,7 +65,7 @@ def tags_or_fault(expression: str | None) -> list[bytes] | TagFault:
     if not all(tags):
         return TagFault("a tag is empty", 'write "a || b", or "*" for all')
     if len(tags) > TAGS_MAX:
-        return TagFault(f"it names {len(tags)} tags, and the limit is {TAGS_MAX}", "read all, and choose among the messages")
+        return TagFault(f"it names {len(tags)} tags, and {TAGS_MAX} is the most", "read all, and choose among the messages")
     return list(dict.fromkeys(tags))
 
 

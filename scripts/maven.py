@@ -14,18 +14,18 @@ BUILD = Path(__file__).resolve().parents[1] / "build"
 FETCH_S = 300  # a watchdog: 60 jars, 50 MB
 
 
-class CannotRun(Exception):
+class MavenError(Exception):
     """The machine lacks something. Says what, and what would help."""
 
 
 def tool(name: str, package: str) -> str:
-    """Path of a program of the JDK, or of Maven. Raises: CannotRun."""
+    """Path of a program of the JDK, or of Maven. Raises: MavenError."""
     home = os.environ.get("JAVA_HOME")
     if home and os.access(Path(home) / "bin" / name, os.X_OK):
         return str(Path(home) / "bin" / name)
     found = shutil.which(name)
     if found is None:
-        raise CannotRun(f"no `{name}` on this machine; install {package}")
+        raise MavenError(f"no `{name}` on this machine; install {package}")
     return found
 
 
@@ -51,7 +51,7 @@ def kept(place: Path, kind: str, source: Path, make: Callable[[Path], None]) -> 
 def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | None = None) -> None:
     """Copies the jars of a pom.xml, and those they need, to a folder. what: their name for the error message.
 
-    Raises: CannotRun.
+    Raises: MavenError.
     """
     maven = tool("mvn", "Maven (maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
@@ -60,7 +60,7 @@ def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | No
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise CannotRun(f"Maven could not fetch {what} within {FETCH_S} s; is its registry within reach?") from None
+        raise MavenError(f"Maven could not fetch {what} within {FETCH_S} s; is its registry within reach?") from None
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise CannotRun(f"Maven could not fetch {what}: " + " ".join(said[:3])[:600])
+        raise MavenError(f"Maven could not fetch {what}: " + " ".join(said[:3])[:600])

@@ -156,7 +156,7 @@ class ControlSocket:
         number: Any = frame.message.get("id")
         operation = self._owed.pop(number, None) if isinstance(number, int) else None
         if operation is None:
-            raise ProtocolError(f"cannot use the answer to question {number!r}, which nobody asked")
+            raise ProtocolError(f"could not use an answer: it is to question {number!r}, which nobody asked")
         if "error" not in frame.message:
             self.late.append((operation, frame.message.get("ok")))
 

@@ -4,7 +4,8 @@ question   {"op": name, "id": n, ...}
 answer     {"id": n, "ok": value}
            {"id": n, "error": class name, "message": text, "hint": ways or nil, "face": name, "values": {...}}
 
-Ways are those of errors/remedy.py: lists of text and knobs, a knob being the list of its name, value and owner.
+Ways are those of errors/remedy.py: lists of text and knobs, a knob being the list of its name, value and owner. Before the
+first stands what is assured besides.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from orbitmq import errors
 from orbitmq.errors.remedy import FACES, library, of_plain
 from orbitmq.errors.root import made
 from orbitmq.shm import text
+from orbitmq.shm.disk_fault import said, way_out
 
 FRAME_MAX = 16 << 20
 DESCRIPTORS_MAX = 8
@@ -86,16 +88,16 @@ class Unpacker:
         while len(self._buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._buffer)
             if size > self._limit:
-                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes, the limit is {self._limit}")
+                raise errors.ProtocolError(f"could not read a control frame of {size} bytes: the limit is {self._limit}")
             end = _LENGTH.size + size
             if len(self._buffer) < end:
                 break
             try:
                 message = msgpack.unpackb(self._buffer[_LENGTH.size : end], strict_map_key=False)
             except Exception as error:
-                raise errors.ProtocolError(f"cannot read a control frame of {size} bytes: {error}") from error
+                raise errors.ProtocolError(f"could not read a control frame of {size} bytes: {error}") from error
             if not isinstance(message, dict):
-                raise errors.ProtocolError("cannot read a control frame, it holds no map")
+                raise errors.ProtocolError("could not read a control frame: it holds no map")
             del self._buffer[:end]
             messages.append(message)
         return messages
@@ -135,8 +137,11 @@ def error_map(error: BaseException) -> dict[str, Any]:
         remedy = error.remedy.plain() if error.remedy else None
         face = next((name for name, each in FACES.items() if each is error.face), "library")
         return {"error": type(error).__name__, "message": error.message, "hint": remedy, "face": face, "values": values}
-    text = f"the broker failed at it: {type(error).__name__}: {error}"
-    return {"error": "BrokerError", "message": text, "hint": None, "values": {}}
+    if isinstance(error, OSError):
+        text = f"could not do it: the broker met an error of its system, {said(error)}"
+        return error_map(errors.BrokerError(text, hint=way_out(error)))
+    text = f"could not do it: the broker failed with {type(error).__name__}: {error}"
+    return error_map(errors.BrokerError(text, hint="please report it, with what the broker's error output has"))
 
 
 def error_raised(content: dict[str, Any]) -> errors.OrbitError:

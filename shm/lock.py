@@ -50,7 +50,7 @@ class Lock:
             if result in (lib.LOCK_TAKEN, lib.LOCK_STOLEN):
                 return LockOutcome(result)
             if result == lib.LOCK_TIMEOUT:
-                raise TimedOut(f"cannot take the lock within {timeout} s, its holder lives and keeps it", timeout=timeout)
+                raise TimedOut(f"could not take the lock within {timeout} s: its holder lives and keeps it", timeout=timeout)
 
     def release(self) -> None:
         """Releases it to the next process."""

@@ -12,6 +12,7 @@ import os
 
 from orbitmq.errors import StoreFull
 from orbitmq.errors.remedy import hint
+from orbitmq.shm.disk_fault import byte_count
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -29,7 +30,7 @@ def create_memfd(name: str, size: int) -> int:
         os.close(descriptor)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
             raise StoreFull(
-                f"cannot reserve {size} bytes of memory for {name}, the system has no room",
+                f"could not make {name}: the memory is full ({byte_count(size)} needed)",
                 hint=hint(
                     "give the machine or container more memory || lower {window of producer} || lower {message_max of producer}"
                 ),

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import NoPermission, SettingError
+from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.shm import finite_json
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
-ASK_OPERATOR = "ask its operator to let a group of yours in (setting group)"
+ASK_OPERATOR = hint("ask its operator to let a group of yours in with {group of broker}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def broker_name(name: str | None) -> str:
     name = name if name is not None else os.environ.get("ORBITMQ_BROKER", "default")
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or "/" in name or name[0] == "." or not name.isprintable():
         raise SettingError(
-            f"cannot name a broker {name!r}, 1 to {NAME_MAX} printable characters without '/' and a leading '.' are wanted",
+            f"cannot name a broker {name!r}: it must have 1 to {NAME_MAX} printable characters, no '/', and no '.' first",
             hint="choose another name, or change ORBITMQ_BROKER",
             name="name",
             value=name,
@@ -86,7 +87,7 @@ def runtime_folder() -> Path:
     except OSError as error:
         raise SettingError(
             f"cannot look into the runtime folder {folder}: {error.strerror}",
-            hint=ASK_OPERATOR if named else "set XDG_RUNTIME_DIR to a folder of your own",
+            hint=ASK_OPERATOR if named else as_hint("set XDG_RUNTIME_DIR to a folder of your own"),
             path=str(folder),
         ) from None
     # A user who names a folder knows whose it is. The default folder must belong to this user; otherwise it is a trap.
@@ -164,7 +165,7 @@ def _folder() -> tuple[Path, bool]:
 
 def _unusable(folder: Path, why: str) -> SettingError:
     return SettingError(
-        f"cannot run a broker in the runtime folder {folder}, {why}",
+        f"could not run a broker in the runtime folder {folder}: {why}",
         hint="set ORBITMQ_RUNTIME_DIR to a folder of its own, for the broker and its clients",
         path=str(folder),
     )
@@ -178,7 +179,7 @@ def socket_path(name: str) -> Path:
     path = runtime_folder() / f"{name}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_MAX:
         raise SettingError(
-            f"cannot make the control socket {path}, its path is longer than {SOCKET_PATH_MAX} bytes",
+            f"could not make the control socket {path}: its path is longer than {SOCKET_PATH_MAX} bytes",
             hint="set XDG_RUNTIME_DIR to a shorter path",
             path=str(path),
         )
@@ -208,7 +209,7 @@ def read_description(name: str) -> Description | None:
         return description_of(finite_json.loads(path.read_text()))
     except PermissionError:
         raise NoPermission(
-            f"cannot use the broker {name!r}, uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
+            f"could not use the broker {name!r}: uid {os.geteuid()} may not read {path}", hint=ASK_OPERATOR, broker=name
         ) from None
     except (FileNotFoundError, ValueError, TypeError):
         return None

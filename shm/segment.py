@@ -23,6 +23,7 @@ import posix_ipc
 from orbitmq.errors import BrokerNotRunning, NoPermission, ProtocolError, StoreFull
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi, lib
+from orbitmq.shm.disk_fault import shortage
 
 MOUNT = Path("/dev/shm")
 NAME_MAX = 30  # macOS and other systems allow 31 with the slash
@@ -143,15 +144,23 @@ def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, wr
     try:
         shared = posix_ipc.SharedMemory("/" + name, read_only=not writable)
     except posix_ipc.ExistentialError:
-        raise BrokerNotRunning(f"cannot attach to the segment {name}, there is none of this name", segment=name) from None
+        raise BrokerNotRunning(
+            f"could not attach to the segment {name}: no shared memory has this name",
+            hint="the broker has ended, or runs in another container: start it again, or share its /dev/shm",
+            segment=name,
+        ) from None
     except posix_ipc.PermissionsError:
-        raise NoPermission(f"cannot attach to the segment {name}, this user may not read it", segment=name) from None
+        raise NoPermission(
+            f"could not attach to the segment {name}: this user may not read it",
+            hint=hint("ask its operator to let a group of yours in with {group of broker}"),
+            segment=name,
+        ) from None
     try:
         status = os.fstat(shared.fd)
         size = status.st_size
         if owner is not None and status.st_uid != owner:
             raise NoPermission(
-                f"cannot attach to the segment {name}, it belongs to uid {status.st_uid} and the broker to uid {owner}",
+                f"could not attach to the segment {name}: it belongs to uid {status.st_uid} and the broker to uid {owner}",
                 hint=f"somebody has put it there; have the broker's operator look at {MOUNT / name}",
                 segment=name,
             )
@@ -204,7 +213,7 @@ def require_room(need: int, what: str) -> None:
 
 def _full(what: str, need: int, free: int) -> StoreFull:
     return StoreFull(
-        f"cannot make {what}: {need:,} bytes of shared memory are needed and {MOUNT} has {free:,} free",
+        f"could not make {what}: {MOUNT} is full ({shortage(free, need)})",
         hint=hint(
             "enlarge {} (of a container: --shm-size) || lower {handlers of broker} || lower {lane_capacity of broker}",
             MOUNT,
@@ -217,7 +226,7 @@ def _full(what: str, need: int, free: int) -> StoreFull:
 
 def _fault(name: str, kind: SegmentKind, fault: int) -> ProtocolError:
     return ProtocolError(
-        f"cannot use the segment {name} as {kind.name.lower()}, {FAULTS[fault]}",
+        f"could not use the segment {name} as {kind.name.lower()}: {FAULTS[fault]}",
         hint="run client and broker from one version of orbitmq",
         segment=name,
         fault=fault,

@@ -11,20 +11,20 @@ NAME_MAX: int = lib.TOPIC_NAME_MAX  # bytes
 def check_topic_name(name: object) -> None:
     """Raises: TopicNameError: has .topic, and .at, the index of the forbidden byte, or .limit."""
     if not isinstance(name, str):
-        raise TopicNameError(f"cannot name a topic {name!r}, a name is a str", topic=name)
+        raise TopicNameError(f"cannot name a topic {name!r}: a name is a str", hint="give the name as a str", topic=name)
     encoded = name.encode(errors="surrogatepass")
     at = ffi.new("uint32_t *")
     fault = lib.topic_name_check(encoded, len(encoded), at)
     if fault == lib.TOPIC_NAME_EMPTY:
-        raise TopicNameError("cannot name a topic '', a name has at least 1 byte", topic=name)
+        raise TopicNameError("cannot name a topic '': the name is empty", hint="use at least 1 character", topic=name)
     if fault == lib.TOPIC_NAME_LONG:
-        text = f"cannot name a topic {name[:32]!r}..., it has {len(encoded)} bytes and the limit is {NAME_MAX}"
-        raise TopicNameError(text, topic=name, limit=NAME_MAX)
+        text = f"cannot name a topic {name[:32]!r}...: the name has {len(encoded)} bytes, and the limit is {NAME_MAX}"
+        raise TopicNameError(text, hint="use a shorter name", topic=name, size=len(encoded), limit=NAME_MAX)
     if fault:
         character = encoded[: at[0]].decode(errors="ignore")
         bad = name[len(character)]
         raise TopicNameError(
-            f"cannot name a topic {name!r}, {bad!r} is not allowed in it",
+            f"cannot name a topic {name!r}: {bad!r} is not allowed in a name",
             hint="use letters, digits, and any of % | _ -",
             topic=name,
             at=at[0],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreFull, StoreUnsupported
 from orbitmq.errors.remedy import Hint, all_of, hint
+from orbitmq.shm.disk_fault import said, shortage, way_out
 
 # Over a network, neither the lock nor a shared mapping means what it means on one machine: each of two hosts would believe
 # itself alone, and a server's restart can take back pages that were already read.
@@ -79,7 +80,8 @@ def disk_error(error: OSError, path: Path, need: int, what: str, knob: Hint | No
     """The error for a write of `need` bytes to the file system of `path` that failed; knob as in store_full."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return store_full(path, need, what, knob)
-    return StoreFailed(f"cannot write {what}: {error}", path=str(path), errno=error.errno or 0)
+    text = f"could not write {what}: {said(error)}"
+    return StoreFailed(text, hint=all_of(way_out(error, path), knob), path=str(path), errno=error.errno or 0)
 
 
 def store_full(path: Path, need: int, what: str, knob: Hint | None = None) -> StoreFull:
@@ -87,7 +89,7 @@ def store_full(path: Path, need: int, what: str, knob: Hint | None = None) -> St
     mount = mount_of(path).point
     free = free_bytes(path)
     return StoreFull(
-        f"cannot reserve {need:,} bytes for {what}: {mount} has {free:,} bytes free",
+        f"could not reserve room for {what}: the disk of {mount} is full ({shortage(free, need)})",
         hint=all_of(f"make room on {mount}", knob),
         path=str(path),
         mount=mount,

@@ -17,6 +17,7 @@ import msgpack
 import pytest
 
 from orbitmq import errors
+from orbitmq.actors.actor import ActorError
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.frames import error_map, error_raised
 from tests.test_tidy import ROOT, sources
@@ -174,6 +175,22 @@ def test_attributes_are_there(kind: type[errors.OrbitError]) -> None:
     assert not any("__getattr__" in vars(each) for each in kind.__mro__)
     with pytest.raises(AttributeError):
         error.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_an_error_of_the_broker_alone_travels() -> None:
+    """Goal: a class that users never see is no exception to that."""
+    error = ActorError("the writer failed", actor="writer", errno=28)
+    assert same(pickle.loads(pickle.dumps(error)), error) and same(copy.copy(error), error)
+    assert error.reworded("it failed").actor == "writer"
+
+
+def test_a_batch_is_looked_at_first() -> None:
+    """Goal: no program sends messages of a batch twice because the error's class is one that is safe to repeat."""
+    assert errors.Full("could not", sent=0).retry is errors.Retry.SAFE
+    assert errors.Full("could not", sent=3).retry is errors.Retry.LOOK_FIRST
+    refused = errors.StoreFull("could not")
+    refused.receipts = []
+    assert refused.retry is errors.Retry.LOOK_FIRST
 
 
 def test_a_handle_stays_here() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from orbitmq.cli.console import byte_count, out, rate
+from orbitmq.cli.console import out, rate
 from orbitmq.cli.quickstart.flights import airlines
+from orbitmq.shm.disk_fault import byte_count
 
 SHOWN = 5  # airlines
 

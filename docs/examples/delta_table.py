@@ -14,20 +14,21 @@ SETTINGS = {
 }
 
 
-class NoDelta(Exception):
+class DeltaError(Exception):
     """Why there is no Delta table."""
 
 
 def package() -> str:
-    """The jar that belongs to the installed package delta-spark, as Spark fetches it from Maven Central. Raises: NoDelta."""
+    """The jar that belongs to the installed package delta-spark, as Spark fetches it from Maven Central. Raises: DeltaError."""
     spark = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     try:
         delta = metadata.version("delta-spark")
     except metadata.PackageNotFoundError:
-        raise NoDelta(f"no package delta-spark is installed beside PySpark {pyspark.__version__}") from None
+        raise DeltaError(f"no package delta-spark is installed beside PySpark {pyspark.__version__}") from None
     newest = newest_spark(delta, metadata.requires("delta-spark") or [])
     if not (4, 0) <= spark <= newest:
-        raise NoDelta(f"delta-spark {delta} is made for PySpark 4.0 to {newest[0]}.{newest[1]}, this is {pyspark.__version__}")
+        fitting = f"4.0 to {newest[0]}.{newest[1]}"
+        raise DeltaError(f"delta-spark {delta} is made for PySpark {fitting}, this is {pyspark.__version__}")
     built_for = "" if delta.startswith("4.0.") else f"_{spark[0]}.{spark[1]}"
     return f"io.delta:delta-spark{built_for}_2.13:{delta}"
 

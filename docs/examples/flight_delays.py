@@ -158,7 +158,7 @@ def session(log: Path) -> tuple[SparkSession, bool]:
         try:
             jar = delta_table.package()
             return local_session("flight delays", settings={**delta_table.SETTINGS, "spark.jars.packages": jar}), True
-        except delta_table.NoDelta as reason:
+        except delta_table.DeltaError as reason:
             why = str(reason)
         except PySparkException:
             why = f"Spark could not get {jar}; {log} tells more"

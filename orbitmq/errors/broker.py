@@ -15,7 +15,7 @@ class BrokerError(OrbitError):
         self.pid = pid
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.LOOK_FIRST
 
 
@@ -43,7 +43,7 @@ class BrokerNotRunning(BrokerError):
         self.wait = wait
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -58,8 +58,8 @@ class BrokerStopped(BrokerError):
         self.operation = operation
 
     @property
-    def retry(self) -> Retry:
-        return Retry.SAFE if self.sent is None else Retry.LOOK_FIRST
+    def _retry(self) -> Retry:
+        return Retry.SAFE
 
 
 class PerhapsStored(BrokerStopped):
@@ -80,7 +80,7 @@ class PerhapsStored(BrokerStopped):
         self.operation = operation
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.LOOK_FIRST
 
 
@@ -108,7 +108,7 @@ class BrokerBroken(BrokerError):
         self.path = path
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.AFTER_CHANGE
 
 
@@ -134,5 +134,5 @@ class ProtocolError(BrokerError):
         self.fault = fault
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.AFTER_CHANGE

@@ -42,7 +42,7 @@ class ExportBusy(ExportError):
         self.holder = holder
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -66,5 +66,5 @@ class ExportFailed(ExportError):
         self.errno = errno
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE

@@ -40,22 +40,28 @@ Way: TypeAlias = tuple[str | Knob, ...]
 
 
 class Hint(NamedTuple):
-    """Ways that would help, each of words and knobs."""
+    """Ways that would help, each of words and knobs. then: what is assured besides, such as that repeating is safe."""
 
     ways: tuple[Way, ...]
+    then: str = ""
 
     def spelled(self, face: Face) -> str | None:
         """The hint for the users of a face, without the ways that they do not have. None: they have none of them."""
         spelled = (_spelled(way, face) for way in self.ways)
-        return ", or ".join(way for way in spelled if way is not None) or None
+        ways = ", or ".join(way for way in spelled if way is not None)
+        return "; ".join(filter(None, (ways, self.then))) or None
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
         return tuple(part for way in self.ways for part in way if isinstance(part, Knob))
 
-    def plain(self) -> list[list[Any]]:
+    def assuring(self, then: str) -> Hint:
+        """The same ways, with this said after them."""
+        return self._replace(then=then)
+
+    def plain(self) -> list[Any]:
         """Lists and text only; `of_plain` understands them."""
-        return [[list(part) if isinstance(part, Knob) else part for part in way] for way in self.ways]
+        return [self.then, *([list(part) if isinstance(part, Knob) else part for part in way] for way in self.ways)]
 
 
 def hint(text: str, *values: object) -> Hint:
@@ -66,8 +72,10 @@ def hint(text: str, *values: object) -> Hint:
 
 def all_of(*hints: Hint | str | None) -> Hint | None:
     """One hint after the other, if several places know something about it."""
-    ways = tuple(way for each in map(as_hint, hints) if each for way in each.ways)
-    return Hint(ways) if ways else None
+    found = [each for each in map(as_hint, hints) if each]
+    ways = tuple(way for each in found for way in each.ways)
+    then = "; ".join(each.then for each in found if each.then)
+    return Hint(ways, then) if found else None
 
 
 def as_hint(given: Hint | str | None) -> Hint | None:
@@ -81,7 +89,8 @@ def of_plain(content: Any) -> Hint | None:
     """Raises: TypeError, ValueError: `plain` did not make it."""
     if content is None:
         return None
-    return Hint(tuple(tuple(part if isinstance(part, str) else Knob(*part) for part in way) for way in content))
+    then, *ways = content
+    return Hint(tuple(tuple(part if isinstance(part, str) else Knob(*part) for part in way) for way in ways), then)
 
 
 # Calls for which the library has a method, and the command an option.

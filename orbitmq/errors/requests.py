@@ -215,7 +215,7 @@ class OffsetOutOfRange(UsageError):
         self.option = option
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.AFTER_CHANGE if self.removed is None else Retry.SAFE
 
 

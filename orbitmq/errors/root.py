@@ -56,7 +56,12 @@ class OrbitError(Exception):
 
     @property
     def retry(self) -> Retry:
-        """Whether the same call may be repeated."""
+        """Whether the same call may be repeated. After a batch of which messages were sent: look first, whatever ended it."""
+        return Retry.LOOK_FIRST if self.sent or self.receipts is not None else self._retry
+
+    @property
+    def _retry(self) -> Retry:
+        """The same for a call that is not a batch."""
         return Retry.AFTER_CHANGE
 
     @property

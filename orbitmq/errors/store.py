@@ -65,7 +65,7 @@ class StoreLocked(StoreError):
         self.dying = dying
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -118,7 +118,7 @@ class StoreFull(StoreError):
         self.free = free
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -145,7 +145,7 @@ class StoreFailed(StoreError):
         self.option = option
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE if self.physical_offset is None else Retry.LOOK_FIRST
 
 

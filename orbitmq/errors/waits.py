@@ -42,7 +42,7 @@ class Full(OrbitError):
         self.most = most
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -89,7 +89,7 @@ class TimedOut(OrbitError, TimeoutError):
         self.option = option
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE if self.pending is None else Retry.LOOK_FIRST
 
 
@@ -101,7 +101,7 @@ class Closed(OrbitError):
         self.topic = topic
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.NO
 
 
@@ -109,7 +109,7 @@ class Interrupted(OrbitError):
     """The consumer's `interrupt` ended this wait. Nothing was taken; the next call works."""
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.SAFE
 
 
@@ -131,5 +131,5 @@ class Fenced(OrbitError):
         self.queues = queues
 
     @property
-    def retry(self) -> Retry:
+    def _retry(self) -> Retry:
         return Retry.NO

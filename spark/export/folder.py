@@ -19,7 +19,6 @@ Spark and Arrow ignore names that begin with an underscore. A run takes these st
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import shutil
@@ -28,8 +27,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orbitmq.errors import ExportBusy, ExportDamaged, ExportDiffers, ExportFailed, SettingError
-from orbitmq.errors.remedy import hint
+from orbitmq.errors.remedy import Hint, hint
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.disk_fault import said, way_out
 from orbitmq.spark.export import manifest as export_manifest
 from orbitmq.spark.export.manifest import COMPLETE, ExportFile, Run, State
 from orbitmq.store import atomic_file
@@ -219,11 +219,11 @@ class ExportFolder:
 
 def failed(what: str, error: OSError) -> ExportFailed:
     """The error for a file that could not be written."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return ExportFailed(
-        f"{what}: {error.strerror or error}",
-        hint="make room there; nothing of this run is seen, and the next one begins where it began" if full else None,
+        f"{what}: {said(error)}",
+        hint=(way_out(error) or Hint(())).assuring("nothing of this run is seen, and exporting again is safe"),
         errno=error.errno,
+        path=None if error.filename is None else os.fsdecode(error.filename),
     )
 
 

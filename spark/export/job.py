@@ -6,6 +6,7 @@ each is in the file `progress` in staging, because Spark reports whole tasks onl
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.shm.frames import error_map, error_raised
 from orbitmq.spark.export.manifest import ExportFile
 from orbitmq.spark.export.task import PROGRESS, Job, run_task
 from orbitmq.spark.session import local_session
@@ -32,7 +34,8 @@ Tasks = Sequence[tuple[Slice, ...]]
 # Called with messages done, messages in all, and bytes done, from another thread.
 Progress = Callable[[int, int, int], None]
 LOOK_S = 0.2  # between two looks at the progress of the tasks
-_OURS = re.compile(r"orbitmq\.errors\.(\w+): (.*)")
+_TOLD = "OrbitMQ's error as data: "  # Python shows notes below a stack trace, which is what Spark passes on
+_OURS = re.compile(re.escape(_TOLD) + r"(\{.*\})")
 
 
 def submitted() -> bool:
@@ -125,7 +128,11 @@ def watched(job: Job, total: int, progress: Progress | None) -> Iterator[None]:
 
 
 def _run(job: Job, numbered: tuple[int, tuple[Slice, ...]]) -> list[ExportFile]:
-    return run_task(job, *numbered)
+    try:
+        return run_task(job, *numbered)
+    except errors.OrbitError as error:
+        error.add_note(_TOLD + json.dumps(error_map(error), default=str))
+        raise
 
 
 def _active_session() -> SparkSession | None:
@@ -153,9 +160,6 @@ def _submitted_session() -> SparkSession:
 
 
 def _told_by_task(text: str) -> errors.OrbitError | None:
-    """An error of a task's arrives as text, between two stack traces."""
+    """An error of a task's arrives as text, between two stack traces. None: it is not one of ours."""
     found = _OURS.search(text)
-    kind = getattr(errors, found[1], None) if found else None
-    if found is None or not (isinstance(kind, type) and issubclass(kind, errors.OrbitError)):
-        return None
-    return kind(found[2])
+    return error_raised(json.loads(found[1])) if found else None

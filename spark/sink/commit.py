@@ -59,6 +59,8 @@ UNANSWERED = 4  # sends whose receipts are not awaited yet
 READ_AT_ONCE = 1024  # messages looked at together in the search for stored rows
 _log = logging.getLogger("orbitmq")
 
+AGAIN = "start the broker again: Spark repeats the batch, and each row is stored once"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -109,7 +111,8 @@ class _OneSession:
 
     def open_session(self, **shape: int) -> SessionHandle:
         if self.opened is not None:
-            raise BrokerStopped(f"the broker {self.name!r} stopped while rows were sent", broker=self.name)
+            text = f"could not send all rows: the broker {self.name!r} stopped"
+            raise BrokerStopped(text, hint=AGAIN, broker=self.name)
         self.opened = self._connection.open_session(**shape)
         return self.opened
 
@@ -224,7 +227,7 @@ def _check_files(files: list[tuple[str, int]]) -> None:
 
 def _missing(path: str) -> StoreError:
     return StoreError(
-        f"cannot store rows that a task has staged: {path} is gone",
+        f"could not store rows that a task has staged: {path} is gone",
         hint=hint("use a {stagingLocation of spark} that the driver and all tasks see and nobody clears"),
         path=path,
     )
@@ -249,7 +252,8 @@ def check_topic(table: TopicTable, name: str, queue: int = -1) -> None:
             topic=name,
         )
     if not topic.perm & PERM_WRITE:
-        raise NoPermission(f"cannot write to topic {name!r}: its permission does not let anybody", topic=name)
+        why = "give the topic a permission that lets senders write"
+        raise NoPermission(f"cannot write to topic {name!r}: its permission does not let anybody", hint=why, topic=name)
     if queue >= topic.queues:
         raise UnknownQueue(
             f"cannot write to queue {queue} of topic {name!r}, which column partition asks for: it has {topic.queues} queues, "
@@ -298,7 +302,9 @@ def _lower(table: TopicTable, intent: Intent) -> None:
     for name, before in intent.begins.items():
         topic = table.find(name)
         if topic is None:
-            raise UnknownTopic(f"cannot write to topic {name!r}: there is no such topic any more", topic=name)
+            raise UnknownTopic(
+            f"cannot write to topic {name!r}: there is no such topic any more", hint=how_to_make(name), topic=name
+        )
         ends = [int(table.bounds(topic.first_slot + queue)[1]) for queue in range(topic.queues)]
         if len(intent.sessions) == 1:
             intent.begins[name] = ends
@@ -331,7 +337,11 @@ def _chunks(query: Query, intent: Intent, stored: bytearray | None) -> Iterator[
         except FileNotFoundError:
             raise _missing(path) from None
         if count != rows:
-            raise StoreError(f"cannot store the staged rows of {path}: it has {count:,} of {rows:,}", path=path)
+            raise StoreError(
+                f"could not store the staged rows of {path}: it has {count:,} of {rows:,}",
+                hint="run the query again, which is safe; if it happens again, look after the disk of that folder",
+                path=path,
+            )
         first += rows
 
 
@@ -375,9 +385,9 @@ def _stored(client: Client, target: Target, query: Query, intent: Intent) -> byt
     attachment = client.connection.attach_wake()
     if not attachment.wait_indexed(read_positions(attachment).wrote, target.timeout):
         raise TimedOut(
-            f"cannot learn what is stored of query {query.name!r}, batch {intent.batch}: the queues lack a part of the log "
+            f"could not learn what is stored of query {query.name!r}, batch {intent.batch}: the queues lack a part of the log "
             f"after {target.timeout:g} s",
-            hint=hint("look at reput in `orbitmq status` || raise {timeout of spark}"),
+            hint=hint("look at reput in `orbitmq status` and run the query again, which is safe || raise {timeout of spark}"),
             timeout=target.timeout,
         )
     table = TopicTable(attachment.topics)
@@ -425,7 +435,8 @@ def _wait_for_disk(client: Client, target: Target) -> None:
 
     def flushed() -> bool:
         if not attachment.alive():
-            raise BrokerStopped(f"the broker {client.name!r} stopped before the disk had all rows", broker=client.name)
+            text = f"could not see all rows on the disk: the broker {client.name!r} stopped"
+            raise BrokerStopped(text, hint=AGAIN, broker=client.name)
         return read_positions(attachment).flushed >= end
 
     _until(flushed, target, "the disk does not have all of the log")
@@ -436,8 +447,8 @@ def _until(true: Callable[[], bool], target: Target, what: str) -> None:
     while not true():
         if time.monotonic() >= deadline:
             raise TimedOut(
-                f"cannot finish a commit of Spark: {what} after {target.timeout:g} s",
-                hint=hint("look at `orbitmq status` || raise {timeout of spark}"),
+                f"could not finish a commit of Spark: {what} after {target.timeout:g} s",
+                hint=hint("look at `orbitmq status` and run the query again, which is safe || raise {timeout of spark}"),
                 timeout=target.timeout,
             )
         pause()

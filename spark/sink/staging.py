@@ -24,10 +24,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from orbitmq.errors import OrbitError
+from orbitmq.errors.remedy import hint
 from orbitmq.shm import runtime
 from orbitmq.spark.sink import columns as sink_columns
 from orbitmq.spark.sink.columns import STAGED, Shape
 from orbitmq.store import atomic_file, positions
+from orbitmq.store.file_system import disk_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Staging:
 def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str) -> StagedRows:
     """Writes a task's rows durably under a name that no other attempt has. Holds one batch at a time.
 
-    Raises: as Shape.messages; OSError, also if the job has ended and its folder is gone.
+    Raises: as Shape.messages; StoreFull, StoreFailed, also if the job has ended and its folder is gone.
     """
     path = job / f"{name}-{uuid.uuid4().hex[:12]}.arrow"
     rows, largest = 0, 0
@@ -117,10 +120,14 @@ def stage(batches: Iterable[pa.RecordBatch], shape: Shape, job: Path, name: str)
             os.fsync(file.fileno())
             file.close()
             atomic_file.sync_folder(job)  # an intent that survives a crash of the machine needs the name too
-    except BaseException:
+    except BaseException as error:
         if file is not None:
-            file.close()
+            with contextlib.suppress(OSError):  # what could not be written before
+                file.close()
             remove([path])
+        if isinstance(error, OSError) and not isinstance(error, OrbitError):
+            elsewhere = hint("use another {stagingLocation of spark}").assuring("running the query again is safe")
+            raise disk_error(error, job, largest, f"the rows of a task to {path}", elsewhere) from error
         raise
     return StagedRows(str(path) if rows else "", rows, topics, largest)
 

@@ -94,8 +94,8 @@ class Query:
                     return
             if time.monotonic() >= deadline:
                 raise TimedOut(
-                    f"cannot store rows of query {self.name!r}: another process has been doing so for {timeout:g} s",
-                    hint=hint("let it end || raise {timeout of spark}"),
+                    f"could not store rows of query {self.name!r}: another process has been doing so for {timeout:g} s",
+                    hint=hint("let it end and run the query again, which is safe || raise {timeout of spark}"),
                     query=self.name,
                     timeout=timeout,
                 )

@@ -139,8 +139,8 @@ def _wait_for_reput(name: str, attachment: Attachment) -> None:
     if not attachment.wait_indexed(wrote, WAIT_S):
         missing = wrote - read_positions(attachment).reput
         raise TimedOut(
-            f"cannot read from broker {name!r}: its queues lack {missing:,} bytes of the log after {WAIT_S:.0f} s",
-            hint="look at reput in `orbitmq status`",
+            f"could not read from broker {name!r}: its queues lack {missing:,} bytes of the log after {WAIT_S:.0f} s",
+            hint="look at reput in `orbitmq status`, and run the query again, which is safe",
             broker=name,
             missing=missing,
         )
@@ -156,7 +156,7 @@ def _wait_for_flush(name: str, attachment: Attachment, end: int) -> None:
         if not now.flushed_error and time.monotonic() < deadline:
             continue
         missing = end - now.flushed
-        what = f"cannot read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk"
+        what = f"could not read from broker {name!r} with option read: {missing:,} bytes of the log are not on disk"
         hint = a_hint("look at flush in `orbitmq status` || use {read=appended of spark}")
         if now.flushed_error:
             why = os.strerror(now.flushed_error)

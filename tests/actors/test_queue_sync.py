@@ -81,14 +81,14 @@ def test_a_failed_sync_is_never_tried_again(tree: Any, monkeypatch: pytest.Monke
     layout, path, disk = tree.settings.layout, write_queue(tree, 10), Disk(monkeypatch)
     sync = QueueSync(tree)
     disk.broken = lambda synced: synced == str(path)
-    with pytest.raises(queue_sync.SyncFailed, match="Input/output") as caught:
+    with pytest.raises(queue_sync.SyncError, match="Input/output") as caught:
         sync.run()
     assert caught.value.filename == str(path)
     disk.broken = lambda synced: False
     disk.synced.clear()
     for again in (sync, QueueSync(tree)):
         assert not again.run()
-        with pytest.raises(queue_sync.SyncFailed, match="Input/output"):
+        with pytest.raises(queue_sync.SyncError, match="Input/output"):
             again.run_last()
     assert disk.synced == [] and lib.control_queues_error(tree.control) == errno.EIO
     assert Checkpoint.load(layout).logics_ms == 0 and unsynced.load(layout).queues
@@ -109,7 +109,7 @@ def test_a_successor_writes_the_units_again(tree: Any, monkeypatch: pytest.Monke
         path.write_bytes(content[: 5 * UNIT_SIZE] + bytes(UNIT_SIZE) + content[6 * UNIT_SIZE :])
     sync, before = QueueSync(tree), path.stat().st_mtime_ns
     if lost:
-        with pytest.raises(queue_sync.SyncFailed, match="could not be written again"):
+        with pytest.raises(queue_sync.SyncError, match="could not be written again"):
             sync.run()
         assert Checkpoint.load(layout).logics_ms == 0
     else:

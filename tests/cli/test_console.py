@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orbitmq.cli.console import BYTE_UNITS, byte_count, clock_time, counted, duration, own_durability, rate, retention
+from orbitmq.cli.console import clock_time, counted, duration, own_durability, rate, retention
+from orbitmq.shm.disk_fault import BYTE_UNITS, byte_count
 
 
 @pytest.mark.parametrize(

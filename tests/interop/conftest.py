@@ -25,7 +25,7 @@ def tools() -> toolchain.Toolchain:
     """Java and RocketMQ. If they cannot be had, the tests of this folder cannot run, and say why."""
     try:
         return toolchain.provide()
-    except toolchain.CannotRun as why:
+    except toolchain.MavenError as why:
         pytest.skip(f"RocketMQ cannot judge: {why}")
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts import maven
-from scripts.maven import CannotRun
+from scripts.maven import MavenError
 
-__all__ = ["CannotRun", "Toolchain", "provide"]
+__all__ = ["MavenError", "Toolchain", "provide"]
 
 SOURCES = Path(__file__).resolve().parent / "judge"
 KEPT = maven.BUILD / "interop"
@@ -29,7 +29,7 @@ class Toolchain:
 
 
 def provide() -> Toolchain:
-    """Fetches and compiles what is missing. Raises: CannotRun."""
+    """Fetches and compiles what is missing. Raises: MavenError."""
     java = maven.tool("java", "Java (default-jre-headless)")
     version = os.environ.get("ROCKETMQ_VERSION", "")
     jars = maven.kept(KEPT, f"jars{version}", SOURCES / "pom.xml", lambda folder: _fetch(folder, version))

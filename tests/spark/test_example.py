@@ -72,7 +72,7 @@ def test_the_stream_equals_the_batch(tmp_path: Path, delta_table: ModuleType) ->
     why = re.findall(r"^no Delta table: .*", done.stderr, re.MULTILINE)
     try:
         delta_table.package()
-    except delta_table.NoDelta as reason:
+    except delta_table.DeltaError as reason:
         assert why == [f"no Delta table: {reason}"]
         assert list(rows) == ["parquet"]
     else:
@@ -131,5 +131,5 @@ def test_the_jar_is_that_of_this_spark(
     if jar is not None:
         assert delta_table.package() == jar
     else:
-        with pytest.raises(delta_table.NoDelta, match=f"delta-spark {delta} is made for .*, this is {spark}"):
+        with pytest.raises(delta_table.DeltaError, match=f"delta-spark {delta} is made for .*, this is {spark}"):
             delta_table.package()

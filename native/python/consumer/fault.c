@@ -59,10 +59,10 @@ PyObject *py_reader_raise(struct reader_object *self)
         Py_XDECREF(number);
     }
     if (fault.error && fault.in_queue)
-        return py_raise("StoreError", NULL, values, "could not read the ConsumeQueue of %s, queue %ld, at offset %llu: %s", where,
+        return py_raise("StoreError", "look after the disk: dmesg says what failed", values, "could not read the ConsumeQueue of %s, queue %ld, at offset %llu: %s", where,
                           queue_id, (unsigned long long)fault.queue_offset, strerror(fault.error));
     if (fault.error)
-        return py_raise("StoreError", NULL, values, "could not map the CommitLog file of physical offset %llu: %s",
+        return py_raise("StoreError", "look after the disk: dmesg says what failed", values, "could not map the CommitLog file of physical offset %llu: %s",
                           (unsigned long long)fault.physical_offset, strerror(fault.error));
     if (queue_id < 0)
         return py_raise("CorruptRecord", NULL, values, "could not read the record at physical offset %llu: %s",

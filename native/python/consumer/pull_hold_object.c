@@ -18,7 +18,7 @@ static bool usable(const struct pull_hold_object *self)
 {
     if (self->owner)
         return true;
-    py_raise("Closed", NULL, NULL, "could not use the consumer's session: it is closed");
+    py_raise("Closed", "make another one", NULL, "could not use the consumer's session: it is closed");
     return false;
 }
 

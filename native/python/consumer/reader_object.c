@@ -16,7 +16,7 @@ bool py_reader_usable(const struct reader_object *self)
     if (!self->closed && !(self->busy && self->busy_in == py_forks()))
         return true;
     if (self->closed)
-        py_raise("Closed", NULL, NULL, "could not read: the consumer is closed");
+        py_raise("Closed", "make another one", NULL, "could not read: the consumer is closed");
     else
         py_raise("UsageError", "make one consumer a thread", NULL, "could not read: another thread uses this consumer");
     return false;

@@ -115,7 +115,8 @@ static int push(Producer *self, Batch *batch)
             return -1;
         }
         if (batch->sent && self->rides && producer_stopping(self)) {
-            py_raise("BrokerStopped", NULL, NULL, "could not send the rest of a batch: the broker is stopping");
+            py_raise("BrokerStopped", "the rest is not stored; send it again when a broker runs", NULL,
+                     "could not send the rest of a batch: the broker is stopping");
             return -1;
         }
         if (producer_ready(self, born_ms) < 0)

@@ -124,7 +124,7 @@ bool producer_look(Producer *self)
 static int open_session(Producer *self)
 {
     if (self->closed) {
-        py_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+        py_raise("Closed", "make another one", NULL, "could not send: this producer was closed");
         return -1;
     }
     PyObject *result = PyObject_CallMethod((PyObject *)self, "_reopen", NULL);
@@ -133,7 +133,7 @@ static int open_session(Producer *self)
     Py_DECREF(result);
     if (self->link)
         return 0;
-    py_raise("Closed", NULL, NULL, "could not send: this producer was closed");
+    py_raise("Closed", "make another one", NULL, "could not send: this producer was closed");
     return -1;
 }
 
@@ -176,7 +176,8 @@ int producer_ready(Producer *self, uint64_t now_ms)
         if (!producer_stopping(self))
             return 0;
         if (!self->rides) {
-            py_raise("BrokerStopped", NULL, NULL, "could not send: the broker is stopping");
+            py_raise("BrokerStopped", "the message is not stored; send it again when a broker runs", NULL,
+                     "could not send: the broker is stopping");
             return -1;
         }
         if (outlast_stop(self) < 0)

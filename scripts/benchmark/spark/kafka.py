@@ -35,14 +35,14 @@ transaction.state.log.min.isr=1
 
 
 def source_jars() -> list[Path]:
-    """Jars that make Spark know the format "kafka". Raises: CannotRun."""
+    """Jars that make Spark know the format "kafka". Raises: MavenError."""
     pom = HERE / "kafka_source.xml"
     folder = maven.kept(KEPT, "kafka-source", pom, lambda made: maven.fetch(pom, made, "Spark's Kafka source"))
     return sorted(folder.glob("*.jar"))
 
 
 def broker_jars() -> Path:
-    """Folder of the broker's jars. Raises: CannotRun."""
+    """Folder of the broker's jars. Raises: MavenError."""
     pom = HERE / "kafka_broker.xml"
     return maven.kept(KEPT, "kafka-broker", pom, lambda made: maven.fetch(pom, made, "Kafka"))
 
@@ -50,7 +50,7 @@ def broker_jars() -> Path:
 @contextmanager
 def broker(folder: Path, partitions: int) -> Iterator[str]:
     """A broker with Kafka's defaults, its log in the folder. Topics are created when they are written to, with so many
-    partitions. Yields its address. Raises: CannotRun."""
+    partitions. Yields its address. Raises: MavenError."""
     java = maven.tool("java", "Java (default-jre-headless)")
     folder.mkdir()
     port, controller = _free_ports(2)
@@ -88,5 +88,5 @@ def _wait_listening(process: subprocess.Popen[bytes], port: int, output: Path) -
         except OSError:
             if process.poll() is not None or time.monotonic() > deadline:
                 said = output.read_text(errors="replace")[-300:]
-                raise maven.CannotRun(f"the Kafka broker does not listen on 127.0.0.1:{port}: {said}") from None
+                raise maven.MavenError(f"the Kafka broker does not listen on 127.0.0.1:{port}: {said}") from None
         time.sleep(0.1)

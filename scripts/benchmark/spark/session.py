@@ -24,7 +24,7 @@ def jars() -> tuple[str, ...] | str:
     try:
         kafka.broker_jars()
         return tuple(map(str, kafka.source_jars()))
-    except maven.CannotRun as why:
+    except maven.MavenError as why:
         print(f"spark: not compared with Kafka: {why}", file=sys.stderr)
         return str(why)
 
