@@ -49,7 +49,7 @@ def read(consumer: orbitmq.Consumer, count: int) -> None:
     """This many messages and no more."""
     got = 0
     while got < count:
-        got += len(consumer.poll_batch(1000, timeout=30))
+        got += len(consumer.poll_batch(1000, timeout=240))
     assert got == count and not any(consumer.lag().values()), (got, count, consumer.lag())
 
 

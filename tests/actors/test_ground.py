@@ -25,7 +25,7 @@ from tests.waiting import dead, until
 
 def bodies(broker: orbitmq.Client) -> list[bytes]:
     with broker.consumer(topics=["orders"]) as consumer:
-        return [bytes(message) for message in consumer.poll_batch(timeout=30)]
+        return [bytes(message) for message in consumer.poll_batch(timeout=240)]
 
 
 def copied(store: Path, name: str) -> Path:

@@ -63,7 +63,7 @@ def test_one_process_without(tmp_path: Path, name: str, means: str) -> None:
         broker.create_topic("orders", 2)
         with broker.producer() as producer, broker.consumer(None, topics=["orders"], start="earliest") as consumer:
             first = producer.send("orders", BODY)
-            assert len(consumer.poll_batch(1, timeout=30)) == 1
+            assert len(consumer.poll_batch(1, timeout=240)) == 1
             pids = {each: actors(broker)[each].pid for each in ACTORS}
             with without(means, pids[name]):
                 sent, refusals = send(producer, ROLLS)
@@ -73,12 +73,12 @@ def test_one_process_without(tmp_path: Path, name: str, means: str) -> None:
                 else:
                     assert not refusals and sent == ROLLS
                 consumer.seek("orders", first.queue, first.offset)
-                assert len(consumer.poll_batch(1, timeout=30)) == 1, "what was there before"
+                assert len(consumer.poll_batch(1, timeout=240)) == 1, "what was there before"
             read = 1
             sent += 1 + until(lambda: send(producer, 1)[0], "sends to go on")
             producer.send("orders", BODY, durability="flushed")
             while read < sent + 1:
-                read += len(consumer.poll_batch(1000, timeout=30))
+                read += len(consumer.poll_batch(1000, timeout=240))
             assert (read, consumer.lag()) == (sent + 1, dict.fromkeys(consumer.lag(), 0))
             assert {each: actors(broker)[each].pid for each in ACTORS} == pids, "nobody died of it"
 

@@ -105,4 +105,4 @@ def test_somebody_clears_shared_memory_away(tmp_path: Path, part: str, capfd: py
     assert f"another program removed this broker's shared memory, {MOUNT / name}" in capfd.readouterr().err
     assert not StoreLayout.at(tmp_path / "store").abort.exists()
     with small_broker(tmp_path / "store") as broker, broker.consumer(topics=["orders"]) as consumer:
-        assert [bytes(message) for message in consumer.poll_batch(timeout=30)] == [b"kept"]
+        assert [bytes(message) for message in consumer.poll_batch(timeout=240)] == [b"kept"]

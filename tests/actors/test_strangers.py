@@ -39,7 +39,7 @@ def use(name: str) -> list[bytes]:
         producer = client.producer()
         producer.send("t", b"x", durability="flushed")
         with client.consumer(f"group-{os.getuid()}", topics=["t"], start="earliest") as consumer:
-            bodies = [bytes(message) for message in consumer.poll_batch(1, timeout=30)]
+            bodies = [bytes(message) for message in consumer.poll_batch(1, timeout=240)]
             consumer.commit()
         client.status()
         return bodies

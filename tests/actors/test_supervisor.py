@@ -150,7 +150,7 @@ def test_a_stop_that_cannot_write(tmp_path: Path) -> None:
     assert process.returncode == 1 and (tmp_path / "abort").exists()
     (tmp_path / "checkpoint.tmp").rmdir()
     with small_broker(tmp_path) as broker:
-        assert [bytes(message) for message in broker.consumer(topics=["orders"]).poll_batch(timeout=30)] == [b"kept"]
+        assert [bytes(message) for message in broker.consumer(topics=["orders"]).poll_batch(timeout=240)] == [b"kept"]
     assert not (tmp_path / "abort").exists()
 
 

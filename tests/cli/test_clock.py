@@ -47,7 +47,7 @@ class Machine:
             "ORBITMQ_TEST_CLOCK": str(self.clock),
         }
         command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == code and "Traceback" not in done.stderr, (arguments, done)
         return done.stdout
 

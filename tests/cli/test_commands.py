@@ -342,7 +342,7 @@ def test_queues_that_a_member_is_to_let_go(broker: Path, run: Run, environment: 
     run("send", "shares", "x", "--count", "4")
     with orbitmq.connect(store=broker) as client:
         busy = client.consumer("sharers", ["shares"], start="earliest", revoke_timeout=600)
-        assert busy.poll_batch(4, timeout=30)
+        assert busy.poll_batch(4, timeout=240)
         newcomer = client.consumer("sharers", ["shares"])
         ((busy_now, new_now),) = [group.members for group in client.status().groups if group.name == "sharers"]
         assert (len(busy_now.queues), len(busy_now.leaving), new_now.queues, new_now.leaving) == (2, 1, (), ())

@@ -36,7 +36,7 @@ def orbit(*arguments: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
         umask=umask,
     )

@@ -27,7 +27,7 @@ def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -38,7 +38,7 @@ class World:
         self.layout = StoreLayout.at(store)
         self.settings = {"name": f"commits-{os.getpid()}-{store.name}", "owner": os.getpid(), **SMALL, **settings}
         self.up()
-        self.client = orbitmq.connect(self.settings["name"], timeout=30)
+        self.client = orbitmq.connect(self.settings["name"], timeout=240)
         self.client.create_topic("t", 1)
         with self.client.producer() as producer:
             producer.send_batch("t", [b"%d" % n for n in range(MESSAGES)], durability="flushed")
@@ -180,7 +180,7 @@ def test_the_member_dies_with_the_tree(world: World) -> None:
     pid = os.fork()
     if pid == 0:
         with suppress(BaseException):
-            client = orbitmq.connect(world.settings["name"], timeout=30)
+            client = orbitmq.connect(world.settings["name"], timeout=240)
             os.write(writer, b"%d" % step(client.consumer("g", ["t"], batch=1), 77))
             signal.pause()
         os._exit(1)

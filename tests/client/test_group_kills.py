@@ -20,7 +20,7 @@ BATCH = 100
 PRODUCE = """
 import orbitmq, select, sys
 name, who = sys.argv[1], int(sys.argv[2])
-client = orbitmq.connect(name, timeout=30)
+client = orbitmq.connect(name, timeout=240)
 producer = client.producer(message_max=4096)
 sent = 0
 # Goes on until the test closes its input.
@@ -34,7 +34,7 @@ print(sent)
 CONSUME = """
 import json, orbitmq, select, sys
 from orbitmq import errors
-client = orbitmq.connect(sys.argv[1], timeout=30)
+client = orbitmq.connect(sys.argv[1], timeout=240)
 consumer = client.consumer("group", ["load"])
 print("ready", flush=True)
 got = {}

@@ -43,7 +43,7 @@ def test_a_full_window_is_a_bounded_wait(broker: ThreadBroker) -> None:
         assert short.value.sent == 0
         broker.resume()
         assert len(batch.result(10)) == 4
-        assert len(producer.send_batch("orders", [b"x"] * 1000, timeout=30)) == 1000
+        assert len(producer.send_batch("orders", [b"x"] * 1000, timeout=240)) == 1000
     assert len(broker.log()) == 1004
 
 

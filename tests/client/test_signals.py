@@ -116,7 +116,7 @@ def test_a_producer_that_waits(tmp_path: Path, elsewhere: Elsewhere, call: str) 
                 sends(producer)[call]()
             broker.resume()
             producer.flush(30)
-            producer.send("orders", b"after", timeout=30)
+            producer.send("orders", b"after", timeout=240)
 
 
 def test_a_batch_that_always_finds_room(tmp_path: Path, elsewhere: Elsewhere) -> None:

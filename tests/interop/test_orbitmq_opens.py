@@ -54,7 +54,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
         for topic in TOPICS:
             served.by_orbitmq(broker, of(sent, topic), rng)
         with broker.consumer("billing", topics=["orders"]) as member:
-            rest = member.poll_batch(10_000, timeout=30)
+            rest = member.poll_batch(10_000, timeout=240)
             assert len(rest) == 220
             member.commit()
         assert {of_orbitmq(message).keys[:1] for message in rest} <= {letter.keys[:1] for letter in of(sent, "orders")}

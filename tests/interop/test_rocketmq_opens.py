@@ -58,7 +58,7 @@ def test_a_store_that_was_stopped(judge: Judge, tmp_path: Path) -> None:
             letters = random_letters(rng, topic, 2400 // len(TOPICS), queues, empty=empty, prefix=topic[:3])
             send_to_orbitmq(rng, broker, letters, sent)
         with broker.consumer("billing", topics=["orders"]) as member:
-            early = {(letter.queue, letter.offset) for letter in member.poll_batch(300, timeout=30)}
+            early = {(letter.queue, letter.offset) for letter in member.poll_batch(300, timeout=240)}
             member.commit()
     assert len(list((store / "commitlog").iterdir())) > 8
     assert len(list((store / "index").iterdir())) > 1

@@ -27,10 +27,13 @@ Answers = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def answers(tmp_path_factory: pytest.TempPathFactory, java_home: Path | None) -> Iterator[Answers]:
     if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
         pytest.skip(f"the Kafka source that scripts/benchmark fetches needs PySpark 4.2, and this is {pyspark.__version__}")
     folder = tmp_path_factory.mktemp("pairs")
+    patch = pytest.MonkeyPatch()
+    if java_home is not None:
+        patch.setenv("JAVA_HOME", str(java_home))
     try:
         jars = ",".join(map(str, kafka.source_jars()))
         with (
@@ -42,6 +45,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
             yield _asked([address, broker.name, str(folder)], jars)
     except maven.MavenError as why:
         pytest.skip(f"not compared with Spark's Kafka source: {why}")
+    finally:
+        patch.undo()
 
 
 def _asked(arguments: list[str], jars: str) -> Answers:

@@ -15,7 +15,7 @@ from scripts import maven
 
 HERE = Path(__file__).resolve().parent
 KEPT = maven.BUILD / "benchmark"
-START_S = 60  # a watchdog
+START_S = 240  # a watchdog
 MEMORY = "1g"
 
 _SETTINGS = """\
