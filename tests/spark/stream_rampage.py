@@ -47,6 +47,10 @@ VICTIMS = ("query", "query", "broker")  # each of them once before the next roun
 PHASES = ("planned", "writing", "committed")
 AWAY = (errors.BrokerError, errors.TimedOut, errors.Closed)
 
+# Spark gives a Python process 10 s to start, and no setting changes that. If the machine does ten things at once, that may
+# be too short. It counts as one more death.
+TOO_SLOW = "Python worker failed to connect back"
+
 Row = tuple[str, int, int, bytes]  # topic, queue, offset, body
 
 
@@ -93,7 +97,7 @@ class StreamRampage:
         self._victims: list[str] = []
         self._name = f"stream-{os.getpid()}-{seed}"
         self._by = by
-        self._errors = (folder / "errors").open("w")
+        self._errors = (folder / "errors").open("a")
         self._broker = self._start_broker()
         self._sender = Sender(self._name)
         self._query = self._start_query()
@@ -170,7 +174,12 @@ class StreamRampage:
 
     def _look(self) -> None:
         code = self._query.poll()
-        assert code is None, f"the query ended by itself with {code}: {self.last_words()}"
+        if code is not None:
+            told = Path(self._errors.name).read_text(errors="replace")
+            assert TOO_SLOW in told, f"the query ended by itself with {code}: {self.last_words()}"
+            self._errors.truncate(0)
+            kill_session(self._query.pid)
+            self._query = self._start_query()
         if self._sender.sent < sum(self._done().values()) + AHEAD:
             self._sender.permit()
         select.poll().poll(LOOK_MS)

@@ -22,7 +22,7 @@ from scripts.benchmark.spark import kafka
 from tests.spark import kafka_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.pyspark, pytest.mark.timeout(600), pytest.mark.xdist_group("kafka")]
+pytestmark = [pytest.mark.pyspark, pytest.mark.timeout(1500), pytest.mark.xdist_group("kafka")]
 Answers = dict[str, dict[str, Any]]
 
 
@@ -57,7 +57,7 @@ def _asked(arguments: list[str], jars: str) -> Answers:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -3,9 +3,6 @@ Spark over a store made by hand."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 
-import orbitmq
 from orbitmq.errors import CorruptRecord, OffsetOutOfRange, StoreError
 from orbitmq.native._types import Reader
 from orbitmq.spark.columns import COLUMNS, batches, schema
@@ -242,19 +238,3 @@ def columns_in_pieces(reader: Any, partition: Any) -> Iterator[pa.RecordBatch]:
     found = Reader(store=reader._root, log_file_size=reader._sizes[0], queue_file_units=reader._sizes[1])
     found.add_offline(part.topic, part.queue, part.begin, part.end)
     yield from batches(found, ["offset"], rows=5)
-
-
-def test_spark_finds_the_format_by_itself(stored: StoredTopics, tmp_path: Path) -> None:
-    """In a process of its own, whose session was never told of the format."""
-    script = tmp_path / "query.py"
-    script.write_text(
-        "from pyspark.sql import SparkSession\n"
-        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
-        f"frame = spark.read.format('orbitmq').option('subscribe', 'bills').load({str(stored.root)!r})\n"
-        "print('rows', frame.count())\n"
-    )
-    root = str(Path(orbitmq.__file__).resolve().parent.parent)
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
-    told = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
-    assert f"rows {len(stored.of('bills'))}" in told.stdout, told.stderr
