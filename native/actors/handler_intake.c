@@ -42,11 +42,11 @@ void handler_publish(struct handler *handler)
     if (handler->published == handler->out.position)
         return;
     ring_publish(&handler->out);
-    CRASH_POINT("handler_published");
+    CRASH_POINT("handler_intake_published");
     handler->published = handler->out.position;
     if (bell_ring(&handler->tree->control->writer_bell))
         count(handler->tree->page, COUNT_WAKES, 1);
-    CRASH_POINT("handler_rang_writer");
+    CRASH_POINT("handler_intake_rang_writer");
 }
 
 /* Attaches to a session at its first sight: a fresh one, or where a predecessor left it. */
@@ -86,16 +86,16 @@ void handler_settle(struct handler *handler, uint32_t slot, struct session_map *
     const bool noted = entry->taken[version & 1].epoch == intake->epoch;
     if ((noted ? entry->taken[version & 1].position : 0) == intake->in.position)
         return;
-    CRASH_POINT("handler_settling");
+    CRASH_POINT("handler_intake_settling");
     entry->taken[(version + 1) & 1].position = intake->in.position;
     entry->taken[(version + 1) & 1].sequence = intake->frame_base;
     entry->taken[(version + 1) & 1].epoch = intake->epoch;
-    CRASH_POINT("handler_taken_filled");
+    CRASH_POINT("handler_intake_taken_filled");
     /* release: the lane's tail and the pair before the version a successor reads. Pairs with the acquire in attach [H1]. */
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
-    CRASH_POINT("handler_taken");
+    CRASH_POINT("handler_intake_taken");
     ring_release(&intake->in, intake->in.position);
-    CRASH_POINT("handler_released");
+    CRASH_POINT("handler_intake_released");
     /* Of the sleepers on this bell, ring only if one waits for room. seq_cst: the room before our look at who waits for it; a
      * client raises `stalled`, announces with a full fence, then looks at the head [M2]. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -193,12 +193,12 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct send_fr
     if (verdict == VERDICT_APPENDED) {
         record->queue_slot = topic->first_slot + message->queue_id;
         record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
-        CRASH_POINT("handler_encoded");
+        CRASH_POINT("handler_intake_encoded");
         ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
-        CRASH_POINT("handler_committed");
+        CRASH_POINT("handler_intake_committed");
     } else {
         ring_commit(&handler->out, sizeof *record, LANE_REJECT);
-        CRASH_POINT("handler_rejected");
+        CRASH_POINT("handler_intake_rejected");
         count(handler->tree->page, COUNT_REJECTED, 1);
     }
     return true;

@@ -24,6 +24,7 @@ OWNER = {
     "flush": "flush",
     "group_registry": "coordinator",
     "handler": "handler 0",
+    "handler_intake": "handler 0",
     "index_file": "reput",
     "index_log": "reput",
     "notifier": "notifier",

@@ -27,7 +27,7 @@ def main(folder: Path, fate: str) -> None:
     with p.pipeline(folder) as tree:
         first = tree.session(epoch=1)
         first.send(*(p.message(b"first %d" % n) for n in range(3)))
-        plan.arm("handler_settling", pause=True)
+        plan.arm("handler_intake_settling", pause=True)
         late = os.fork()
         if late == 0:
             handler = tree.handler()
@@ -46,7 +46,7 @@ def main(folder: Path, fate: str) -> None:
         second = tree.session(epoch=2)
         second.send(*(p.message(b"second %d" % n) for n in range(5)))
         if fate == "dies":
-            plan.arm("handler_taken")
+            plan.arm("handler_intake_taken")
         os.kill(late, signal.SIGCONT)
         os.write(told, b"x")
         os.waitpid(late, 0)
