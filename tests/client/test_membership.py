@@ -280,7 +280,7 @@ def taken(told: Iterable[tuple[str, list[QueueKey]]]) -> set[QueueKey]:
 def test_the_program_knows_what_it_has(steps: list[tuple[str, set[QueueKey]]]) -> None:
     group = Group()
     member = Member(group, **ALL)
-    owed: dict[QueueKey, int] = {}  # messages delivered and not committed, with since when the queue was held
+    owed: set[tuple[QueueKey, int]] = set()  # of messages delivered and not committed: queue, and since when it was held
     for step, queues in steps:
         if step == "give":
             group.give(*queues)
@@ -291,14 +291,14 @@ def test_the_program_knows_what_it_has(steps: list[tuple[str, set[QueueKey]]]) -
         elif step == "deliver":
             reads = [place.key for place in member.assignment.places if not place.idle and place.key in queues]
             member.deliver(*reads)
-            owed |= {key: group.queues[key] for key in reads}
+            owed |= {(key, group.queues[key]) for key in reads}
         elif step == "hear":
             member.hear()
         elif step == "commit":
-            gone = {key for key, since in owed.items() if group.queues.get(key) != since}
+            gone = {key for key, since in owed if group.queues.get(key) != since}
             lost = set(member.lost_by_commit())
             assert lost == gone, "each message that cannot be committed, and no other"
-            owed = {}
+            owed = set()
         else:
             member.membership.lose(told=False, silent=False)
             member.reader.clear()
