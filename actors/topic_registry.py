@@ -123,19 +123,7 @@ class TopicRegistry(TopicTable):
             config = replace(config, maker=caller.mark)
             self._capacity(name, queues)
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
-            what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
-            there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
-            remedy = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
-            if topic.perm == perm and queues > topic.queues:
-                there += f" and room for {topic.slot_capacity}"
-                remedy = "restart the broker, which gives the topic more room, then try again; or choose another name"
-            raise TopicExists(
-                f"cannot create the topic {name!r} with {what}: it exists with {there}",
-                hint=remedy,
-                topic=name,
-                queues=topic.queues,
-                perm=topic.perm,
-            )
+            raise _exists(topic, queues, perm)
         if topic is not None and self._configs.get(name) != config:
             require_maker(caller, config.maker, f"change the topic {name!r}")
         if self._read_only and self._configs.get(name) != config:
@@ -283,6 +271,23 @@ def _check(name: str, queues: object, perm: object, retention_hours: object, dur
             name="durability",
             value=durability,
         )
+
+
+def _exists(topic: Topic, queues: int, perm: int) -> TopicExists:
+    """The error for a topic that cannot be changed to these."""
+    what = f"{queues} queues" if topic.perm == perm else f"permission {perm}"
+    there = f"{topic.queues}" if topic.perm == perm else f"{topic.perm}"
+    remedy = "a topic never loses queues; choose another name" if topic.perm == perm else "choose another name"
+    if topic.perm == perm and queues > topic.queues:
+        there += f" and room for {topic.slot_capacity}"
+        remedy = "restart the broker, which gives the topic more room, then try again; or choose another name"
+    return TopicExists(
+        f"cannot create the topic {topic.name!r} with {what}: it exists with {there}",
+        hint=remedy,
+        topic=topic.name,
+        queues=topic.queues,
+        perm=topic.perm,
+    )
 
 
 def _is_retention(hours: object) -> bool:

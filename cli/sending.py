@@ -14,6 +14,7 @@ import orbitmq
 from orbitmq.cli.console import err, out, rate
 from orbitmq.cli.exit_codes import INTERRUPTED
 from orbitmq.cli.options import Name, Store, Topic, Wait, usual
+from orbitmq.client.producer import Producer
 from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
 
@@ -63,34 +64,43 @@ def send(
     client = orbitmq.connect(name, store=store, wait=wait)
     with client as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
         if len(bodies) == 1:
-            receipt = producer.send(topic, bodies[0], tags=tag, keys=key or (), **placed)
-            place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"
-            out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}")
-            return
-        begun = time.perf_counter()
-        first = last = None
-        stored = 0
-        try:
-            for start in range(0, len(bodies), BATCH):
-                part = bodies[start : start + BATCH]
-                receipts = producer.send_batch(topic, part, tags=tag, keys=[key] * len(part) if key else None, **placed)
-                first, last = first or receipts[0], receipts[-1]
-                stored += len(part)
-        except (OrbitError, KeyboardInterrupt) as error:
-            _tell_stored(stored, len(bodies), error)
-            if isinstance(error, KeyboardInterrupt):
-                with suppress(TimedOut):
-                    producer.close(0)  # a user who presses Ctrl-C does not want to wait for what is on its way
-                raise typer.Exit(INTERRUPTED) from None
-            raise
-        took = time.perf_counter() - begun
-        assert first is not None and last is not None
-        what = f"{len(bodies):,} messages to {escape(topic)}"
-        out.print(
-            f"[green]{last.durability}[/]  {what} in {took:.3f} s, {rate(len(bodies) / took)}/s"
-            f"\nfirst  {escape(topic)}/{first.queue}@{first.offset}  {first.id}"
-            f"\nlast   {escape(topic)}/{last.queue}@{last.offset}  {last.id}"
-        )
+            _send_one(producer, topic, bodies[0], tags=tag, keys=key or (), **placed)
+        else:
+            _send_many(producer, topic, bodies, key, tags=tag, **placed)
+
+
+def _send_one(producer: Producer, topic: str, body: bytes, **fields: Any) -> None:
+    receipt = producer.send(topic, body, **fields)
+    place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"
+    out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}")
+
+
+def _send_many(producer: Producer, topic: str, bodies: list[bytes], key: list[str] | None, **fields: Any) -> None:
+    """Raises: Exit: Ctrl-C was pressed."""
+    begun = time.perf_counter()
+    first = last = None
+    stored = 0
+    try:
+        for start in range(0, len(bodies), BATCH):
+            part = bodies[start : start + BATCH]
+            receipts = producer.send_batch(topic, part, keys=[key] * len(part) if key else None, **fields)
+            first, last = first or receipts[0], receipts[-1]
+            stored += len(part)
+    except (OrbitError, KeyboardInterrupt) as error:
+        _tell_stored(stored, len(bodies), error)
+        if isinstance(error, KeyboardInterrupt):
+            with suppress(TimedOut):
+                producer.close(0)  # a user who presses Ctrl-C does not want to wait for what is on its way
+            raise typer.Exit(INTERRUPTED) from None
+        raise
+    took = time.perf_counter() - begun
+    assert first is not None and last is not None
+    what = f"{len(bodies):,} messages to {escape(topic)}"
+    out.print(
+        f"[green]{last.durability}[/]  {what} in {took:.3f} s, {rate(len(bodies) / took)}/s"
+        f"\nfirst  {escape(topic)}/{first.queue}@{first.offset}  {first.id}"
+        f"\nlast   {escape(topic)}/{last.queue}@{last.offset}  {last.id}"
+    )
 
 
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:

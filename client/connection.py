@@ -28,9 +28,10 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from orbitmq.client.absence import Absence, given_up
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.bell import Bell
+from orbitmq.client.opened_session import Note, closing_of, session_handle
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.whereabouts import Whereabouts
-from orbitmq.errors import BrokerError, BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, NoMeans, OrbitError, SettingError, TimedOut
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import ffi
 from orbitmq.native._types import Taken, Turns
@@ -45,18 +46,6 @@ LOOK_S = 0.01
 
 _Result = TypeVar("_Result")
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-class Note(NamedTuple):
-    """A question whose answer nobody waits for. It goes to the tree of this attachment."""
-
-    attachment: Attachment
-    operation: str
-    fields: dict[str, Any]
-
-    @property
-    def generation(self) -> int:
-        return self.attachment.generation
 
 
 class Line(NamedTuple):
@@ -297,7 +286,7 @@ class Connection:
             return False
         for operation, value in line.socket.taken_late():
             if operation == "open_session":  # the asker has given up on this answer
-                self._notes.append(_closing_of(line.attachment, value))
+                self._notes.append(closing_of(line.attachment, value))
         while self._notes:
             note = self._notes[0]
             if note.generation == line.generation:
@@ -354,12 +343,12 @@ class Connection:
             memory = mmap.mmap(_only(descriptors), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         except BaseException:
             # A process may have a limited number of sessions, so a session that nobody owns must not stay open.
-            self.note(_closing_of(attachment, shape))
+            self.note(closing_of(attachment, shape))
             raise
         finally:
             _close(descriptors)
         crash_point("connection_mapped")
-        return _session_handle(self, attachment, shape, memory)
+        return session_handle(self, attachment, shape, memory)
 
     # ---- words
 
@@ -422,55 +411,6 @@ def _in_vain(error: OrbitError, wait: float) -> OrbitError:
     if isinstance(told, BrokerNotRunning):
         told.wait = wait
     return told
-
-
-def _closing_of(attachment: Attachment, shape: dict[str, Any]) -> Note:
-    return Note(attachment, "close_session", {"slot": shape["slot"], "epoch": shape["epoch"]})
-
-
-def _session_handle(connection: Connection, attachment: Attachment, shape: dict[str, Any], memory: mmap.mmap) -> SessionHandle:
-    held = ffi.from_buffer("uint8_t[]", memory, require_writable=True)
-    pid = os.getpid()
-    closed = False
-    note = _closing_of(attachment, shape)
-
-    def ask() -> None:
-        try:
-            connection.ask(note.operation, generation=note.generation, **note.fields)
-            crash_point("connection_closed_session")
-        except BrokerError:
-            pass
-        except Closed:
-            connection.tell_apart(note)
-        except TimedOut:
-            leave()
-
-    def leave() -> None:
-        connection.note(note)
-
-    def end(tell: Callable[[], None]) -> None:
-        nonlocal closed
-        if closed:
-            return
-        closed = True
-        if os.getpid() == pid and attachment.alive():
-            tell()
-        ffi.release(held)
-        with suppress(BufferError):
-            memory.close()
-
-    return SessionHandle(
-        address=int(ffi.cast("uintptr_t", held)),
-        size=len(memory),
-        control_address=attachment.control_address,
-        topics_address=attachment.topics_address,
-        wake_address=attachment.wake_address,
-        supervisor_fd=attachment.supervisor_fd,
-        generation=attachment.generation,
-        close=lambda: end(ask),
-        leave=lambda: end(leave),
-        **shape,
-    )
 
 
 def _only(descriptors: tuple[int, ...]) -> int:

@@ -67,7 +67,27 @@ def start_tree(
 
     Raises: what the supervisor met: SettingError, WouldDelete, StoreLocked, StoreFull, StoreVersion, StoreSettingsError,
         StoreUnsupported, CorruptRecord ...; BrokerBroken: it died without a message."""
-    content = {"store": store, "options": options, "allow_deletion": allow_deletion}
+    process, ours = _spawned({"store": store, "options": options, "allow_deletion": allow_deletion}, errors_to)
+    try:
+        with ours:
+            started = _heard(process, ours, progress, told)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if started is not None:
+        return started
+    code = process.wait()
+    raise BrokerBroken(
+        f"cannot start the broker on {store}, its supervisor {how_ended(code)}",
+        hint=why_ended(code, "see its error output"),
+        store=store,
+        code=code,
+    )
+
+
+def _spawned(content: dict[str, Any], errors_to: int | IO[Any] | None) -> tuple[Supervisor, socket.socket]:
+    """The supervisor's process, and the socket on which it tells how it gets on."""
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
     arguments = [sys.executable, "-m", "orbitmq.actors.supervisor", json.dumps(content), str(number)]
@@ -87,31 +107,30 @@ def start_tree(
         raise
     finally:
         theirs.close()
-    try:
-        with ours, ours.makefile("rb") as lines:
-            for line in lines:
-                content = json.loads(line)
-                if "ready" in content:
-                    ready = content["ready"]
-                    started = Started(process, ready["name"], ready["generation"], ready["store"])
-                    if told is not None:
-                        told(started)
-                    with suppress(BrokenPipeError, ConnectionResetError):  # it has died: its user will notice
-                        ours.sendall(b"\n")
-                    return started
-                if "error" in content:
-                    process.wait()
-                    raise error_raised(content)
-                if progress is not None:
-                    progress(content["progress"])
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    code = process.wait()
-    raise BrokerBroken(
-        f"cannot start the broker on {store}, its supervisor {how_ended(code)}",
-        hint=why_ended(code, "see its error output"),
-        store=store,
-        code=code,
-    )
+    return process, ours
+
+
+def _heard(
+    process: Supervisor,
+    ours: socket.socket,
+    progress: Callable[[str], None] | None,
+    told: Callable[[Started], None] | None,
+) -> Started | None:
+    """Listens until the tree runs; None: the supervisor has ended without a word. Raises: what it met."""
+    with ours.makefile("rb") as lines:
+        for line in lines:
+            content = json.loads(line)
+            if "ready" in content:
+                ready = content["ready"]
+                started = Started(process, ready["name"], ready["generation"], ready["store"])
+                if told is not None:
+                    told(started)
+                with suppress(BrokenPipeError, ConnectionResetError):  # it has died: its user will notice
+                    ours.sendall(b"\n")
+                return started
+            if "error" in content:
+                process.wait()
+                raise error_raised(content)
+            if progress is not None:
+                progress(content["progress"])
+    return None

@@ -53,35 +53,12 @@ class StoreLock:
         """
         refuse_network(layout.root)
         layout.make_folders()
+        descriptor = _opened(layout)
         try:
-            descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreUnsupported(
-                f"cannot open {layout.lock}: {error.strerror}",
-                hint=(
-                    "mount it writable, or read the store without a broker: orbitmq verify, Spark"
-                    if error.errno == errno.EROFS
-                    else "run the broker as the owner of the store"
-                ),
-                path=str(layout.lock),
-            ) from error
-        # A file that RocketMQ has made, or an earlier version of OrbitMQ for a group.
-        if os.fstat(descriptor).st_mode & 0o077:
-            with contextlib.suppress(PermissionError):
-                os.fchmod(descriptor, 0o600)
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
-        except OSError as error:
-            try:
-                if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise _locked(layout, descriptor) from None
-                raise StoreUnsupported(
-                    f"cannot lock {layout.lock}: {error.strerror}",
-                    hint="choose a folder on a local disk",
-                    path=str(layout.lock),
-                ) from error
-            finally:
-                os.close(descriptor)
+            _take(layout, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
         if os.pread(descriptor, 8, 0) != CONTENT:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, CONTENT, 0)
@@ -120,6 +97,41 @@ def is_held(layout: StoreLayout) -> bool:
         return _conflict(descriptor) is not None
     finally:
         os.close(descriptor)
+
+
+def _opened(layout: StoreLayout) -> int:
+    """A descriptor of the file. Raises: StoreUnsupported."""
+    try:
+        descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnsupported(
+            f"cannot open {layout.lock}: {error.strerror}",
+            hint=(
+                "mount it writable, or read the store without a broker: orbitmq verify, Spark"
+                if error.errno == errno.EROFS
+                else "run the broker as the owner of the store"
+            ),
+            path=str(layout.lock),
+        ) from error
+    # A file that RocketMQ has made, or an earlier version of OrbitMQ for a group.
+    if os.fstat(descriptor).st_mode & 0o077:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def _take(layout: StoreLayout, descriptor: int) -> None:
+    """Raises: StoreLocked, StoreUnsupported."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            raise _locked(layout, descriptor) from None
+        raise StoreUnsupported(
+            f"cannot lock {layout.lock}: {error.strerror}",
+            hint="choose a folder on a local disk",
+            path=str(layout.lock),
+        ) from error
 
 
 def _conflict(descriptor: int) -> int | None:

@@ -44,6 +44,7 @@ TESTED_BY: dict[str, str] = {
     "client/client.py": "tests/client/test_parameters.py",
     "client/consumer_session.py": "tests/client/test_consumer_life.py",
     "client/launch.py": "tests/cli/test_starter.py",
+    "client/opened_session.py": "tests/client/test_connection.py",
     "client/positions.py": "tests/client/test_consumer.py",
     "client/status.py": "tests/client/test_health.py",
     "client/whereabouts.py": "tests/client/test_by_store.py",

@@ -38,7 +38,14 @@ OWNER = {
     "writer_takeover": "writer",
 }
 # The same for the load's processes.
-CLIENT = {"connection": "stir", "consumer_session": "share", "membership": "share", "sender": "produce", "pull_hold": "share"}
+CLIENT = {
+    "connection": "stir",
+    "opened_session": "stir",
+    "consumer_session": "share",
+    "membership": "share",
+    "sender": "produce",
+    "pull_hold": "share",
+}
 # Files most of whose points are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",

@@ -37,7 +37,7 @@ FAMILIES = {
         "sessions",
         "topic_registry",
     },
-    "producers": {"connection", "sender"},
+    "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
