@@ -40,9 +40,10 @@ def points() -> dict[str, str]:
 
 
 def _parts(path: Path) -> tuple[str, ...]:
-    """The prefixes of points in this file, the longest first: store/repair/log.py has those of `repair_log`."""
+    """The prefixes of points in this file, the longest first: store/repair/log.py has those of `repair_log`, and
+    native/actors/handler_intake.c, which is a part of the handler, those of `handler`."""
     folder = path.parent.name
-    return f"{folder}_{path.stem}", path.stem, folder
+    return f"{folder}_{path.stem}", path.stem, folder, path.stem.split("_")[0]
 
 
 def build() -> Path:
