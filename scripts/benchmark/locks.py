@@ -6,7 +6,9 @@ the time from a holder's death until a waiter has the lock."""
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -25,7 +27,9 @@ WAITERS = 1
 
 @cache
 def _program() -> Path:
-    program = Path(tempfile.mkdtemp(prefix="orbitmq-locks-")) / "locks"
+    folder = Path(tempfile.mkdtemp(prefix="orbitmq-locks-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program = folder / "locks"
     sources = [Path(__file__).with_suffix(".c"), *sorted((NATIVE / "base").glob("*.c"))]
     subprocess.run(["gcc", *FLAGS, *map(str, sources), "-o", str(program)], check=True)
     return program
