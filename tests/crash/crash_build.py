@@ -40,10 +40,9 @@ def points() -> dict[str, str]:
 
 
 def _parts(path: Path) -> tuple[str, ...]:
-    """The prefixes of points in this file, the longest first: store/repair/log.py has those of `repair_log`, and
-    native/actors/handler_intake.c, which is a part of the handler, those of `handler`."""
+    """The prefixes of points in this file, the longest first: store/repair/log.py has those of `repair_log`."""
     folder = path.parent.name
-    return f"{folder}_{path.stem}", path.stem, folder, path.stem.split("_")[0]
+    return f"{folder}_{path.stem}", path.stem, folder
 
 
 def build() -> Path:
