@@ -51,7 +51,7 @@ def test_every_finding_has_a_sentence(tmp_path: Path, kind: Kind, choice: Choice
 @pytest.mark.parametrize("kind", [*sorted(OF_LOG - {Kind.LOG_SHORT}), Kind.MESSAGE_LOST])
 def test_damage_of_the_log_needs_a_choice(kind: Kind) -> None:
     finding = Finding(kind, "commitlog/0", "", offset=4096)
-    assert deeds().of(finding) == "needs a choice: --skip or --cut"
+    assert deeds().of(finding) == "needs a choice: skip or cut"
     assert "needs" not in deeds(choice=Choice.SKIP, undecided=False).of(finding)
     cut = deeds(choice=Choice.CUT, undecided=False, cut_at=1_234_567).of(finding)
     assert cut == ("stays lost" if kind is Kind.MESSAGE_LOST else "the log ends at 1,234,567")
@@ -64,7 +64,7 @@ def test_what_is_lost_to_nobody_needs_none() -> None:
     assert deeds(renumbered={9: 3}).of(number) == "the record gets the queue offset that is due"
     gap = Finding(Kind.QUEUE_GAP, "consumequeue/T/0", "", offset=9, topic="T", queue=0)
     assert deeds(explained=[gap]).of(gap) == "a record gets this queue offset"
-    assert deeds(choice=Choice.SKIP, undecided=False).of(gap).startswith("only --cut helps")
+    assert deeds(choice=Choice.SKIP, undecided=False).of(gap).startswith("only a cut helps")
 
 
 def test_a_config_file_has_its_own_sentence() -> None:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import settings_file
 from orbitmq.store.setting_text import from_environment, located, mistyped, refused, value_of, variable_of
 from orbitmq.store.tree_settings import KINDS
 
@@ -67,7 +68,7 @@ def test_variables_that_look_like_settings() -> None:
 
 def test_an_error_that_says_where() -> None:
     """What the error knows stays; the hints are joined."""
-    error = located(refused("handlers", 99, "it must be less", "try 4"), "the file", "take the line out")
+    error = located(refused("handlers", 99, "it must be less", "try 4"), "the file", settings_file, "take the line out")
     assert error.message == "cannot set handlers to 99: it must be less (the file)"
     assert error.hint == "try 4, or take the line out" and error.values == {"name": "handlers", "value": 99}
-    assert located(refused("x", 1, "why", deed="unset"), "here").hint is None
+    assert located(refused("x", 1, "why", deed="unset"), "here", settings_file).hint is None
