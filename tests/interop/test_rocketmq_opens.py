@@ -141,12 +141,14 @@ def test_a_store_whose_broker_was_killed(judge: Judge, tmp_path: Path, after: st
     sender = threading.Thread(target=send)
     sender.start()
     until(lambda: len(acknowledged) > 2500, "some load")
+    # A checkpoint vouches for the queues, so it must not be later than reput, which a loaded machine can hold back by files.
+    vouched_ms, wrote = time.time_ns() // 1_000_000, broker.status().positions.wrote
+    until(lambda: broker.status().positions.reput >= wrote, "the queues of what was written")
     kill_tree(broker)
     sender.join()
     assert (store / "abort").exists()
     if after == "a while":
-        now_ms = time.time_ns() // 1_000_000
-        Checkpoint(now_ms + SAFETY_MS, now_ms + SAFETY_MS, 0).store(StoreLayout.at(store))
+        Checkpoint(vouched_ms + SAFETY_MS, vouched_ms + SAFETY_MS, 0).store(StoreLayout.at(store))
 
     judge.start(store, files, index_safe=index_safe)
     found = served.pulled(judge, "orders")
