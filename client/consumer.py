@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
 FOREVER_NS = (1 << 64) - 1
-BODIES_BYTES = 512 << 10  # what one poll takes of the log, and half of a usual second-level cache
+BODIES_BYTES = 512 << 10  # half of a usual second-level cache
 ARROW_BYTES = 8 << 20
 
 _Batch = TypeVar("_Batch", bound=Sized)
@@ -103,8 +103,8 @@ class Consumer(Positions):
     ) -> list[bytes]:
         """Copies of the bodies of the next messages. Waits and raises as `poll` does.
 
-        max_bytes: the list ends where its messages take about so many bytes of the log, headers and properties included. One
-            message is always taken. Small lists stay in the processor's cache: of 8 MiB, 1 KiB takes four times as long.
+        max_bytes: the list ends where its bodies, with their properties, have about so many bytes. One message is always taken.
+            Small lists stay in the processor's cache: in one of 8 MiB, a body of 1 KiB takes four times as long.
         """
         check_bytes(max_bytes)
         return self._gathered(lambda most: self._reader.bodies(most, max_bytes), max_messages, timeout)

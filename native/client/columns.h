@@ -32,7 +32,7 @@ enum column {
 };
 
 #define COLUMNS_BLOCK 512u                 /* rows to append at once ... */
-#define COLUMNS_BLOCK_BYTES (256u << 10)   /* ... in records of about so many bytes */
+#define COLUMNS_BLOCK_BYTES (256u << 10)   /* ... with about so many bytes of bodies and properties */
 
 /* Buffers; those of columns that are not selected stay NULL. */
 struct columns {

@@ -148,7 +148,7 @@ enum taken {
 /* How much of the store one fetch may still take. */
 struct budget {
     uint32_t units; /* to look at */
-    uint64_t bytes; /* of records; the last one may exceed them */
+    uint64_t bytes; /* of bodies and properties; the last record may exceed them */
 };
 
 /* Decodes units into references after the fetch, wanted tags only, each with its record's address. Returns units looked at; *staged
@@ -171,7 +171,8 @@ static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, co
         *ref++ = (struct message_ref){.record = record, .file = reader->log_file, .physical_offset = unit.physical_offset,
                                       .queue_offset = offset + i, .tags_code = unit.tags_code, .size = unit.size,
                                       .cursor = index};
-        budget->bytes -= unit.size < budget->bytes ? unit.size : budget->bytes;
+        const uint64_t bytes = unit.size > RECORD_FIXED ? unit.size - RECORD_FIXED : 0;
+        budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
     }
     budget->units -= i;
     *staged = (uint32_t)(ref - (reader->refs + reader->count));

@@ -146,7 +146,7 @@ void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);
 
-/* Makes the next fetch, at most `most` messages in records of about `bytes` bytes, and moves the positions past them. The first
+/* Makes the next fetch, at most `most` messages with about `bytes` bytes of bodies and properties, and moves the positions past them. The first
  * record may be larger, and the last may exceed `bytes`. Returns how many messages. 0 with a fault set: the
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fetch begins with another queue. 0
  * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */

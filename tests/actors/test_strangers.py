@@ -71,7 +71,7 @@ def test_nobody_else(folder: Path) -> None:
                 told = outcome(lambda: opened(path, flags), STRANGER, STRANGER, GROUP)
                 assert told.startswith("PermissionError"), (path, told)
         told = outcome(lambda: use(broker.name), STRANGER)
-        assert told.startswith("NoPermission: cannot use the broker"), told
+        assert told.startswith("NoPermission: could not use the broker"), told
         assert "group" in told
         assert outcome(lambda: faults(folder / "store"), STRANGER).startswith(("StoreUnsupported", "PermissionError"))
 

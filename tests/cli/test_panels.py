@@ -70,7 +70,7 @@ def test_processes() -> None:
         )
     ).splitlines()
     writer, flush, reput = (next(line for line in told if line.startswith(name + " ")) for name in ("writer", "flush", "reput"))
-    assert "1,234" in writer and "2 waits for room, batches of 1,000 (p99 2,500)" in writer
+    assert "1,234" in writer and "2 waits for room, write groups of 1,000 (p99 2,500)" in writer
     assert "sync p50 0 ms, p99 1.5 s" in flush and " 3 " in flush
     assert "failed" in reput and " - " in reput and "60.0 s" in reput and f"stopped by {os.strerror(errno.ENOSPC)}" in reput
 

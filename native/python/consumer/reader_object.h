@@ -50,7 +50,7 @@ struct reader_object *py_reader_of(PyObject *object);
 
 /* ---- delivery.c ---- */
 
-/* Makes sure that undelivered messages are gathered, if there are any; what is fetched now lies in records of about `bytes` bytes.
+/* Makes sure that undelivered messages are gathered, if there are any; what is fetched now has about `bytes` bytes of bodies and properties.
  * Returns how many, at most `most`; -1 with an exception set. */
 int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes);
 
@@ -70,7 +70,7 @@ static inline void py_reader_delivered(struct reader_object *self, uint32_t coun
     }
 }
 
-/* Methods of the Reader. messages(most) and bodies(most, bytes of records): the next ones, as a list. message(size): the
+/* Methods of the Reader. messages(most) and bodies(most, bytes): the next ones, as a list. message(size): the
  * next one, out of a fetch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
  * raises if there is none. */
 PyObject *py_delivery_messages(PyObject *object, PyObject *most);
