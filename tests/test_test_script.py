@@ -136,3 +136,10 @@ def test_no_test_that_touches_pyspark_is_no_failure(checkout: Checkout) -> None:
     assert done.returncode == 0, done.stdout
     done = checkout.run("tests/spark", "-k", "x", WORKERS="2", FAILING="*-n 2*", STATUS="5")
     assert done.returncode == 1, done.stdout
+
+
+@pytest.mark.xdist_group("shown")
+def test_workers_know_the_groups(request: pytest.FixtureRequest) -> None:
+    """Tests that share a JVM stay with one worker: pytest-xdist finds the group in their names, but not under pytest 9."""
+    if hasattr(request.config, "workerinput"):
+        assert request.node.nodeid.endswith("@shown")
