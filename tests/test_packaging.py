@@ -103,7 +103,8 @@ def environment(folder: Path, installed: Path) -> str:
 def test_type_checkers_know_the_wheel(installed: Path, tmp_path: Path) -> None:
     """Goal: who installs the wheel has the types too (test_types.py). Method: the same program and mistakes, with the wheel."""
     python = environment(tmp_path / "environment", installed)
-    assert subprocess.check_output([python, "-c", WHERE], cwd=tmp_path, text=True).startswith(str(tmp_path / "environment"))
+    where = subprocess.check_output([python, "-I", "-c", WHERE], cwd=tmp_path, text=True)  # PySpark may have set PYTHONPATH
+    assert where.startswith(str(tmp_path / "environment"))
     (tmp_path / "user").mkdir()
     for checker, refused in judge(tmp_path / "user", python, spark=False).items():
         assert not verdict(refused, spark=False), checker
