@@ -54,7 +54,7 @@ class Peer:
                 admitted.append(f"members of the group {group}")
             raise NoPermission(
                 f"cannot serve uid {uid}: this broker admits only {', '.join(admitted)}",
-                hint=hint("ask its operator to admit a group of yours with {group of broker}"),
+                hint=hint("ask its operator to set {group of broker} to a group of yours"),
                 uid=uid,
                 group=group,
             )

@@ -27,7 +27,7 @@ from orbitmq.shm import finite_json
 
 NAME_MAX = 64
 SOCKET_PATH_MAX = 107  # sun_path of Linux, without the NUL
-ASK_OPERATOR = hint("ask its operator to let a group of yours in with {group of broker}")
+ASK_OPERATOR = hint("ask its operator to set {group of broker} to a group of yours")
 
 
 @dataclass(frozen=True, slots=True)

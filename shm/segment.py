@@ -152,7 +152,7 @@ def attach_segment(name: str, kind: SegmentKind, *, owner: int | None = None, wr
     except posix_ipc.PermissionsError:
         raise NoPermission(
             f"could not attach to the segment {name}: this user may not read it",
-            hint=hint("ask its operator to let a group of yours in with {group of broker}"),
+            hint=hint("ask its operator to set {group of broker} to a group of yours"),
             segment=name,
         ) from None
     try:

@@ -13,7 +13,6 @@ import shutil
 import stat
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,34 +23,8 @@ from orbitmq.client.broker import Broker
 from orbitmq.errors import StoreUnsupported
 from orbitmq.store import access
 from orbitmq.store.layout import StoreLayout
-
-MESSAGES = 3000
-
-
-def orbit(*arguments: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
-    """Runs `orbitmq` with these arguments, and returns when it has ended."""
-    return subprocess.run(
-        [sys.executable, "-m", "orbitmq.cli.main", *arguments],
-        env={**os.environ, "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        umask=umask,
-    )
-
-
-@pytest.fixture
-def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    (tmp_path / "run").mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    with orbitmq.Broker(tmp_path / "store", name="mended", log_file_size=1 << 20, handlers=1) as running:
-        running.create_topic("flows", 4)
-        with running.producer() as producer:
-            for number in range(0, MESSAGES, 1000):
-                producer.send_batch("flows", [b"%d" % n for n in range(number, number + 1000)], tags="t", durability="flushed")
-        yield running
+from tests.cli.commands import COMMAND, environment, run
+from tests.cli.conftest import MESSAGES
 
 
 def content(store: Path) -> dict[Path, bytes]:
@@ -64,48 +37,48 @@ def spoil(path: Path, at: int) -> None:
         file.write(b"\xff\xff")
 
 
-def test_from_a_running_broker_to_a_whole_store(broker: Broker, tmp_path: Path) -> None:
+def test_from_a_running_broker_to_a_whole_store(flows: Broker, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    held = orbit("repair", "--store", str(store), "--yes")
-    assert held.returncode == 2 and "'mended'" in held.stderr and "stop it" in held.stderr, held
-    broker.close()
-    done = orbit("repair", "--store", str(store), "--yes")
+    held = run("repair", "--store", str(store), "--yes")
+    assert held.returncode == 2 and "'flows'" in held.stderr and "stop it" in held.stderr, held
+    flows.close()
+    done = run("repair", "--store", str(store), "--yes")
     assert done.returncode == 0 and "nothing to repair" in done.stdout, done
 
     # Not damage, only a missing end: the command does not claim to do what it does not do.
     (store / "abort").touch()
-    said = orbit("repair", "--store", str(store))
+    said = run("repair", "--store", str(store))
     assert said.returncode == 0 and "did not end" in said.stdout and "only its last end is missing" in said.stdout, said
     assert "is done now" not in said.stdout and "nothing to repair" not in said.stdout and "--yes does it" in said.stderr, said
-    done = orbit("repair", "--store", str(store), "--yes")
+    done = run("repair", "--store", str(store), "--yes")
     assert done.returncode == 0 and "repaired" in done.stdout and not (store / "abort").exists(), done
 
     # Damage that needs no choice.
     units = sorted((store / "consumequeue/flows/1").iterdir())[0]
     spoil(units, 100)
     before = content(store)
-    said = orbit("repair", "--store", str(store))
+    said = run("repair", "--store", str(store))
     assert said.returncode == 1 and "made anew from the log" in said.stdout and "--yes" in said.stderr, said
     assert content(store) == before
-    done = orbit("repair", "--store", str(store), "--yes")
+    done = run("repair", "--store", str(store), "--yes")
     assert done.returncode == 0 and "repaired" in done.stdout, done
 
     # And damage that needs one.
     log = store / "commitlog" / f"{0:020d}"
     spoil(log, log.read_bytes().index(b"1234"))
     before = content(store)
-    said = orbit("repair", "--store", str(store), "--yes")
+    said = run("repair", "--store", str(store), "--yes")
     assert said.returncode == 1 and "--skip  gives up 1 damaged message, " in said.stdout, said
     assert "--cut  gives up 1 damaged message, " in said.stdout and content(store) == before, said
-    *findings, plan, verdict = map(json.loads, orbit("repair", "--store", str(store), "--json").stdout.splitlines())
+    *findings, plan, verdict = map(json.loads, run("repair", "--store", str(store), "--json").stdout.splitlines())
     assert [finding["kind"] for finding in findings] == ["log-record", "message-lost"] and all(map(deed, findings))
     assert plan["undecided"] and plan["losses"]["skip"]["damaged_messages"] == 1 and not verdict["whole"]
     assert plan["losses"]["cut"]["good_records"] == sum(place > findings[0]["offset"] for place in places(store))
-    both = orbit("repair", "--store", str(store), "--skip", "--cut")
+    both = run("repair", "--store", str(store), "--skip", "--cut")
     assert both.returncode == 2 and "--skip and --cut" in both.stderr
-    *_, verdict = map(json.loads, orbit("repair", "--store", str(store), "--skip", "--yes", "--json").stdout.splitlines())
+    *_, verdict = map(json.loads, run("repair", "--store", str(store), "--skip", "--yes", "--json").stdout.splitlines())
     assert verdict["whole"] and verdict["repaired"] and verdict["records"] == MESSAGES
-    assert orbit("verify", "--store", str(store)).returncode == 0
+    assert run("verify", "--store", str(store)).returncode == 0
 
 
 def places(store: Path) -> Iterator[int]:
@@ -119,9 +92,9 @@ def deed(finding: dict[str, object]) -> object:
     return finding["deed"]
 
 
-def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> None:
+def test_what_it_makes_is_its_users_alone(flows: Broker, tmp_path: Path) -> None:
     """Or the group's, if the store is open to a group, whatever the umask."""
-    broker.close()
+    flows.close()
     layout = StoreLayout.at(tmp_path / "store")
     for umask, group, modes in ((0o022, None, {0o600, 0o700}), (0o077, os.getegid(), {0o640, 0o2750})):
         before = os.umask(access.PRIVATE_UMASK)
@@ -130,13 +103,14 @@ def test_what_it_makes_is_its_users_alone(broker: Broker, tmp_path: Path) -> Non
         shutil.rmtree(layout.consumequeue)
         shutil.rmtree(layout.index)
         spoil(layout.log_file(0), 200)
-        done = orbit("repair", "--store", str(layout.root), "--skip", "--yes", umask=umask)
+        command = [*COMMAND, "repair", "--store", str(layout.root), "--skip", "--yes"]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, umask=umask)
         assert done.returncode == 0, done
         assert stat.S_IMODE(layout.lock.lstat().st_mode) == 0o600, "nobody else opens the lock"
         assert {stat.S_IMODE(path.lstat().st_mode) for path in layout.root.rglob("*") if path != layout.lock} == modes
 
 
-def test_somebody_elses_store(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_elses_store(flows: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker of the store's owner could not open what root would make in it."""
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -145,7 +119,7 @@ def test_somebody_elses_store(broker: Broker, tmp_path: Path, monkeypatch: pytes
 
 
 def test_no_store(tmp_path: Path) -> None:
-    nothing = orbit("repair", "--store", str(tmp_path / "nothing"))
+    nothing = run("repair", "--store", str(tmp_path / "nothing"))
     assert nothing.returncode == 2 and "nothing" in nothing.stderr and "Traceback" not in nothing.stderr
     assert not (tmp_path / "nothing").exists(), "it makes nothing"
 
@@ -159,5 +133,5 @@ def test_a_store_of_the_usual_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with broker.producer() as producer:
             producer.send_batch("flows", [b"x"] * 100)
     (tmp_path / "store/consumequeue/flows/0" / f"{0:020d}").unlink()
-    done = orbit("repair", "--store", str(tmp_path / "store"), "--yes")
+    done = run("repair", "--store", str(tmp_path / "store"), "--yes")
     assert done.returncode == 0 and "100 records; repaired" in done.stdout, done

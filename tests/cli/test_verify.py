@@ -6,55 +6,25 @@ Method: a store that a real broker wrote, read while the broker runs, after its 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-import orbitmq
 from orbitmq.client.broker import Broker
-
-MESSAGES = 3000
-
-
-def orbit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `orbitmq` with these arguments, and returns when it has ended."""
-    return subprocess.run(
-        [sys.executable, "-m", "orbitmq.cli.main", *arguments],
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-@pytest.fixture
-def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    (tmp_path / "run").mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    with orbitmq.Broker(tmp_path / "store", name="verified", log_file_size=1 << 20, handlers=1) as running:
-        running.create_topic("flows", 4)
-        with running.producer() as producer:
-            for number in range(0, MESSAGES, 1000):
-                producer.send_batch("flows", [b"%d" % n for n in range(number, number + 1000)], tags="t", durability="flushed")
-        yield running
+from tests.cli.commands import run
+from tests.cli.conftest import MESSAGES
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_whole_damaged_and_not_there(broker: Broker, tmp_path: Path) -> None:
+def test_whole_damaged_and_not_there(flows: Broker, tmp_path: Path) -> None:
     """Goal: exit codes 0, 1 and 2. Method: a running broker, a stopped one, one bit of a body flipped, no store at all."""
     store = tmp_path / "store"
-    running = orbit("verify", "--store", str(store))
+    running = run("verify", "--store", str(store))
     assert running.returncode == 0 and "whole" in running.stdout and "a broker runs" in running.stdout, running
-    broker.close()
-    [verdict] = lines(orbit("verify", "--store", str(store), "--json"))
+    flows.close()
+    [verdict] = lines(run("verify", "--store", str(store), "--json"))
     assert verdict["whole"] and verdict["records"] == MESSAGES and not verdict["running"]
 
     log = store / "commitlog" / f"{0:020d}"
@@ -62,14 +32,14 @@ def test_whole_damaged_and_not_there(broker: Broker, tmp_path: Path) -> None:
     at = content.index(b"1234")
     content[at] ^= 0x10
     log.write_bytes(content)
-    done = orbit("verify", "--store", str(store))
+    done = run("verify", "--store", str(store))
     assert done.returncode == 1 and "2 faults " in done.stdout and "log-record" in done.stdout and str(log) in done.stdout
-    *findings, verdict = lines(orbit("verify", "--store", str(store), "--json"))
+    *findings, verdict = lines(run("verify", "--store", str(store), "--json"))
     assert sorted(str(finding["kind"]) for finding in findings) == ["log-record", "message-lost"] and not verdict["whole"]
     [finding] = [finding for finding in findings if finding["kind"] == "log-record"]
     offset, size = finding["offset"], finding["size"]
     assert isinstance(offset, int) and isinstance(size, int) and offset < at < offset + size
 
-    nothing = orbit("verify", "--store", str(tmp_path / "nothing"))
+    nothing = run("verify", "--store", str(tmp_path / "nothing"))
     assert nothing.returncode == 2 and "nothing" in nothing.stderr and "Traceback" not in nothing.stderr
     assert not (tmp_path / "nothing").exists(), "it makes nothing"

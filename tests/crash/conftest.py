@@ -1,19 +1,5 @@
-"""Who dies here are processes, not the machine: what they have written stays without a sync."""
+"""Processes die here, not the machine: what they have written stays without a sync."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from tests.fast import tmp_path, warm
 
-import pytest
-
-from tests.warm import warm_starts
-
-
-@pytest.fixture
-def tmp_path(in_memory: Path) -> Path:
-    return in_memory
-
-
-@pytest.fixture(scope="package", autouse=True)
-def warm() -> Iterator[None]:
-    with warm_starts():
-        yield
+__all__ = ["tmp_path", "warm"]

@@ -279,6 +279,18 @@ def test_bytes_bound_what_bodies_are_taken(store: ComposedStore) -> None:
     assert len(rest) == 20 - 8 and not reader.bodies(100, 1)
 
 
+def test_bytes_bound_what_was_gathered_for_another_call(store: ComposedStore) -> None:
+    slot = store.add_topic("t", 1)
+    for number in range(5):
+        store.append("t", slot, b"%3d" % number * 100)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    assert reader.message(5)
+    assert [len(reader.bodies(100, bound)) for bound in (1, 301)] == [1, 2]
+    assert reader.positions() == [4]
+
+
 def test_messages_outlive_reader_and_file(store: ComposedStore) -> None:
     """A live message keeps its file mapped; the last one releases it."""
     slot = store.add_topic("t", 1)

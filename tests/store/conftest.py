@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.layout import StoreLayout
+from tests.fast import tmp_path, warm
 from tests.memory import folder_in_memory
 from tests.store.log_builder import LogBuilder
 from tests.store.recovery_rig import SETTINGS
 from tests.store.stored_by_broker import Stored, store_by_broker
-from tests.warm import warm_starts
 
-
-@pytest.fixture
-def tmp_path(in_memory: Path) -> Path:
-    """No test here asks what a sync does."""
-    return in_memory
+__all__ = ["log", "stored", "tmp_path", "warm", "written"]
 
 
 @pytest.fixture
@@ -40,9 +36,3 @@ def stored(written: Stored) -> Iterator[Stored]:
     """The store as the broker left it."""
     yield written
     written.restore()
-
-
-@pytest.fixture(scope="package", autouse=True)
-def warm() -> Iterator[None]:
-    with warm_starts():
-        yield

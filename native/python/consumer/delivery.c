@@ -116,6 +116,16 @@ PyObject *py_delivery_record(PyObject *object, PyObject *offset_object)
     return message;
 }
 
+/* Of `count` gathered messages, those up to the one whose body reaches `bytes`: an earlier call may have fetched for more. */
+static int64_t within(const struct message_ref *refs, int64_t count, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    int64_t i = 0;
+    while (i < count && sum < bytes)
+        sum += refs[i++].body_size;
+    return i;
+}
+
 PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
 {
     struct reader_object *self = py_reader_self(object);
@@ -123,9 +133,11 @@ PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ss
     uint64_t bytes;
     if (!py_arity("bodies", argument_count, 2) || !py_take_count(arguments[0], &most) || !py_take_u64(arguments[1], &bytes))
         return NULL;
-    const int64_t count = py_reader_gather(self, most, bytes);
-    PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
+    int64_t count = py_reader_gather(self, most, bytes);
     const struct message_ref *refs = self->reader->refs + self->taken;
+    if (count > 0)
+        count = within(refs, count, bytes);
+    PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
     for (int64_t i = 0; list && i < count; i++) {
         PyObject *body = py_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
         if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
