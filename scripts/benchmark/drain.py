@@ -9,7 +9,7 @@ from scripts.benchmark import load
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.roles import Role, together
 from scripts.benchmark.stage import Stage
-from scripts.benchmark.stream import produce
+from scripts.benchmark.stream import consume, produce
 
 MESSAGES = 3_000_000
 Drain = Callable[[str, str, int], Callable[[], tuple[int, int]]]
@@ -25,17 +25,7 @@ _backlogs: dict[str, str] = {}
 
 def _objects(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
     """Copies of the bodies, as `bytes`."""
-    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="earliest")
-
-    def act() -> tuple[int, int]:
-        count = size = 0
-        while count < messages:
-            bodies = consumer.poll_bodies(8192, timeout=60)
-            count += len(bodies)
-            size += sum(map(len, bodies))
-        return count, size
-
-    return act
+    return consume(name, topic, messages, start="earliest", value=len)
 
 
 def _views(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:

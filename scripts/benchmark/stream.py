@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import orbitmq
 from scripts.benchmark import ceiling, load
@@ -38,17 +38,22 @@ def produce(name: str, topic: str, of: load.Load, messages: int, keyed: bool, du
     return act
 
 
-def consume(name: str, topic: str, messages: int) -> Callable[[], tuple[int, int]]:
-    """Every body as bytes, counted and summed."""
-    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start="latest")
+def consume(
+    name: str,
+    topic: str,
+    messages: int,
+    start: Literal["earliest", "latest"] = "latest",
+    value: Callable[[bytes], int] = zlib.adler32,
+) -> Callable[[], tuple[int, int]]:
+    """Every body as bytes, counted, and the sum of their values."""
+    consumer = orbitmq.connect(name).consumer(None, topics=[topic], start=start)
 
     def act() -> tuple[int, int]:
         count = total = 0
-        adler32 = zlib.adler32
         while count < messages:
             bodies = consumer.poll_bodies(8192, timeout=60)
             count += len(bodies)
-            total += sum(map(adler32, bodies))
+            total += sum(map(value, bodies))
         return count, total
 
     return act
