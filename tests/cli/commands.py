@@ -110,6 +110,13 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
+    def type_when_it_waits(self, keys: str) -> None:
+        """Types when the command sleeps in a read of its terminal. Python does not notice a Ctrl-C that comes between its last
+        look at signals and that read until the next key."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "the command to sleep")
+        self.type(keys)
+
     def end(self) -> int:
         """The exit code of the command, after it has ended."""
         while self._read():

@@ -38,7 +38,7 @@ def test_every_answer_but_yes(store: Path, answer: str) -> None:
     before = log_files(store)
     with Terminal("up", "-s", str(store), "-n", NAME, "-d") as terminal:
         terminal.read_to("Delete them? [y/N]:")
-        terminal.type(answer)
+        terminal.type_when_it_waits(answer)
         assert terminal.end() in ((1, 130) if answer == "\x03" else (6, 1)), terminal.shown
     assert "2 log files" in terminal.shown and "broker prompt runs" not in terminal.shown
     assert log_files(store) == before and not is_held(StoreLayout.at(store))

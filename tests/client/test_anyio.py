@@ -93,18 +93,21 @@ def test_a_shielded_poll_is_left_alone(composed: ComposedBroker) -> None:
 def test_a_task_group_that_fails(composed: ComposedBroker) -> None:
     """Goal: a failing neighbour ends the polls of its group, and consumers are closed although their tasks are cancelled."""
     composed.add_topic("u", 1)
+    opened: dict[str, anyio.Event] = {}
 
     async def consume(topic: str) -> None:
         async with awaitable_consumer(composed, topics=[topic]) as consumer:
+            opened[topic].set()
             async for _ in consumer:
                 pass
 
     async def work() -> None:
+        opened.update({topic: anyio.Event() for topic in "tu"})
         with pytest.raises(ExceptionGroup) as caught:
             async with anyio.create_task_group() as group:
-                group.start_soon(consume, "t")
-                group.start_soon(consume, "u")
-                await anyio.sleep(0.02)
+                for topic, event in opened.items():
+                    group.start_soon(consume, topic)
+                    await event.wait()
                 raise LookupError
         assert caught.group_contains(LookupError)
 
