@@ -1,6 +1,5 @@
 /* CRC-32 by carry-less multiplication where the processor has it (64 bytes at a time with AVX-512, 32 with AVX2,
- * else 16), by its CRC
- * instruction on aarch64, by eight tables elsewhere; chosen once, at load.
+ * else 16), by its CRC instruction on aarch64, by eight tables elsewhere; chosen once, at load.
  *
  * Polynomials are bit-reflected here: in an n-bit word, bit i is the coefficient of x^(n-1-i). The carry-less product of
  * two 64-bit words, read as a 128-bit word, is therefore the product of their polynomials times x; every power of x below
@@ -11,15 +10,8 @@
  */
 #include "base/crc32.h"
 #include "base/bytes.h"
+#include "base/crc32_fold.h"
 
-#include <stdbool.h>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define CLMUL __attribute__((target("pclmul,sse4.1")))
-#define CLMUL_PAIRS __attribute__((target("pclmul,vpclmulqdq,avx2")))
-#define CLMUL_WIDE __attribute__((target("pclmul,vpclmulqdq,avx512f,avx512bw,avx512vl,avx512vbmi")))
-#endif
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
@@ -34,7 +26,7 @@ static uint32_t slices[8][256];
  * lengths below 256 cost a load, and no cache of operators is needed. */
 static uint32_t powers[8][256];
 
-static uint32_t raw_by_tables(uint32_t reg, const uint8_t *at, size_t size)
+uint32_t crc32_raw_by_tables(uint32_t reg, const uint8_t *at, size_t size)
 {
 #if defined(__ARM_FEATURE_CRC32)
     for (; size >= 8; at += 8, size -= 8) {
@@ -73,98 +65,12 @@ static uint32_t minus_31;
 
 #if defined(__x86_64__)
 
-static bool carryless; /* the processor multiplies without carries, and we use it */
-static bool pairs;     /* ... two pairs of words at once */
-static bool wide;      /* ... four pairs at once */
-
-/* The factors of a 128-bit word that is moved over n bits: x^(n+63) for its first half, x^(n-1) for its second. */
-struct fold {
-    uint64_t first;
-    uint64_t second;
-};
-static struct fold over_128, over_512, over_1024, over_2048;
-static struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
-static uint8_t to_end[128];    /* 64 bytes from r on are the shuffle that moves a word's first r bytes to its end */
-static uint64_t x63, x95;
-
-/* Move the bytes of a 128-bit word by a number known at run time: 16 bytes from move + 16 + r move it r bytes towards its
- * start, 16 bytes from move + r keep its first r bytes at its end. An index with its top bit set gives zero. */
-static const uint8_t move[48] = {
-    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, //
-    0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  //
-    128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
-};
-
-CLMUL static inline __m128i fold(__m128i word, struct fold by)
-{
-    __m128i factors = _mm_set_epi64x((long long)by.second, (long long)by.first);
-    return _mm_xor_si128(_mm_clmulepi64_si128(word, factors, 0x00), _mm_clmulepi64_si128(word, factors, 0x11));
-}
-
-CLMUL static inline __m128i times(uint64_t a, uint64_t b)
-{
-    return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi64_si128((long long)b), 0x00);
-}
-
-/* A polynomial of degree 63 at most, mod P: Barrett's quotient with floor(x^64 / P), then the remainder. */
-CLMUL static inline uint32_t reduce_64(uint64_t value)
-{
-    uint64_t quotient = (uint32_t)_mm_cvtsi128_si64(times((uint32_t)value, 0x1F7011641));
-    uint64_t multiple = (uint64_t)_mm_cvtsi128_si64(times(quotient, 0x1DB710641));
-    return (uint32_t)((value ^ multiple) >> 32);
-}
-
-/* A polynomial of degree 95 at most (the first 32 bits of the word are zero), mod P. */
-CLMUL static inline uint32_t reduce_96(__m128i value)
-{
-    __m128i folded = _mm_clmulepi64_si128(value, _mm_cvtsi64_si128((long long)x63), 0x00);
-    return reduce_64((uint64_t)_mm_extract_epi64(_mm_xor_si128(value, folded), 1));
-}
-
-/* A polynomial of degree 127 at most, times x^32, mod P. */
-CLMUL static inline uint32_t reduce_128(__m128i value)
-{
-    __m128i moved = _mm_clmulepi64_si128(value, _mm_cvtsi64_si128((long long)x95), 0x00);
-    return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(value, 8), 4)));
-}
-
-/* The register over `word`, with what was before it folded in, and the bytes behind it. */
-CLMUL static inline uint32_t fold_rest(__m128i word, const uint8_t *at, const uint8_t *end)
-{
-    for (; end - at >= 16; at += 16)
-        word = _mm_xor_si128(fold(word, over_128), _mm_loadu_si128((const __m128i *)at));
-    if (at < end) {
-        /* r bytes are left. The word's first r bytes are folded; its other bytes and the r new ones are the next word, whose
-         * new bytes come from a load that ends where the data ends. */
-        size_t r = (size_t)(end - at);
-        __m128i down = _mm_loadu_si128((const __m128i *)(move + 16 + r));
-        __m128i head = _mm_shuffle_epi8(word, _mm_loadu_si128((const __m128i *)(move + r)));
-        __m128i last = _mm_loadu_si128((const __m128i *)(end - 16));
-        __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(word, down), last, down);
-        word = _mm_xor_si128(fold(head, over_128), next);
-    }
-    return reduce_128(word);
-}
-
-/* Likewise of four words side by side, which hide the multiplier's latency. */
-CLMUL static inline uint32_t fold_four(__m128i first, __m128i second, __m128i third, __m128i fourth, const uint8_t *at,
-                                       const uint8_t *end)
-{
-    for (; end - at >= 64; at += 64) {
-        first = _mm_xor_si128(fold(first, over_512), _mm_loadu_si128((const __m128i *)at));
-        second = _mm_xor_si128(fold(second, over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
-        third = _mm_xor_si128(fold(third, over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
-        fourth = _mm_xor_si128(fold(fourth, over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
-    }
-    second = _mm_xor_si128(fold(first, over_128), second);
-    third = _mm_xor_si128(fold(second, over_128), third);
-    return fold_rest(_mm_xor_si128(fold(third, over_128), fourth), at, end);
-}
+struct crc32_fold crc32_fold;
 
 CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
 {
     if (size < 16)
-        return raw_by_tables(reg, at, size);
+        return crc32_raw_by_tables(reg, at, size);
     const uint8_t *end = at + size;
     const __m128i word = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128((int)reg));
     if (size < 64)
@@ -173,52 +79,19 @@ CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t siz
                      _mm_loadu_si128((const __m128i *)(at + 48)), at + 64, end);
 }
 
-CLMUL_PAIRS static inline __m256i fold_pair(__m256i pair, __m256i by, const uint8_t *next)
-{
-    const __m256i first = _mm256_clmulepi64_epi128(pair, by, 0x00), second = _mm256_clmulepi64_epi128(pair, by, 0x11);
-    return _mm256_xor_si256(_mm256_xor_si256(first, second), _mm256_loadu_si256((const __m256i *)next));
-}
-
 /* From 128 bytes on: four pairs of words side by side, whose first two are then folded onto the last two. */
 CLMUL_PAIRS static uint32_t raw_by_folding_pairs(uint32_t reg, const uint8_t *at, size_t size)
 {
     const uint8_t *end = at + size;
-    const __m256i start = _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)reg));
-    __m256i first = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)at), start);
-    __m256i second = _mm256_loadu_si256((const __m256i *)(at + 32));
-    __m256i third = _mm256_loadu_si256((const __m256i *)(at + 64));
-    __m256i fourth = _mm256_loadu_si256((const __m256i *)(at + 96));
-    const __m256i by_128 = _mm256_broadcastsi128_si256(_mm_set_epi64x((long long)over_1024.second, (long long)over_1024.first));
-    for (at += 128; end - at >= 128; at += 128) {
-        first = fold_pair(first, by_128, at);
-        second = fold_pair(second, by_128, at + 32);
-        third = fold_pair(third, by_128, at + 64);
-        fourth = fold_pair(fourth, by_128, at + 96);
-    }
-    return fold_four(_mm_xor_si128(fold(_mm256_castsi256_si128(first), over_512), _mm256_castsi256_si128(third)),
-                     _mm_xor_si128(fold(_mm256_extracti128_si256(first, 1), over_512), _mm256_extracti128_si256(third, 1)),
-                     _mm_xor_si128(fold(_mm256_castsi256_si128(second), over_512), _mm256_castsi256_si128(fourth)),
-                     _mm_xor_si128(fold(_mm256_extracti128_si256(second, 1), over_512), _mm256_extracti128_si256(fourth, 1)),
-                     at, end);
-}
-
-CLMUL_WIDE static inline __m512i fold_wide(__m512i word, __m512i by, __m512i next)
-{
-    __m512i first = _mm512_clmulepi64_epi128(word, by, 0x00), second = _mm512_clmulepi64_epi128(word, by, 0x11);
-    return _mm512_ternarylogic_epi64(first, second, next, 0x96); /* xor of three */
-}
-
-CLMUL_WIDE static inline __m512i everywhere(struct fold by)
-{
-    return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)by.second, (long long)by.first));
-}
-
-CLMUL_WIDE static inline uint32_t reduce_512(__m512i word)
-{
-    __m512i last = _mm512_maskz_mov_epi64(0xC0, word);
-    word = fold_wide(word, _mm512_loadu_si512(to_last), last);
-    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(word), _mm512_extracti64x4_epi64(word, 1));
-    return reduce_128(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+    const __m256i by_128 = pair_everywhere(crc32_fold.over_1024);
+    __m256i pair[4];
+    for (unsigned i = 0; i < 4; i++)
+        pair[i] = load_pair(at + 32 * i);
+    pair[0] = _mm256_xor_si256(pair[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)reg)));
+    for (at += 128; end - at >= 128; at += 128)
+        for (unsigned i = 0; i < 4; i++)
+            pair[i] = fold_pair(pair[i], by_128, load_pair(at + 32 * i));
+    return fold_pairs_end(pair, at, end);
 }
 
 /* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
@@ -228,7 +101,7 @@ CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, 
 {
     const uint8_t *end = at + size;
     if (size % 64 < 4 && size % 64) {
-        reg = raw_by_tables(reg, at, size % 64);
+        reg = crc32_raw_by_tables(reg, at, size % 64);
         at += size % 64;
     }
     size_t odd = (size_t)(end - at - 1) % 64 + 1; /* 4 to 64 */
@@ -237,9 +110,9 @@ CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, 
     uint32_t turned = reg << (-odd * 8 & 24) | (uint32_t)((uint64_t)reg >> (32 - (-odd * 8 & 24)));
     word = _mm512_xor_si512(word, _mm512_maskz_mov_epi8((__mmask64)15 << (64 - odd), _mm512_set1_epi32((int)turned)));
     at += odd;
-    const __m512i by_64 = everywhere(over_512);
+    const __m512i by_64 = everywhere(crc32_fold.over_512);
     if (end - at >= 512) { /* four words side by side, so that long data do not wait for the multiplier */
-        const __m512i by_256 = everywhere(over_2048);
+        const __m512i by_256 = everywhere(crc32_fold.over_2048);
         __m512i second = _mm512_loadu_si512(at), third = _mm512_loadu_si512(at + 64), fourth = _mm512_loadu_si512(at + 128);
         for (at += 192; end - at >= 256; at += 256) {
             word = fold_wide(word, by_256, _mm512_loadu_si512(at));
@@ -251,35 +124,6 @@ CLMUL_WIDE static uint32_t raw_by_wide_folding(uint32_t reg, const uint8_t *at, 
     }
     for (; at < end; at += 64)
         word = fold_wide(word, by_64, _mm512_loadu_si512(at));
-    return reduce_512(word);
-}
-
-/* As above, and stores what it reads. Every byte is folded from the same register from which its last store comes, so the
- * result fits the copy even if somebody writes the source meanwhile: the first store takes 64 bytes, of which all but the odd
- * ones are stored again when the next load has read them again. */
-CLMUL_WIDE static uint32_t copy_by_wide_folding(uint32_t reg, uint8_t *to, const uint8_t *from, size_t size)
-{
-    size_t odd = (size - 1) % 64 + 1;
-    __m512i word = _mm512_loadu_si512(from);
-    _mm512_storeu_si512(to, word);
-    if (odd < 4) {
-        uint8_t bytes[64];
-        _mm512_storeu_si512(bytes, word);
-        reg = raw_by_tables(reg, bytes, odd);
-        from += odd, to += odd, size -= odd;
-        odd = 64;
-        word = _mm512_loadu_si512(from);
-        _mm512_storeu_si512(to, word);
-    }
-    const uint8_t *end = from + size;
-    word = _mm512_xor_si512(word, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
-    word = _mm512_maskz_permutexvar_epi8(~(__mmask64)0 << (64 - odd), _mm512_loadu_si512(to_end + odd), word);
-    const __m512i by_64 = everywhere(over_512);
-    for (from += odd, to += odd; from < end; from += 64, to += 64) {
-        __m512i next = _mm512_loadu_si512(from);
-        _mm512_storeu_si512(to, next);
-        word = fold_wide(word, by_64, next);
-    }
     return reduce_512(word);
 }
 
@@ -301,24 +145,14 @@ CLMUL static uint32_t raw_words_carryless(const uint64_t *words, const uint32_t 
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
 {
 #if defined(__x86_64__)
-    if (wide && size >= 64)
+    if (crc32_fold.wide && size >= 64)
         return raw_by_wide_folding(reg, data, size);
-    if (pairs && size >= 128)
+    if (crc32_fold.pairs && size >= 128)
         return raw_by_folding_pairs(reg, data, size);
-    if (carryless)
+    if (crc32_fold.carryless)
         return raw_by_folding(reg, data, size);
 #endif
-    return raw_by_tables(reg, data, size);
-}
-
-uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size)
-{
-#if defined(__x86_64__)
-    if (wide && size >= 64)
-        return ~copy_by_wide_folding(~crc, to, from, size);
-#endif
-    memcpy(to, from, size);
-    return crc32_update(crc, to, size);
+    return crc32_raw_by_tables(reg, data, size);
 }
 
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size)
@@ -329,7 +163,7 @@ uint32_t crc32_update(uint32_t crc, const void *data, size_t size)
 uint32_t crc32_multiply(uint32_t a, uint32_t b)
 {
 #if defined(__x86_64__)
-    if (carryless)
+    if (crc32_fold.carryless)
         return multiply_carryless(a, b);
 #endif
     return multiply_by_bits(a, b);
@@ -351,23 +185,24 @@ uint32_t crc32_word_factor(uint64_t zero_bytes)
 uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count)
 {
 #if defined(__x86_64__)
-    if (carryless)
+    if (crc32_fold.carryless)
         return raw_words_carryless(words, factors, count);
 #endif
     uint32_t sum = 0; /* a register over 8 bytes holds them times x^32, so x^31 is in it twice now */
     for (unsigned i = 0; i < count; i++)
-        sum ^= multiply_by_bits(factors[i], raw_by_tables(0, (const uint8_t *)&words[i], 8));
+        sum ^= multiply_by_bits(factors[i], crc32_raw_by_tables(0, (const uint8_t *)&words[i], 8));
     return multiply_by_bits(sum, minus_31);
 }
 
 enum crc32_way crc32_use(enum crc32_way most)
 {
 #if defined(__x86_64__)
-    carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-    pairs = carryless && most >= CRC32_FOLD_PAIRS && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2");
-    wide = carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
-    return wide ? CRC32_FOLD_WIDE : pairs ? CRC32_FOLD_PAIRS : carryless ? CRC32_FOLD : CRC32_TABLES;
+    struct crc32_fold *way = &crc32_fold;
+    way->carryless = most >= CRC32_FOLD && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    way->pairs = way->carryless && most >= CRC32_FOLD_PAIRS && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2");
+    way->wide = way->carryless && most >= CRC32_FOLD_WIDE && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
+    return way->wide ? CRC32_FOLD_WIDE : way->pairs ? CRC32_FOLD_PAIRS : way->carryless ? CRC32_FOLD : CRC32_TABLES;
 #else
     (void)most;
     return CRC32_TABLES;
@@ -397,16 +232,16 @@ __attribute__((constructor)) static void crc32_prepare(void)
         for (uint32_t byte = 0; byte < 256; byte++)
             slices[k][byte] = slices[k - 1][byte] >> 8 ^ slices[0][slices[k - 1][byte] & 255];
 #if defined(__x86_64__)
-    over_128 = fold_over(128);
-    over_512 = fold_over(512);
-    over_1024 = fold_over(1024);
-    over_2048 = fold_over(2048);
+    crc32_fold.over_128 = fold_over(128);
+    crc32_fold.over_512 = fold_over(512);
+    crc32_fold.over_1024 = fold_over(1024);
+    crc32_fold.over_2048 = fold_over(2048);
     for (unsigned i = 0; i < 128; i++)
-        to_end[i] = (uint8_t)i;
+        crc32_fold.to_end[i] = (uint8_t)i;
     for (unsigned quarter = 0; quarter < 3; quarter++)
-        to_last[quarter] = fold_over(128 * (3 - quarter));
-    x63 = (uint64_t)power_of_x(63) << 32;
-    x95 = (uint64_t)power_of_x(95) << 32;
+        crc32_fold.to_last[quarter] = fold_over(128 * (3 - quarter));
+    crc32_fold.x63 = (uint64_t)power_of_x(63) << 32;
+    crc32_fold.x95 = (uint64_t)power_of_x(95) << 32;
 #endif
     minus_31 = ONE;
     for (unsigned i = 0; i < 31; i++) /* divides by x: P's own lowest term tells whether P was added */

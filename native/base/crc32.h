@@ -16,9 +16,6 @@
 /* zlib's convention: crc32_update(0, data, n) is the CRC of data, and calls can be chained. */
 uint32_t crc32_update(uint32_t crc, const void *data, size_t size);
 
-/* memcpy and the CRC of the copy; correct even while another process writes the source. */
-uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size);
-
 /* The bare register: no inversion before or after. */
 uint32_t crc32_raw(uint32_t reg, const void *data, size_t size);
 

@@ -2,6 +2,7 @@
 #include "format/record.h"
 #include "base/bytes.h"
 #include "base/crc32.h"
+#include "base/crc32_copy.h"
 
 #include <assert.h>
 

@@ -1,6 +1,7 @@
 /* CRCs by every implementation that this processor has, compared with one bit at a time; at every alignment, chained, copied
  * and combined. */
 #include "base/crc32.h"
+#include "base/crc32_copy.h"
 #include "drive.h"
 
 #include <string.h>

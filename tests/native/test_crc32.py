@@ -65,8 +65,11 @@ def test_every_length_and_alignment() -> None:
 def test_mebibytes() -> None:
     """Long runs, so that an error in a folding factor cannot hide."""
     data = random.Random(20).randbytes((1 << 20) + 13)
+    to = ffi.new("uint8_t[]", len(data))
     for length in (1 << 20, (1 << 20) + 13, (1 << 19) - 1):
         assert lib.crc32_update(0, data, length) == zlib.crc32(data[:length])
+        assert lib.crc32_copy(0, to, data, length) == zlib.crc32(data[:length])
+        assert ffi.buffer(to, length)[:] == data[:length]
 
 
 def test_nothing_outside_is_read() -> None:
