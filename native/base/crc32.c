@@ -67,6 +67,39 @@ static uint32_t minus_31;
 
 struct crc32_fold crc32_fold;
 
+/* The register over `word`, with what was before it folded in, and the bytes behind it. */
+CLMUL static inline uint32_t fold_rest(__m128i word, const uint8_t *at, const uint8_t *end)
+{
+    for (; end - at >= 16; at += 16)
+        word = _mm_xor_si128(fold(word, crc32_fold.over_128), _mm_loadu_si128((const __m128i *)at));
+    if (at < end) {
+        /* r bytes are left. The word's first r bytes are folded; its other bytes and the r new ones are the next word, whose
+         * new bytes come from a load that ends where the data ends. */
+        size_t r = (size_t)(end - at);
+        __m128i down = _mm_loadu_si128((const __m128i *)(move + 16 + r));
+        __m128i head = _mm_shuffle_epi8(word, _mm_loadu_si128((const __m128i *)(move + r)));
+        __m128i last = _mm_loadu_si128((const __m128i *)(end - 16));
+        __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(word, down), last, down);
+        word = _mm_xor_si128(fold(head, crc32_fold.over_128), next);
+    }
+    return reduce_128(word);
+}
+
+/* Likewise of four words side by side, which hide the multiplier's latency. */
+CLMUL static inline uint32_t fold_four(__m128i first, __m128i second, __m128i third, __m128i fourth, const uint8_t *at,
+                                       const uint8_t *end)
+{
+    for (; end - at >= 64; at += 64) {
+        first = _mm_xor_si128(fold(first, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)at));
+        second = _mm_xor_si128(fold(second, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
+        third = _mm_xor_si128(fold(third, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
+        fourth = _mm_xor_si128(fold(fourth, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
+    }
+    second = _mm_xor_si128(fold(first, crc32_fold.over_128), second);
+    third = _mm_xor_si128(fold(second, crc32_fold.over_128), third);
+    return fold_rest(_mm_xor_si128(fold(third, crc32_fold.over_128), fourth), at, end);
+}
+
 CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t size)
 {
     if (size < 16)
@@ -79,19 +112,10 @@ CLMUL static uint32_t raw_by_folding(uint32_t reg, const uint8_t *at, size_t siz
                      _mm_loadu_si128((const __m128i *)(at + 48)), at + 64, end);
 }
 
-/* From 128 bytes on: four pairs of words side by side, whose first two are then folded onto the last two. */
+/* From 32 bytes on. */
 CLMUL_PAIRS static uint32_t raw_by_folding_pairs(uint32_t reg, const uint8_t *at, size_t size)
 {
-    const uint8_t *end = at + size;
-    const __m256i by_128 = pair_everywhere(crc32_fold.over_1024);
-    __m256i pair[4];
-    for (unsigned i = 0; i < 4; i++)
-        pair[i] = load_pair(at + 32 * i);
-    pair[0] = _mm256_xor_si256(pair[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)reg)));
-    for (at += 128; end - at >= 128; at += 128)
-        for (unsigned i = 0; i < 4; i++)
-            pair[i] = fold_pair(pair[i], by_128, load_pair(at + 32 * i));
-    return fold_pairs_end(pair, at, end);
+    return fold_pairs(reg, NULL, at, size);
 }
 
 /* Zeros before the data do not change a register of zero, so the odd bytes come first: a load that ends where they end, with
@@ -147,7 +171,7 @@ uint32_t crc32_raw(uint32_t reg, const void *data, size_t size)
 #if defined(__x86_64__)
     if (crc32_fold.wide && size >= 64)
         return raw_by_wide_folding(reg, data, size);
-    if (crc32_fold.pairs && size >= 128)
+    if (crc32_fold.pairs && size >= 32)
         return raw_by_folding_pairs(reg, data, size);
     if (crc32_fold.carryless)
         return raw_by_folding(reg, data, size);
@@ -234,8 +258,12 @@ __attribute__((constructor)) static void crc32_prepare(void)
 #if defined(__x86_64__)
     crc32_fold.over_128 = fold_over(128);
     crc32_fold.over_512 = fold_over(512);
-    crc32_fold.over_1024 = fold_over(1024);
     crc32_fold.over_2048 = fold_over(2048);
+    crc32_fold.over_four_pairs[0] = crc32_fold.over_four_pairs[1] = fold_over(1024);
+    for (unsigned i = 0; i < 8; i++) {
+        crc32_fold.over_pairs[i][0] = fold_over(256 * i + 128 + 32);
+        crc32_fold.over_pairs[i][1] = fold_over(256 * i + 32);
+    }
     for (unsigned i = 0; i < 128; i++)
         crc32_fold.to_end[i] = (uint8_t)i;
     for (unsigned quarter = 0; quarter < 3; quarter++)

@@ -1,8 +1,8 @@
 /* Copies, and computes the CRC of the copy in the same pass: the source is read from memory once, and the multiplications cost
  * nothing while the loads wait for it.
  *
- * Every byte is folded from the register from which its last store comes, or out of the copy. So the CRC fits the copy even if
- * somebody writes the source meanwhile.
+ * Every byte is folded from the register from which its last store comes. So the CRC fits the copy even if somebody writes the
+ * source meanwhile.
  */
 #include "base/crc32_copy.h"
 #include "base/crc32.h"
@@ -12,27 +12,10 @@
 
 #if defined(__x86_64__)
 
-/* From 128 bytes on. What the loop leaves is folded out of the copy: its last word may begin before it. */
+/* From 32 bytes on. */
 CLMUL_PAIRS static uint32_t copy_by_folding_pairs(uint32_t reg, uint8_t *to, const uint8_t *from, size_t size)
 {
-    const uint8_t *end = from + size;
-    const __m256i by_128 = pair_everywhere(crc32_fold.over_1024);
-    __m256i pair[4];
-    for (unsigned i = 0; i < 4; i++) {
-        pair[i] = load_pair(from + 32 * i);
-        _mm256_storeu_si256((__m256i *)(to + 32 * i), pair[i]);
-    }
-    pair[0] = _mm256_xor_si256(pair[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)reg)));
-    for (from += 128, to += 128; end - from >= 128; from += 128, to += 128) {
-        for (unsigned i = 0; i < 4; i++) {
-            const __m256i next = load_pair(from + 32 * i);
-            _mm256_storeu_si256((__m256i *)(to + 32 * i), next);
-            pair[i] = fold_pair(pair[i], by_128, next);
-        }
-    }
-    const size_t rest = (size_t)(end - from);
-    memcpy(to, from, rest);
-    return fold_pairs_end(pair, to, to + rest);
+    return fold_pairs(reg, to, from, size);
 }
 
 /* From 64 bytes on. The first store takes 64 bytes, of which all but the odd ones are stored again when the next load has read
@@ -70,7 +53,7 @@ uint32_t crc32_copy(uint32_t crc, void *to, const void *from, size_t size)
 #if defined(__x86_64__)
     if (crc32_fold.wide && size >= 64)
         return ~copy_by_wide_folding(~crc, to, from, size);
-    if (crc32_fold.pairs && size >= 128)
+    if (crc32_fold.pairs && size >= 32)
         return ~copy_by_folding_pairs(~crc, to, from, size);
 #endif
     memcpy(to, from, size);

@@ -28,7 +28,9 @@ struct crc32_fold {
     bool carryless; /* the processor multiplies without carries, and we use it */
     bool pairs;     /* ... two pairs of words at once */
     bool wide;      /* ... four pairs at once */
-    struct fold over_128, over_512, over_1024, over_2048;
+    _Alignas(32) struct fold over_four_pairs[2];
+    struct fold over_pairs[8][2]; /* a pair over so many pairs behind it, and over 32 bits more */
+    struct fold over_128, over_512, over_2048;
     struct fold to_last[4]; /* from each quarter of 64 bytes onto the last one; the last one's own are zero */
     uint8_t to_end[128];    /* 64 bytes from r on are the shuffle that moves a word's first r bytes to its end */
     uint64_t x63, x95;
@@ -76,61 +78,79 @@ CLMUL static inline uint32_t reduce_128(__m128i value)
     return reduce_96(_mm_xor_si128(moved, _mm_slli_si128(_mm_srli_si128(value, 8), 4)));
 }
 
-/* The register over `word`, with what was before it folded in, and the bytes behind it. */
-CLMUL static inline uint32_t fold_rest(__m128i word, const uint8_t *at, const uint8_t *end)
+/* Both products of both words of a pair. */
+CLMUL_PAIRS static inline __m256i fold_pair(__m256i pair, const struct fold *by)
 {
-    for (; end - at >= 16; at += 16)
-        word = _mm_xor_si128(fold(word, crc32_fold.over_128), _mm_loadu_si128((const __m128i *)at));
-    if (at < end) {
-        /* r bytes are left. The word's first r bytes are folded; its other bytes and the r new ones are the next word, whose
-         * new bytes come from a load that ends where the data ends. */
-        size_t r = (size_t)(end - at);
-        __m128i down = _mm_loadu_si128((const __m128i *)(move + 16 + r));
-        __m128i head = _mm_shuffle_epi8(word, _mm_loadu_si128((const __m128i *)(move + r)));
-        __m128i last = _mm_loadu_si128((const __m128i *)(end - 16));
-        __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(word, down), last, down);
-        word = _mm_xor_si128(fold(head, crc32_fold.over_128), next);
+    const __m256i factors = _mm256_load_si256((const __m256i *)by);
+    return _mm256_xor_si256(_mm256_clmulepi64_epi128(pair, factors, 0x00), _mm256_clmulepi64_epi128(pair, factors, 0x11));
+}
+
+CLMUL_PAIRS static inline __m256i take_pair(uint8_t **to, const uint8_t **from)
+{
+    const __m256i pair = _mm256_loadu_si256((const __m256i *)*from);
+    *from += 32;
+    if (*to) {
+        _mm256_storeu_si256((__m256i *)*to, pair);
+        *to += 32;
     }
-    return reduce_128(word);
+    return pair;
 }
 
-/* Likewise of four words side by side, which hide the multiplier's latency. */
-CLMUL static inline uint32_t fold_four(__m128i first, __m128i second, __m128i third, __m128i fourth, const uint8_t *at,
-                                       const uint8_t *end)
+/* The next `odd` bytes, 1 to 16, at the end of a word of zeros, with as many of the register's; moves the others of its bytes on. */
+CLMUL_PAIRS static inline __m128i take_odd(__m128i *reg, size_t odd, uint8_t **to, const uint8_t **from)
 {
-    for (; end - at >= 64; at += 64) {
-        first = _mm_xor_si128(fold(first, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)at));
-        second = _mm_xor_si128(fold(second, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 16)));
-        third = _mm_xor_si128(fold(third, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 32)));
-        fourth = _mm_xor_si128(fold(fourth, crc32_fold.over_512), _mm_loadu_si128((const __m128i *)(at + 48)));
+    const __m128i word = _mm_loadu_si128((const __m128i *)*from);
+    *from += odd;
+    if (*to) {
+        _mm_storeu_si128((__m128i *)*to, word);
+        *to += odd;
     }
-    second = _mm_xor_si128(fold(first, crc32_fold.over_128), second);
-    third = _mm_xor_si128(fold(second, crc32_fold.over_128), third);
-    return fold_rest(_mm_xor_si128(fold(third, crc32_fold.over_128), fourth), at, end);
+    const __m128i sum = _mm_shuffle_epi8(_mm_xor_si128(word, *reg), _mm_loadu_si128((const __m128i *)(move + odd)));
+    *reg = _mm_shuffle_epi8(*reg, _mm_loadu_si128((const __m128i *)(move + 16 + odd)));
+    return sum;
 }
 
-CLMUL_PAIRS static inline __m256i fold_pair(__m256i pair, __m256i by, __m256i next)
+/* Of 32 bytes or more, 32 at a time, the odd ones first, because zeros before the data do not change a register of zero. The pairs
+ * of words are all folded onto the end of the data, so that none waits for the one before it; of more than eight, four side by
+ * side are first folded onto the next four.
+ *
+ * Unless `to` is NULL, stores what it reads. Every byte is folded from the same register from which its last store comes, so the
+ * result fits the copy even if somebody writes the source meanwhile. */
+CLMUL_PAIRS static inline __attribute__((always_inline)) uint32_t fold_pairs(uint32_t reg, uint8_t *to, const uint8_t *from,
+                                                                             size_t size)
 {
-    const __m256i first = _mm256_clmulepi64_epi128(pair, by, 0x00), second = _mm256_clmulepi64_epi128(pair, by, 0x11);
-    return _mm256_xor_si256(_mm256_xor_si256(first, second), next);
-}
-
-/* Four pairs of words side by side, whose first two are folded onto the last two, and the bytes behind them. */
-CLMUL_PAIRS static inline uint32_t fold_pairs_end(const __m256i pair[4], const uint8_t *at, const uint8_t *end)
-{
-    const struct fold over = crc32_fold.over_512;
-    return fold_four(_mm_xor_si128(fold(_mm256_castsi256_si128(pair[0]), over), _mm256_castsi256_si128(pair[2])),
-                     _mm_xor_si128(fold(_mm256_extracti128_si256(pair[0], 1), over), _mm256_extracti128_si256(pair[2], 1)),
-                     _mm_xor_si128(fold(_mm256_castsi256_si128(pair[1]), over), _mm256_castsi256_si128(pair[3])),
-                     _mm_xor_si128(fold(_mm256_extracti128_si256(pair[1], 1), over), _mm256_extracti128_si256(pair[3], 1)),
-                     at, end);
-}
-
-CLMUL_PAIRS static inline __m256i load_pair(const uint8_t *at) { return _mm256_loadu_si256((const __m256i *)at); }
-
-CLMUL_PAIRS static inline __m256i pair_everywhere(struct fold by)
-{
-    return _mm256_broadcastsi128_si256(_mm_set_epi64x((long long)by.second, (long long)by.first));
+    const uint8_t *const end = from + size;
+    const size_t odd = (size - 1) % 32 + 1;
+    __m128i rest = _mm_cvtsi32_si128((int)reg), first_word = _mm_setzero_si128();
+    if (odd > 16)
+        first_word = take_odd(&rest, odd - 16, &to, &from);
+    const __m128i second_word = take_odd(&rest, odd > 16 ? 16 : odd, &to, &from);
+    __m256i sum, first = _mm256_set_m128i(second_word, first_word);
+    const struct fold(*by)[2] = crc32_fold.over_pairs + (size_t)(end - from) / 32;
+    if (from == end) {
+        sum = fold_pair(first, *by);
+    } else {
+        __m256i second = _mm256_xor_si256(take_pair(&to, &from), _mm256_zextsi128_si256(rest));
+        if (end - from >= 7 * 32) {
+            __m256i third = take_pair(&to, &from), fourth = take_pair(&to, &from);
+            while (end - from >= 128) {
+                first = _mm256_xor_si256(fold_pair(first, crc32_fold.over_four_pairs), take_pair(&to, &from));
+                second = _mm256_xor_si256(fold_pair(second, crc32_fold.over_four_pairs), take_pair(&to, &from));
+                third = _mm256_xor_si256(fold_pair(third, crc32_fold.over_four_pairs), take_pair(&to, &from));
+                fourth = _mm256_xor_si256(fold_pair(fourth, crc32_fold.over_four_pairs), take_pair(&to, &from));
+            }
+            by = crc32_fold.over_pairs + (size_t)(end - from) / 32 + 1;
+            sum = _mm256_xor_si256(_mm256_xor_si256(fold_pair(first, by[2]), fold_pair(second, by[1])),
+                                   _mm256_xor_si256(fold_pair(third, by[0]), fold_pair(fourth, by[-1])));
+            by--;
+        } else {
+            sum = _mm256_xor_si256(fold_pair(first, by[0]), fold_pair(second, by[-1]));
+            by--;
+        }
+        while (from < end)
+            sum = _mm256_xor_si256(sum, fold_pair(take_pair(&to, &from), *--by));
+    }
+    return reduce_96(_mm_xor_si128(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)));
 }
 
 CLMUL_WIDE static inline __m512i fold_wide(__m512i word, __m512i by, __m512i next)
