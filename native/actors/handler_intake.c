@@ -10,8 +10,6 @@
 #include "actors/handler_parts.h"
 #include "base/bytes.h"
 #include "base/crash_point.h"
-#include "format/reserved.h"
-#include "shared/verdict.h"
 #include <string.h>
 
 #define PUBLISH_BYTES (32u << 10)   /* the writer may begin on what is published after this much of it */
@@ -104,80 +102,15 @@ void handler_settle(struct handler *handler, uint32_t slot, struct session_map *
         count(handler->tree->page, COUNT_WAKES, 1);
 }
 
-static const struct topic_entry *resolve(struct handler *handler, const struct send_frame *frame)
-{
-    if (frame->topic == handler->last_topic && frame->topic_hash == handler->last_hash)
-        return handler->topic;
-    const struct topics *topics = handler->tree->topics;
-    if (frame->topic >= topics->topic_capacity)
-        return NULL;
-    const struct topic_entry *entry = &topics->topic[frame->topic];
-    /* acquire: state before the rest of the entry [T1] */
-    if (atomic_load_explicit(&entry->state, memory_order_acquire) != TOPIC_LIVE || entry->hash != frame->topic_hash)
-        return NULL;
-    handler->last_topic = frame->topic;
-    handler->last_hash = frame->topic_hash;
-    handler->topic = entry;
-    return entry;
-}
-
-/* What is wrong with a message, or VERDICT_APPENDED. */
-static enum verdict judge(const struct handler *handler, const struct topic_entry *topic, const struct send_message *message,
-                          const struct record_parts *parts, uint32_t *detail)
-{
-    const struct settings *settings = &handler->tree->control->settings;
-    *detail = 0;
-    if (!topic)
-        return VERDICT_UNKNOWN_TOPIC;
-    if (settings->read_only)
-        return VERDICT_READ_ONLY;
-    /* relaxed: single words that change independently */
-    if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_WRITE))
-        return VERDICT_NO_PERMISSION;
-    const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
-    if (message->queue_id >= queues) {
-        *detail = queues;
-        return VERDICT_UNKNOWN_QUEUE;
-    }
-    if (message->properties_size > RECORD_PROPERTIES_MAX) {
-        *detail = RECORD_PROPERTIES_MAX;
-        return VERDICT_PROPERTIES_TOO_LARGE;
-    }
-    /* The client may still write there: a change after our copy affects its own message only, and the broker relies on none of
-     * it. */
-    struct slice name;
-    if (reserved_find(parts->properties, parts->properties_size, &name))
-        return VERDICT_RESERVED;
-    if (message->body_size > settings->message_max || record_image_size(parts) > settings->message_max) {
-        *detail = settings->message_max;
-        return VERDICT_BODY_TOO_LARGE;
-    }
-    return VERDICT_APPENDED;
-}
-
 /* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
-static bool pass_on(struct handler *handler, uint32_t slot, const struct send_frame *frame, const struct topic_entry *topic,
-                    const struct send_message *message, const uint8_t *payload)
+static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_frame *frame, const struct send_message *message,
+                    const uint8_t *payload)
 {
     struct intake *intake = &handler->intake[slot];
-    const struct settings *settings = &handler->tree->control->settings;
-    struct record_parts parts = {
-        .topic = topic ? topic->name : NULL,
-        .topic_size = topic ? topic->name_size : 0,
-        .properties = payload,
-        .properties_size = message->properties_size,
-        .body = payload + message->properties_size,
-        .body_size = message->body_size,
-        .queue_id = message->queue_id,
-        .flag = message->flag,
-        .sys_flag = message->sys_flag & SYSFLAG_COMPRESSED,
-        .born_ms = frame->born_ms,
-        .born_host = {127, 0, 0, 1},
-    };
-    memcpy(parts.store_host, settings->store_host, sizeof parts.store_host);
+    const struct record_template *template = &handler->like.template;
     uint32_t detail;
-    const enum verdict verdict = judge(handler, topic, message, &parts, &detail);
-    const uint32_t size = verdict == VERDICT_APPENDED ? record_image_size(&parts) : 0;
+    const enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
+    const uint32_t size = verdict == VERDICT_APPENDED ? template->size : 0;
     struct lane_record *record = ring_claim(&handler->out, sizeof *record + size);
     if (!record)
         return false;
@@ -186,13 +119,13 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct send_fr
     record->sequence = intake->sequence + 1;
     record->queue_id = message->queue_id;
     record->image_size = size;
-    record->flags = frame->flags;
+    record->flags = frame->head.flags;
     record->code = verdict;
     record->detail = detail;
     record->physical_offset = record->queue_offset = 0; /* nobody fills a refusal's holes; the lane's old bytes are others' */
     if (verdict == VERDICT_APPENDED) {
-        record->queue_slot = topic->first_slot + message->queue_id;
-        record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
+        record->queue_slot = frame->topic->first_slot + message->queue_id;
+        record_template_fill(template, message->queue_id, payload + message->properties_size, (uint8_t *)(record + 1), &record->seal);
         CRASH_POINT("handler_intake_encoded");
         ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
         CRASH_POINT("handler_intake_committed");
@@ -209,17 +142,17 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
                                      const uint8_t *payload, uint64_t size, uint32_t *taken)
 {
     struct intake *intake = &handler->intake[slot];
-    struct send_frame frame;
-    if (size < sizeof frame)
+    struct judged_frame frame;
+    if (size < sizeof frame.head)
         return INTAKE_FAULTY;
-    memcpy(&frame, payload, sizeof frame);
-    OWN_COPY(frame);
-    const struct topic_entry *topic = resolve(handler, &frame);
+    memcpy(&frame.head, payload, sizeof frame.head);
+    OWN_COPY(frame.head);
+    handler_judge_frame(handler, &frame);
     const _Atomic uint64_t *completed = &handler->tree->control->sessions[slot].completed;
     /* acquire: a slot's verdict was delivered before its sequence counts as completed */
     uint64_t window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
-    uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame;
-    for (uint32_t i = intake->frame_taken; i < frame.count; i++) {
+    uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame.head;
+    for (uint32_t i = intake->frame_taken; i < frame.head.count; i++) {
         struct send_message message;
         if (at > size || size - at < sizeof message)
             return INTAKE_FAULTY;
@@ -235,7 +168,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
             if (intake->sequence >= window_end)
                 return INTAKE_EMPTY; /* more in flight than its window: no honest client; served at the next look */
-            if (!pass_on(handler, slot, &frame, topic, &message, content))
+            if (!pass_on(handler, slot, &frame, &message, content))
                 return INTAKE_STALLED;
             ++*taken;
             if (handler->out.position - handler->published >= PUBLISH_BYTES)

@@ -2,12 +2,15 @@
  *
  *   handler.c          its life and its loop: which sessions have news, whose turn it is, sleeping
  *   handler_intake.c   frames of one session, from its ring into the lane; what a successor must know of them
+ *   handler_judge.c    whether a message may be stored, and what its record has in common with the last one
  */
 #ifndef ORBITMQ_HANDLER_PARTS_H
 #define ORBITMQ_HANDLER_PARTS_H
 
 #include "actors/handler.h"
 #include "base/pace.h"
+#include "format/record_template.h"
+#include "shared/verdict.h"
 
 /* How far one session is taken. frame_* describe a frame of which some messages are taken already: the lane was full. */
 struct intake {
@@ -18,6 +21,25 @@ struct intake {
     uint32_t frame_taken; /* messages of the frame at in.position that are taken */
     uint64_t frame_base;  /* sequence before that frame */
     uint64_t frame_at;    /* where in it the next message begins; untrusted and bounded, like any length from a client */
+};
+
+/* What the message judged last looked like. */
+struct alike {
+    const struct topic_entry *topic; /* the topic in the template; NULL: there is none yet */
+    bool reserved;                   /* one of the properties in the template has a name that no sender may set */
+    bool header;                     /* the template's header is set, for this flag, sys_flag, born_ms and its body_size: */
+    uint32_t flag;
+    uint32_t sys_flag; /* as the sender wrote it */
+    uint64_t born_ms;
+    struct record_template template;
+};
+
+/* The head of a frame, copied out, and what is decided for all of its messages: the verdict, or VERDICT_APPENDED so far. */
+struct judged_frame {
+    struct send_frame head;
+    const struct topic_entry *topic;
+    uint32_t queues; /* that the topic has */
+    enum verdict verdict;
 };
 
 struct handler {
@@ -34,6 +56,7 @@ struct handler {
     uint32_t last_topic; /* the topic resolved last: the checked copy of its entry */
     uint32_t last_hash;
     const struct topic_entry *topic;
+    struct alike like;
     uint64_t pending[SESSION_WORDS]; /* sessions that may have frames left */
     struct intake intake[SESSIONS_MAX];
 };
@@ -56,5 +79,14 @@ enum intake_result handler_take(struct handler *handler, uint32_t slot, struct s
 
 /* Notes how far the session is taken, once the lane is published; then frees the room in its ring. */
 void handler_settle(struct handler *handler, uint32_t slot, struct session_map *map);
+
+/* ---- handler_judge.c ---- */
+
+/* Sets everything but the head. */
+void handler_judge_frame(struct handler *handler, struct judged_frame *frame);
+
+/* What is wrong with a message of the frame, or VERDICT_APPENDED: then handler->like.template is that of its record. */
+enum verdict handler_judge(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                           const uint8_t *properties, uint32_t *detail);
 
 #endif

@@ -12,6 +12,8 @@
 #include "base/bytes.h"
 #include "base/crc32_fold.h"
 
+#include <assert.h>
+
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
@@ -204,6 +206,12 @@ uint32_t crc32_operator(uint64_t zero_bytes)
 uint32_t crc32_word_factor(uint64_t zero_bytes)
 {
     return crc32_multiply(crc32_operator(zero_bytes), 1); /* 1 is x^31 */
+}
+
+uint32_t crc32_register_factor(uint64_t zero_bytes)
+{
+    assert(zero_bytes);
+    return crc32_multiply(crc32_operator(zero_bytes - 1), ONE >> 7); /* x^7 */
 }
 
 uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count)

@@ -30,6 +30,9 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b);
 uint32_t crc32_raw_words(const uint64_t *words, const uint32_t *factors, unsigned count);
 uint32_t crc32_word_factor(uint64_t zero_bytes);
 
+/* The factor of a register that is moved over zero_bytes, 1 or more, and stands in the upper half of a word. */
+uint32_t crc32_register_factor(uint64_t zero_bytes);
+
 /* CRC of the concatenation of two buffers from their CRCs and crc32_operator(size of the second). */
 static inline uint32_t crc32_combine(uint32_t first, uint32_t second, uint32_t second_operator)
 {

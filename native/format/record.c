@@ -2,11 +2,6 @@
 #include "format/record.h"
 #include "base/bytes.h"
 #include "base/crc32.h"
-#include "base/crc32_copy.h"
-
-#include <assert.h>
-
-#define CRC_MASK 0x7FFFFFFFu /* Java keeps CRCs in a signed int and drops the sign */
 
 /* Bodies from this size on are read only once: two multiplications carry the body's CRC over into the record's. Below it,
  * reading the body again costs less than they do. */
@@ -30,55 +25,6 @@ static uint32_t own_properties(const struct record_parts *parts)
 uint32_t record_image_size(const struct record_parts *parts)
 {
     return RECORD_FIXED + parts->body_size + parts->topic_size + own_properties(parts) + RECORD_CRC_SIZE;
-}
-
-void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal)
-{
-    uint32_t size = record_image_size(parts), checked = size - RECORD_CRC_SIZE;
-    assert(parts->topic_size <= TOPIC_SIZE_MAX);
-    assert(parts->properties_size <= RECORD_PROPERTIES_MAX);
-    assert(parts->body_size <= INT32_MAX - RECORD_FIXED - TOPIC_SIZE_MAX - PROPERTIES_MAX);
-    assert(!(parts->sys_flag & (SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6)));
-
-    uint8_t *body = image + RECORD_BODY_AT, *tail = body + parts->body_size;
-    uint32_t body_crc = crc32_copy(0, body, parts->body, parts->body_size);
-
-    store_be32(image, size);
-    store_be32(image + 4, RECORD_MAGIC);
-    store_be32(image + 8, body_crc & CRC_MASK);
-    store_be32(image + 12, parts->queue_id);
-    store_be32(image + RECORD_FLAG_AT, parts->flag);
-    memset(image + RECORD_QUEUE_OFFSET_AT, 0, 16); /* two holes: physical offset follows at once */
-    store_be32(image + RECORD_SYSFLAG_AT, parts->sys_flag);
-    store_be64(image + RECORD_BORN_MS_AT, parts->born_ms);
-    memcpy(image + 48, parts->born_host, 8);
-    memset(image + RECORD_STORE_MS_AT, 0, 8);
-    memcpy(image + 64, parts->store_host, 8);
-    store_be32(image + 72, parts->reconsume_times);
-    store_be64(image + 76, parts->prepared_offset);
-    store_be32(image + 84, parts->body_size);
-
-    uint8_t *at = tail;
-    *at++ = (uint8_t)parts->topic_size;
-    memcpy(at, parts->topic, parts->topic_size);
-    at += parts->topic_size;
-    store_be16(at, (uint16_t)(own_properties(parts) + RECORD_CRC_SIZE));
-    at += 2;
-    if (parts->properties_size) {
-        memcpy(at, parts->properties, parts->properties_size);
-        at += parts->properties_size;
-        *at++ = PROPERTY_END;
-    }
-    assert(at == image + checked);
-
-    if (parts->body_size < COMBINE_FROM) {
-        seal->crc = crc32_update(0, image, checked);
-    } else {
-        uint32_t head = crc32_update(0, image, RECORD_BODY_AT);
-        uint32_t both = crc32_combine(head, body_crc, crc32_operator(parts->body_size));
-        seal->crc = crc32_update(both, tail, (size_t)(at - tail));
-    }
-    seal->hole_operator = crc32_operator(checked - (RECORD_STORE_MS_AT + 8));
 }
 
 /* Writes the CRC property with value's ten digits, the least significant first. Two digits, then eight in one word: halves of
@@ -113,7 +59,7 @@ void record_finish(uint8_t *record, uint32_t size, const struct record_seal *sea
     memcpy(record + RECORD_QUEUE_OFFSET_AT, &holes[0], 16);
     memcpy(record + RECORD_STORE_MS_AT, &holes[2], 8);
     uint32_t moved = crc32_multiply(seal->hole_operator, crc32_raw_words(holes, hole_factors, 3));
-    write_crc(record + size - RECORD_CRC_SIZE, (seal->crc ^ moved) & CRC_MASK);
+    write_crc(record + size - RECORD_CRC_SIZE, (seal->crc ^ moved) & RECORD_CRC_MASK);
 }
 
 enum record_fault record_parse(const uint8_t *at, uint64_t available, struct record_view *view)
@@ -218,14 +164,14 @@ static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t
         differing += stored[i] != crc_name[i];
     if (differing > 3)
         return !has_zero(stored, RECORD_CRC_SIZE);
-    write_crc(expected, crc_of_record(at, view, body_crc) & CRC_MASK);
+    write_crc(expected, crc_of_record(at, view, body_crc) & RECORD_CRC_MASK);
     return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
 }
 
 enum record_fault record_check_body(const uint8_t *at, const struct record_view *view)
 {
     const uint32_t body_crc = crc_of_body(view);
-    if ((body_crc & CRC_MASK) != view->body_crc)
+    if ((body_crc & RECORD_CRC_MASK) != view->body_crc)
         return RECORD_BAD_BODY_CRC;
     const bool plain = view->sys_flag == 0 && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
     return plain || crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
@@ -239,7 +185,7 @@ enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t p
     if (view->physical_offset != physical_offset)
         return RECORD_BAD_PLACE;
     const uint32_t body_crc = crc_of_body(view);
-    if ((body_crc & CRC_MASK) != view->body_crc)
+    if ((body_crc & RECORD_CRC_MASK) != view->body_crc)
         return RECORD_BAD_BODY_CRC;
     return crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
 }

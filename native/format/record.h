@@ -26,6 +26,7 @@
 #define RECORD_FIXED 91u   /* bytes of a record beside body, topic and properties */
 #define RECORD_BODY_AT 88u
 #define RECORD_CRC_SIZE 20u
+#define RECORD_CRC_MASK 0x7FFFFFFFu /* Java keeps CRCs in a signed int and drops the sign */
 #define RECORD_PROPERTIES_MAX (PROPERTIES_MAX - 1 - RECORD_CRC_SIZE) /* of a sender's, trimmed */
 #define RECORD_FLAG_AT 16u
 #define RECORD_QUEUE_OFFSET_AT 20u
@@ -58,8 +59,8 @@ static inline bool record_queued(uint32_t sys_flag)
     return part == 0 || part == SYSFLAG_COMMITTED;
 }
 
-/* What a handler knows about a message. Pointers may point into memory that a hostile client still writes: record_encode copies
- * first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties do not contain the CRC
+/* What a handler knows about a message. Pointers may point into memory that a hostile client still writes: record_template.c
+ * copies first and computes CRCs of its own copy, and no size depends on what the pointers point to. properties do not contain the CRC
  * property and come trimmed (record_trim); one more 0x02 at their end would be harmless, an empty segment. */
 struct record_parts {
     const uint8_t *topic;
@@ -89,9 +90,6 @@ struct record_seal {
     uint32_t crc;          /* CRC of the image's bytes before the CRC property, holes zero */
     uint32_t hole_operator; /* crc32_operator(bytes between the end of the store-ms hole and the CRC property) */
 };
-
-/* Writes the image to `image` (record_image_size bytes). */
-void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal);
 
 /* Fills the holes and the CRC property of a copy of an image that is already in the log. */
 void record_finish(uint8_t *record, uint32_t size, const struct record_seal *seal, uint64_t queue_offset,

@@ -1,0 +1,95 @@
+/* Makes images of records that have much in common. record_template.h says how their CRCs come about. */
+#include "format/record_template.h"
+#include "base/bytes.h"
+#include "base/crc32.h"
+#include "base/crc32_copy.h"
+
+#include <assert.h>
+
+#define BODY_CRC_AT 8u /* the queue id follows at once, in the same word */
+
+void record_template_tail(struct record_template *template, const struct record_parts *parts)
+{
+    assert(parts->topic_size <= TOPIC_SIZE_MAX);
+    assert(parts->properties_size <= RECORD_PROPERTIES_MAX);
+    const uint32_t own = parts->properties_size ? parts->properties_size + 1 : 0;
+    uint8_t *at = template->tail;
+    *at++ = (uint8_t)parts->topic_size;
+    memcpy(at, parts->topic, parts->topic_size);
+    at += parts->topic_size;
+    store_be16(at, (uint16_t)(own + RECORD_CRC_SIZE));
+    at += 2;
+    if (own) {
+        memcpy(at, parts->properties, parts->properties_size);
+        at += parts->properties_size;
+        *at++ = PROPERTY_END;
+    }
+    template->tail_size = (uint32_t)(at - template->tail);
+    template->tail_crc = crc32_update(0, template->tail, template->tail_size);
+    template->tail_operator = crc32_operator(template->tail_size);
+}
+
+struct slice record_template_properties(const struct record_template *template)
+{
+    const uint32_t before = 1 + template->tail[0] + 2;
+    const uint32_t own = template->tail_size - before;
+    return (struct slice){template->tail + before, own ? own - 1 : 0};
+}
+
+void record_template_header(struct record_template *template, const struct record_parts *parts)
+{
+    assert(parts->body_size <= INT32_MAX - RECORD_FIXED - TOPIC_SIZE_MAX - PROPERTIES_MAX);
+    assert(!(parts->sys_flag & (SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6)));
+    template->body_size = parts->body_size;
+    template->size = RECORD_BODY_AT + parts->body_size + template->tail_size + RECORD_CRC_SIZE;
+
+    uint8_t *header = template->header;
+    memset(header, 0, RECORD_BODY_AT); /* the holes, the writer's and ours */
+    store_be32(header, template->size);
+    store_be32(header + 4, RECORD_MAGIC);
+    store_be32(header + RECORD_FLAG_AT, parts->flag);
+    store_be32(header + RECORD_SYSFLAG_AT, parts->sys_flag);
+    store_be64(header + RECORD_BORN_MS_AT, parts->born_ms);
+    memcpy(header + 48, parts->born_host, 8);
+    memcpy(header + 64, parts->store_host, 8);
+    store_be32(header + 72, parts->reconsume_times);
+    store_be64(header + 76, parts->prepared_offset);
+    store_be32(header + 84, parts->body_size);
+
+    /* Operators are powers of x, so their product is that of the sum. */
+    const uint32_t behind_header = crc32_multiply(crc32_operator(parts->body_size), template->tail_operator);
+    template->crc = crc32_combine(crc32_update(0, header, RECORD_BODY_AT), template->tail_crc, behind_header);
+    template->hole_operator = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (RECORD_STORE_MS_AT + 8)));
+    const uint32_t behind_word = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (BODY_CRC_AT + 8)));
+    template->factors[0] = crc32_multiply(behind_word, crc32_word_factor(0));
+    template->factors[1] = crc32_register_factor(template->tail_size);
+}
+
+/* The tail, in steps of 16 bytes; the last one writes into the room of the CRC property. */
+static void put_tail(const struct record_template *template, uint8_t *at)
+{
+    static_assert(RECORD_CRC_SIZE >= 15, "a step past the tail's end stays in the image");
+    for (uint32_t i = 0; i < template->tail_size; i += 16)
+        memcpy(at + i, template->tail + i, 16);
+}
+
+void record_template_fill(const struct record_template *template, uint32_t queue_id, const uint8_t *body, uint8_t *image,
+                          struct record_seal *seal)
+{
+    const uint32_t body_crc = crc32_copy(0, image + RECORD_BODY_AT, body, template->body_size);
+    /* as they lie in the record */
+    const uint64_t words[2] = {__builtin_bswap64((uint64_t)(body_crc & RECORD_CRC_MASK) << 32 | queue_id), (uint64_t)body_crc << 32};
+    memcpy(image, template->header, RECORD_BODY_AT);
+    memcpy(image + BODY_CRC_AT, &words[0], 8);
+    put_tail(template, image + RECORD_BODY_AT + template->body_size);
+    seal->crc = template->crc ^ crc32_raw_words(words, template->factors, 2);
+    seal->hole_operator = template->hole_operator;
+}
+
+void record_encode(const struct record_parts *parts, uint8_t *image, struct record_seal *seal)
+{
+    struct record_template template = {0};
+    record_template_tail(&template, parts);
+    record_template_header(&template, parts);
+    record_template_fill(&template, parts->queue_id, parts->body, image, seal);
+}
