@@ -15,6 +15,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.counters import ActorState
 
 RUN_MS = 1000  # longest time that a loop in C may run without looking at Python's signals and orders
+SPIN_RUN_MS = 20  # the same for one that hardly sleeps: a signal interrupts only a sleep
 
 
 class ActorError(BrokerError):
@@ -114,8 +115,9 @@ def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None
     tree = actor.tree
     tree.set_state(page, ActorState.RUNNING)
     running()
+    limit_ms = RUN_MS if tree.settings.spin_us <= 1000 else SPIN_RUN_MS
     while not stopping:
-        actor.run(RUN_MS)
+        actor.run(limit_ms)
     tree.set_state(page, ActorState.STOPPING)
     actor.drain()
     actor.close()

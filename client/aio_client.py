@@ -18,6 +18,7 @@ from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import Shown, words_of
+from orbitmq.errors import SettingError
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
@@ -94,7 +95,15 @@ class AsyncClient(Shown):
     @called_with(ConsumerSettings)
     async def consumer(self, *group_and_topics: Any, **settings: Any) -> AsyncConsumer:
         """A consumer of the topics; see Client.consumer. The event loop calls the callbacks, with the AsyncConsumer as
-        argument. They may be coroutine functions."""
+        argument. They may be coroutine functions.
+
+        Raises: SettingError: `spin` was given. An event loop sleeps until it is told of a message, so spinning would only take
+            a core.
+        """
+        if settings.get("spin"):
+            why = "its event loop sleeps until a message has come"
+            hint = "leave `spin` out, or use the consumer of orbitmq.connect() in a thread"
+            raise SettingError(f"an awaitable consumer cannot spin: {why}", setting="spin", value=settings["spin"], hint=hint)
         doing = f"make a consumer of the broker {self.name!r}"
         return AsyncConsumer(await aside(lambda: self._client.consumer(*group_and_topics, **settings), doing))
 

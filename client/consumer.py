@@ -65,6 +65,7 @@ class Consumer(Positions):
             start=asked.start,
             verify=asked.verify,
             strict=asked.removed == "raise",
+            spin=asked.spin,
             wait=0.0 if asked.wait is None else checked_wait(asked.wait),
         )
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from orbitmq.shm.topic_table import QueueKey
 
 CAPACITY = 1024  # queues that a session has room for, unless its topics have more
+LONGEST_SPIN_NS = 1 << 62
 REFRESH_S = 5.0  # how often a consumer without a group looks for new queues in its topics
 GONE = (BrokerStopped, BrokerNotRunning)
 
@@ -40,7 +41,8 @@ _sessions: weakref.WeakSet[ConsumerSession] = weakref.WeakSet()
 
 
 class ConsumerSession(Shown):
-    """topics, tags, start, verify, strict: what is read in every session, and how. settings: of a member; None: no group."""
+    """topics, tags, start, verify, strict, spin: what is read in every session, and how. settings: of a member; None: no
+    group."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class ConsumerSession(Shown):
         start: Literal["earliest", "latest"],
         verify: bool,
         strict: bool,
+        spin: float,
         wait: float,
     ) -> None:
         self._opener = opener
@@ -65,6 +68,7 @@ class ConsumerSession(Shown):
         self._start = start
         self._verify = verify
         self._strict = strict
+        self._spin_ns = int(min(spin * 1e9, LONGEST_SPIN_NS))
         self._closing = self._finalized = False  # _finalized: its finalizer has run, which may wait for nothing
         self._interrupted = False
         self._stale = True
@@ -188,6 +192,7 @@ class ConsumerSession(Shown):
             self._reader.strict = self._strict
             self._reader.filter(self._tags)
             self._hold = PullHold(handle)
+            self._hold.spin(self._spin_ns)
             self._assignment = Assignment(self._reader, self._hold)
             self._handle = handle
             if self._member is None:

@@ -48,7 +48,7 @@ class TreeSettings:
         consumer group; otherwise a group is open to the user who began it, and to the broker's own.
     group: id of the unix group whose members may connect and read the store; None: only this user and root. An option names the
         group.
-    spin_us: how long an idle actor spins before it sleeps.
+    spin_us: how long an idle send handler, writer or reput spins before it sleeps.
     restarts, restart_period_s: if an actor dies more often than this, the tree stops.
     start_grace_s, stop_grace_s: how long actors may take to start, and how long each may take to finish before it is killed.
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
@@ -101,7 +101,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "connections_per_process": (1, 65536),
     "user_share_percent": (1, 100),
     "connections_per_user": (1, 65536),
-    "spin_us": (0, 1000),
+    "spin_us": (0, 1_000_000),
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),
     "restarts": (0, 1_000_000),

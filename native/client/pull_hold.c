@@ -1,7 +1,11 @@
 #include "client/pull_hold.h"
+#include "base/cpu.h"
 #include "base/crash_point.h"
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
+
+#define SPIN_LOOKS 16 /* between two yields, which are system calls */
 
 void pull_hold_attach(struct pull_hold *hold, struct session *session, const struct session_shape *shape,
                    const struct control *control, struct wake *wake, int supervisor)
@@ -111,6 +115,39 @@ static enum pull_hold_result look(struct pull_hold *hold, struct reader *reader)
     return reader_ready(reader) ? PULL_HOLD_NEWS : PULL_HOLD_TIMEOUT;
 }
 
+/* True once in PULL_HOLD_RECHECK_NS, after a look at every queue. */
+static bool recheck(struct pull_hold *hold, struct reader *reader, uint64_t now)
+{
+    if (now - hold->rechecked_ns < PULL_HOLD_RECHECK_NS)
+        return false;
+    reader_recheck(reader);
+    hold->rechecked_ns = now;
+    return true;
+}
+
+enum pull_hold_result pull_hold_spin(struct pull_hold *hold, struct reader *reader, uint64_t limit_ns)
+{
+    const uint64_t began = clock_ns();
+    called(hold, began);
+    const bool due = recheck(hold, reader, began);
+    /* before the looks, so that what a dying tree did last is still seen */
+    const bool gone = pull_hold_gone(hold);
+    do {
+        for (int i = 0; i < SPIN_LOOKS; i++) {
+            const enum pull_hold_result result = look(hold, reader);
+            if (result == PULL_HOLD_NEWS)
+                pace_work(&hold->pace, reader->recent);
+            if (result != PULL_HOLD_TIMEOUT)
+                return result;
+            if (gone || due)
+                return gone ? PULL_HOLD_GONE : PULL_HOLD_RECHECK;
+            cpu_pause();
+        }
+        sched_yield();
+    } while (clock_ns() - began < limit_ns && attachment_state(hold) == TREE_RUNNING);
+    return PULL_HOLD_TIMEOUT;
+}
+
 enum pull_hold_result pull_hold_wait(struct pull_hold *hold, struct reader *reader, uint64_t timeout_ns)
 {
     enum pull_hold_result result = look(hold, reader);
@@ -121,11 +158,7 @@ enum pull_hold_result pull_hold_wait(struct pull_hold *hold, struct reader *read
     for (;;) {
         const uint64_t now = clock_ns(), passed = now - began;
         called(hold, now);
-        const bool due = now - hold->rechecked_ns >= PULL_HOLD_RECHECK_NS;
-        if (due) {
-            reader_recheck(reader);
-            hold->rechecked_ns = now;
-        }
+        const bool due = recheck(hold, reader, now);
         /* The look between the announcement and the sleep is at the reput position first, which reput publishes before its fence
          * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
         result = look(hold, reader);

@@ -70,6 +70,10 @@ enum pull_hold_result pull_hold_check(struct pull_hold *hold);
  * nobody else use the reader meanwhile. */
 enum pull_hold_result pull_hold_wait(struct pull_hold *hold, struct reader *reader, uint64_t timeout_ns);
 
+/* The same without a sleep: looks for at most limit_ns, PULL_HOLD_TIMEOUT then. Nothing is announced, so nobody spends time on waking
+ * us. Between looks it yields to whoever else can run on this processor. */
+enum pull_hold_result pull_hold_spin(struct pull_hold *hold, struct reader *reader, uint64_t limit_ns);
+
 /* Ends one wait with PULL_HOLD_INTERRUPTED: that of another thread, or else the next one. */
 void pull_hold_interrupt(struct pull_hold *hold);
 

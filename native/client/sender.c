@@ -11,21 +11,6 @@
 #include <sched.h>
 #include <string.h>
 
-/* Spinning only makes sense if the answer can be computed meanwhile. Read once; a later change costs only speed. */
-static bool spin_helps(void)
-{
-    static _Atomic int processors;
-    /* relaxed: a thread that reads 0 computes the same number again */
-    int n = atomic_load_explicit(&processors, memory_order_relaxed);
-    if (n == 0) {
-        cpu_set_t set;
-        n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-        atomic_store_explicit(&processors, n, memory_order_relaxed);
-    }
-    return n > 1;
-}
-
-
 void sender_attach(struct sender *sender, struct session *session, const struct session_shape *shape,
                    const struct control *control, const struct topics *topics, struct wake *wake, int supervisor)
 {
@@ -148,7 +133,7 @@ bool sender_spin(const struct sender *sender, uint64_t sequence, uint64_t limit_
 {
     if (sender_completed(sender) >= sequence)
         return true;
-    if (!spin_helps() || control_crowded(sender->control))
+    if (!cpu_several() || control_crowded(sender->control))
         return false;
     const uint64_t start = clock_ns();
     do {
@@ -244,7 +229,7 @@ enum sender_result sender_wait_flushed(struct sender *sender, uint64_t end, uint
     if (result != SENDER_TIMEOUT || timeout_ns == 0)
         return result;
     /* A lone sender saves its wake-up. If others sleep already, they share the disk, and should share the processors too. */
-    if (spin_helps() && !control_crowded(sender->control)) {
+    if (cpu_several() && !control_crowded(sender->control)) {
         const uint64_t start = clock_ns();
         while (clock_ns() - start < SENDER_FLUSH_SPIN_NS) {
             sched_yield();

@@ -88,7 +88,7 @@ struct settings {
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t untouched;           /* 1: queues and index stay as they are too; in a damaged store they are brought up to date */
     uint32_t reserved;
-    uint32_t spin_us;             /* how long an idle actor spins before it sleeps; 0 if cores are short */
+    uint32_t spin_us;             /* how long an idle stage spins before it sleeps; 0 if cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;
     uint32_t retention_hours;     /* of topics without a time of their own; 0: for ever */

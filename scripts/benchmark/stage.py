@@ -25,6 +25,7 @@ class Stage:
         self.folder = folder
         self.broker = broker
         self.name: str = broker.name if broker else ""
+        self.rate = 0.0  # messages a second of a stream, once it was measured
         self._kept: dict[int, str] = {}
         self._props: dict[str, Any] = {}
         self._open = ExitStack()

@@ -10,7 +10,10 @@ from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.errors import SettingError
 
 
-@pytest.mark.parametrize(("name", "value"), [("start", "now"), ("batch", 0), ("batch", -1), ("removed", "keep")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("start", "now"), ("batch", 0), ("batch", -1), ("removed", "keep"), ("spin", -1), ("spin", True), ("spin", "1")],
+)
 def test_what_cannot_be(name: str, value: Any) -> None:
     with pytest.raises(SettingError) as caught:
         ConsumerSettings("g", ["t"], **{name: value})

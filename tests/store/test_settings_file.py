@@ -76,7 +76,7 @@ def test_comments_and_order_stay(layout: StoreLayout) -> None:
         ("handlers = 1\nhandlers = 2\n", 2, "overwrite"),
         ('handlers = 1\nflush = "bat', 2, ""),
         ("handlers = 1\n\nflush = 'bat", 3, "expected"),
-        ("handlers = 1\nspin_us = 2000\n", 2, "it must be a whole number from 0 to 1,000"),
+        ("handlers = 1\nspin_us = 2000000\n", 2, "it must be a whole number from 0 to 1,000,000"),
         ("handlers = 1\ngroup = 'a-group-that-is-not-there'\n", 2, "no group of this name"),
         ("\n\nretention_hour = 0\n", 3, "perhaps retention_hours"),
         ("[retention]\nhours = 3\n", 1, "no such setting"),
@@ -143,7 +143,7 @@ def test_a_change_that_would_delete(layout: StoreLayout) -> None:
     ("line", "name"),
     [
         ('handlers = "x"', "handlers"),
-        ("spin_us = 2000", "spin_us"),
+        ("spin_us = 2000000", "spin_us"),
         ("retention-hours = 3", "retention-hours"),
         ("of_a_later_version = 3", "of_a_later_version"),
         ("name = 'x'", "name"),
@@ -167,7 +167,7 @@ def test_a_line_that_nobody_can_use_is_taken_out(layout: StoreLayout, line: str,
 
 
 def test_a_line_that_nobody_can_use_is_corrected(layout: StoreLayout) -> None:
-    layout.settings_toml.write_text("handlers = 'many' # mine\nspin_us = 2000\n")
+    layout.settings_toml.write_text("handlers = 'many' # mine\nspin_us = 2000000\n")
     assert change_settings(layout, {"handlers": 2, "spin_us": "20"}, []) == ["handlers", "spin_us"]
     assert layout.settings_toml.read_text() == "handlers = 2 # mine\nspin_us = 20\n"
     for name in ("name", "log_file_size", "colour"):

@@ -1,13 +1,18 @@
 /* PullHold: a consumer session for Python. Only `wait` releases the interpreter lock, and only if there is something to wait
  * for. The rest are a few loads and stores, needed at every poll. */
 #include "python/consumer/reader_object.h"
+#include "base/cpu.h"
 #include "client/pull_hold.h"
+
+#define SPIN_SLICE_NS 20000000u /* a signal during a spin interrupts nothing, so Python looks for it so often */
 
 struct pull_hold_object {
     PyObject_HEAD
     struct pull_hold hold;
     PyObject *owner;  /* keeps session and segments mapped; NULL after close */
     Py_buffer words;  /* where the member commits; .obj NULL: nowhere */
+    uint64_t spin_ns;   /* how long a wait spins before it sleeps */
+    uint64_t spin_from; /* CLOCK_MONOTONIC of the wait's begin; 0: the last one has ended. A recheck or rebalance does not end it */
     uint32_t waiting; /* threads in pull_hold_wait: close would not wait for them, so it is refused */
 };
 
@@ -155,23 +160,41 @@ static PyObject *pull_hold_object_check(PyObject *object, PyObject *unused)
     return usable(self) ? PyLong_FromLong(pull_hold_check(&self->hold)) : NULL;
 }
 
+static PyObject *pull_hold_object_spin(PyObject *object, PyObject *ns)
+{
+    struct pull_hold_object *self = self_of(object);
+    return py_take_u64(ns, &self->spin_ns) ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Waits for a while, at most `left`. */
+static enum pull_hold_result wait_slice(struct pull_hold_object *self, struct reader *reader, uint64_t left)
+{
+    const uint64_t spun = clock_ns() - self->spin_from;
+    if (spun >= self->spin_ns || left == 0 || !cpu_several())
+        return pull_hold_wait(&self->hold, reader, left < BELL_LIMIT_NS ? left : BELL_LIMIT_NS);
+    const uint64_t rest = self->spin_ns - spun, limit = rest < left ? rest : left;
+    return pull_hold_spin(&self->hold, reader, limit < SPIN_SLICE_NS ? limit : SPIN_SLICE_NS);
+}
+
 /* Waits in slices, and lets Python run its signal handlers after each: a signal that came just before a sleep, or to another
  * thread, interrupts no system call of ours. -1 with what a handler raised. */
 static int wait_unlocked(struct pull_hold_object *self, struct reader *reader, uint64_t timeout_ns)
 {
     const uint64_t began = clock_ns();
+    if (!self->spin_from)
+        self->spin_from = began;
     for (;;) {
         const uint64_t passed = clock_ns() - began;
         const uint64_t left = passed < timeout_ns ? timeout_ns - passed : 0;
         enum pull_hold_result result;
         Py_BEGIN_ALLOW_THREADS
-        result = pull_hold_wait(&self->hold, reader, left < BELL_LIMIT_NS ? left : BELL_LIMIT_NS);
+        result = wait_slice(self, reader, left);
         Py_END_ALLOW_THREADS
         if (result != PULL_HOLD_TIMEOUT && result != PULL_HOLD_SIGNAL)
             return (int)result;
         if (PyErr_CheckSignals() < 0)
             return -1;
-        if (result == PULL_HOLD_TIMEOUT && left <= BELL_LIMIT_NS)
+        if (result == PULL_HOLD_TIMEOUT && clock_ns() - began >= timeout_ns)
             return PULL_HOLD_TIMEOUT;
     }
 }
@@ -194,6 +217,8 @@ static PyObject *pull_hold_object_wait(PyObject *object, PyObject *const *argume
         result = wait_unlocked(self, reader->reader, timeout_ns);
         py_reader_end(reader);
         self->waiting--;
+        if (result != PULL_HOLD_RECHECK && result != PULL_HOLD_REBALANCE)
+            self->spin_from = 0;
         Py_DECREF(owner);
     }
     return result < 0 ? NULL : PyLong_FromLong(result);
@@ -287,6 +312,7 @@ static PyMethodDef pull_hold_methods[] = {
     {"check", pull_hold_object_check, METH_NOARGS, "Before a call: 0 to continue, or enum pull_hold_result, see native/client/pull_hold.h."},
     {"wait", (PyCFunction)(void (*)(void))pull_hold_object_wait, METH_FASTCALL,
      "wait(reader, timeout_ns): enum pull_hold_result, see native/client/pull_hold.h."},
+    {"spin", pull_hold_object_spin, METH_O, "spin(ns): how long each wait looks for news by itself before it sleeps."},
     {"interrupt", pull_hold_object_interrupt, METH_NOARGS, "Ends one wait, from any thread: the one under way, or else the next."},
     {"close", pull_hold_object_close, METH_NOARGS, "Lets the handle go."},
     {NULL, NULL, 0, NULL},
