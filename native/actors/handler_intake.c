@@ -122,7 +122,6 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     record->flags = frame->head.flags;
     record->code = verdict;
     record->detail = detail;
-    record->physical_offset = record->queue_offset = 0; /* nobody fills a refusal's holes; the lane's old bytes are others' */
     if (verdict == VERDICT_APPENDED) {
         record->queue_slot = frame->topic->first_slot + message->queue_id;
         record_template_fill(template, message->queue_id, payload + message->properties_size, (uint8_t *)(record + 1), &record->seal);

@@ -1,13 +1,13 @@
 /* One write group: apply, commit, deliver, free. What a death in each phase leaves, and what the successor does about it:
  *
- *   apply    Records are copied to the log behind `wrote`, and their results noted in the lane. Nobody reads behind `wrote`.
- *            The successor zeroes there (stale well-formed records would come back in a later recovery) and applies the same
- *            lane records again: `applied` in the commit record has not moved.
+ *   apply    Records are copied to the log behind `wrote`, and their verdicts into the slots of their sessions. Nobody reads
+ *            behind `wrote`, nor a slot behind `completed`. The successor zeroes behind `wrote` (stale well-formed records
+ *            would come back in a later recovery) and applies the same lane records again, slots included: `applied` in the
+ *            commit record has not moved.
  *   commit   One store flips the commit record: the new end of the log, and how far each lane is in it. Before it, the
  *            group has not happened; after it, it has.
- *   deliver  Noted results go into the sessions' slots, then `completed` rises. The successor delivers what lies between a
- *            lane's freed and applied positions. Messages at or below `completed` have their verdict already and are left
- *            alone, because their slot may hold a later one.
+ *   deliver  `completed` rises for each session. The successor raises it for what lies between a lane's freed and applied
+ *            positions, whose slots are filled since before the commit; it leaves the slots alone.
  *   free     The lane's head moves to applied.
  *
  * Queue offsets are counted in the queue slots while applying, so after a death they may be ahead of the log. The successor
@@ -27,7 +27,7 @@ struct writer *writer_open(struct attachment *tree)
     const struct settings *settings = &tree->control->settings;
     writer->tree = tree;
     writer->file_size = settings->log_file_size;
-    writer->session_slot = SESSIONS_MAX;
+    writer->to.slot = SESSIONS_MAX;
     writer->pace = pace_start();
     small_write_open(&writer->small);
     writer->failed_at = UINT64_MAX;
@@ -86,16 +86,20 @@ static void ask(struct writer *writer, struct write_group *group, uint32_t slot)
     *word |= bit;
 }
 
-static void reject(struct write_group *group, struct lane_record *record, enum verdict verdict, uint32_t detail)
+/* Refuses a record for a reason of the disk's. */
+static void reject(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record,
+                   enum verdict verdict, uint32_t detail)
 {
-    record->code = verdict;
-    record->detail = detail;
+    if (group->small)
+        record->placed = LANE_UNPLACED;
+    const struct completion answer = {.queue_id = record->queue_id, .code = verdict, .detail = detail};
+    writer_answer(writer, lane, record, &answer);
     group->rejected++;
 }
 
-/* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Notes the result.
+/* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Answers its sender.
  * False: the group must end here and wait. */
-static bool apply(struct writer *writer, struct write_group *group, struct lane_record *record)
+static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     uint32_t detail = 0;
     enum verdict verdict = refusal(writer, record, &detail);
@@ -112,7 +116,7 @@ static bool apply(struct writer *writer, struct write_group *group, struct lane_
         verdict = verdict ? verdict : VERDICT_STORE_FULL;
     }
     if (verdict != VERDICT_NONE) {
-        reject(group, record, verdict, detail);
+        reject(writer, group, lane, record, verdict, detail);
         return true;
     }
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
@@ -123,7 +127,7 @@ static bool apply(struct writer *writer, struct write_group *group, struct lane_
     /* In the log's order, so that nothing is written behind a record that the disk refuses. */
     if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
         verdict = refusal(writer, record, &detail);
-        reject(group, record, verdict, detail);
+        reject(writer, group, lane, record, verdict, detail);
         return true;
     }
     uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
@@ -137,15 +141,23 @@ static bool apply(struct writer *writer, struct write_group *group, struct lane_
         small_write_add(&writer->small, at, to, record->image_size);
     atomic_store_explicit(&queue->next_offset, queue_offset + 1, memory_order_relaxed);
     CRASH_POINT("writer_counted");
-    record->code = VERDICT_APPENDED;
-    record->physical_offset = writer->wrote;
-    record->queue_offset = queue_offset;
-    CRASH_POINT("writer_noted");
+    if (group->small)
+        record->placed = writer->wrote; /* otherwise the lane is only read: its lines stay the handler's */
+    const struct completion answer = {writer->wrote, queue_offset, record->image_size, record->queue_id, VERDICT_APPENDED, 0};
+    writer_answer(writer, lane, record, &answer);
     writer->wrote += record->image_size;
     group->bytes += record->image_size;
     if (record->flags & SEND_FLUSH)
         ask(writer, group, record->session_slot);
     return true;
+}
+
+/* Answers a record that the handler has refused. */
+static void pass_on(struct writer *writer, struct write_group *group, uint32_t lane, const struct lane_record *record)
+{
+    const struct completion answer = {.queue_id = record->queue_id, .code = record->code, .detail = record->detail};
+    writer_answer(writer, lane, record, &answer);
+    group->rejected++;
 }
 
 static void apply_lane(struct writer *writer, struct write_group *group, uint32_t lane)
@@ -155,9 +167,10 @@ static void apply_lane(struct writer *writer, struct write_group *group, uint32_
     uint8_t *payload;
     while (group->bytes < WRITER_GROUP_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
         struct lane_record *record = (struct lane_record *)payload;
-        if (header.type == LANE_APPEND && !apply(writer, group, record))
+        if (header.type == LANE_REJECT)
+            pass_on(writer, group, lane, record);
+        else if (!apply(writer, group, lane, record))
             return;
-        group->rejected += header.type == LANE_REJECT;
         group->messages++;
         ring_pass(in, &header);
     }
@@ -176,12 +189,12 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
         while (look.position < writer->lanes[lane].position && ring_peek(&look, &header, &payload) == RING_RECORD &&
                look.position < writer->lanes[lane].position) {
             struct lane_record *record = (struct lane_record *)payload;
-            if (record->code == VERDICT_APPENDED && record->physical_offset >= writer->failed_at) {
+            if (header.type == LANE_APPEND && record->placed != LANE_UNPLACED && record->placed >= writer->failed_at) {
                 struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
                 /* relaxed: as in apply() */
                 atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
                 group->bytes -= record->image_size;
-                reject(group, record, VERDICT_STORE_FAILED,
+                reject(writer, group, lane, record, VERDICT_STORE_FAILED,
                        atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
             }
             ring_pass(&look, &header);
@@ -290,7 +303,7 @@ uint32_t writer_step(struct writer *writer)
     commit(writer, &group);
     for (uint32_t i = 0; i < lanes; i++)
         if (from[i] != writer->lanes[i].position)
-            writer_deliver_lane(writer, &group, i, from[i], writer->lanes[i].position);
+            writer_deliver(writer, &group, i);
     writer_free_lanes(writer);
     writer_wake_followers(writer, &group);
     writer_look_ahead(writer);
@@ -321,7 +334,6 @@ static enum bell_wake sleep_for_news(struct writer *writer)
     struct attachment *tree = writer->tree;
     struct bell *bell = &tree->control->writer_bell;
     attachment_sweep(tree);
-    writer->session = NULL;
     const uint32_t ticket = bell_announce(bell);
     if (writer->waits ? writer_file_ready(writer) : has_news(writer)) {
         bell_cancel(bell, ticket);

@@ -1,46 +1,73 @@
-/* Puts verdicts into the sessions' slots. */
+/* Puts verdicts into the sessions' slots, and says how many there are. */
 #include "base/crash_point.h"
-#include "shared/verdict.h"
 #include "actors/writer_parts.h"
 #include <assert.h>
 
 /* The broker's count is raised before the client's, so that a client that saw a verdict finds its window open. If a writer is
  * killed between the two, the client's count is behind. That is why a successor raises it again for every session in the lane,
  * even if all of its verdicts count as delivered. */
-static void raise_completed(struct writer *writer, uint64_t sequence)
+static void raise_completed(struct session_entry *entry, struct session_map *map, uint64_t sequence)
 {
-    struct session_map *map = writer->session;
-    const uint32_t slot = writer->session_slot;
+    /* relaxed: only the writer raises it */
+    const uint64_t done = atomic_load_explicit(&entry->completed, memory_order_relaxed);
+    if (sequence < done)
+        sequence = done;
     /* release: verdicts before their count, for a successor or handler, and for the client [S1] */
-    atomic_store_explicit(&writer->tree->control->sessions[slot].completed, sequence, memory_order_release);
+    atomic_store_explicit(&entry->completed, sequence, memory_order_release);
     CRASH_POINT("writer_deliver_counted");
     atomic_store_explicit(&map->session->completed, sequence, memory_order_release);
     CRASH_POINT("writer_deliver_completed");
 }
 
-/* The mapping for the verdicts of this session, or NULL if the session is gone. */
-static struct session_map *addressee(struct attachment *tree, uint32_t slot, uint32_t epoch)
-{
-    struct session_entry *entry = &tree->control->sessions[slot];
-    /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
-     * it for a count of its own messages and drop as many. */
-    if (entry->shape.epoch != epoch)
-        return NULL;
-    struct session_map *map = attachment_session(tree, slot, epoch);
-    /* Nobody would ever answer its client. Short of memory or descriptors, we tell it that the session is lost. */
-    if (!map)
-        session_move_state(tree->control, slot, SESSION_READY, SESSION_LOST);
-    return map;
-}
-
-void writer_deliver_lane(struct writer *writer, struct write_group *group, uint32_t lane, uint64_t from, uint64_t applied)
+/* Finds the session of a record that another session's follows. */
+static __attribute__((noinline)) void address(struct writer *writer, uint32_t lane, const struct lane_record *record)
 {
     struct attachment *tree = writer->tree;
-    struct ring_consumer look;
-    ring_consumer_attach(&look, &tree->lanes[lane]->ring, tree->lanes[lane]->capacity, from);
-    uint64_t sequence = 0, done = 0;
-    uint32_t slot = SESSIONS_MAX, epoch = 0;
-    uint64_t touched[SESSION_WORDS] = {0};
+    const uint32_t slot = record->session_slot, epoch = record->session_epoch;
+    writer->to = (struct addressee){.slot = slot, .epoch = epoch};
+    /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
+     * it for a count of its own messages and drop as many. */
+    if (tree->control->sessions[slot].shape.epoch != epoch)
+        return;
+    const struct session_map *map = attachment_session(tree, slot, epoch);
+    if (!map) {
+        /* Nobody would ever answer its client. Short of memory or descriptors, we tell it that the session is lost. */
+        session_move_state(tree->control, slot, SESSION_READY, SESSION_LOST);
+        return;
+    }
+    writer->to.slots = map->parts.slots;
+    writer->to.window = map->shape.window;
+    if (writer->answered[slot].epoch != epoch) {
+        writer->answered[slot].epoch = epoch;
+        writer->answered[slot].sequence = 0;
+    }
+    if (map->parts.slots)
+        writer->touched[lane][slot / 64] |= UINT64_C(1) << (slot % 64);
+}
+
+/* True if somebody is there to be told of this record's verdict. */
+static inline bool answers(struct writer *writer, uint32_t lane, const struct lane_record *record)
+{
+    if (record->session_slot != writer->to.slot || record->session_epoch != writer->to.epoch)
+        address(writer, lane, record);
+    if (!writer->to.slots)
+        return false;
+    if (writer->answered[record->session_slot].sequence < record->sequence)
+        writer->answered[record->session_slot].sequence = record->sequence;
+    return true;
+}
+
+void writer_answer(struct writer *writer, uint32_t lane, const struct lane_record *record, const struct completion *verdict)
+{
+    if (!answers(writer, lane, record))
+        return;
+    writer->to.slots[(record->sequence - 1) & (writer->to.window - 1)] = *verdict;
+    CRASH_POINT("writer_deliver_put");
+}
+
+void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied)
+{
+    struct ring_consumer look = writer->lanes[lane];
     struct ring_record header;
     uint8_t *payload;
     while (look.position < applied) {
@@ -48,32 +75,25 @@ void writer_deliver_lane(struct writer *writer, struct write_group *group, uint3
         if (look.position >= applied)
             break; /* what followed was padding */
         assert(found == RING_RECORD);
-        const struct lane_record *record = (const struct lane_record *)payload;
-        if (record->session_slot != slot || record->session_epoch != epoch) {
-            if (writer->session && sequence)
-                raise_completed(writer, sequence > done ? sequence : done);
-            slot = record->session_slot;
-            epoch = record->session_epoch;
-            writer->session = addressee(tree, slot, epoch);
-            writer->session_slot = slot;
-            sequence = 0;
-            done = writer->session ? atomic_load_explicit(&tree->control->sessions[slot].completed, memory_order_relaxed)
-                                   : UINT64_MAX; /* relaxed: only the writer raises it */
-            touched[slot / 64] |= UINT64_C(1) << (slot % 64);
-        }
-        if (writer->session && writer->session->parts.slots) {
-            sequence = record->sequence;
-            if (sequence > done) {
-                struct completion *to = &writer->session->parts.slots[(sequence - 1) & (writer->session->shape.window - 1)];
-                *to = (struct completion){record->physical_offset, record->queue_offset, record->image_size,
-                                          record->queue_id, record->code, record->detail};
-                CRASH_POINT("writer_deliver_put");
-            }
-        }
+        answers(writer, lane, (const struct lane_record *)payload);
         ring_pass(&look, &header);
     }
-    if (writer->session && sequence)
-        raise_completed(writer, sequence > done ? sequence : done);
+}
+
+void writer_deliver(struct writer *writer, struct write_group *group, uint32_t lane)
+{
+    struct attachment *tree = writer->tree;
+    uint64_t *touched = writer->touched[lane];
+    for (uint32_t word = 0; word < SESSION_WORDS; word++)
+        for (uint64_t bits = touched[word]; bits; bits &= bits - 1) {
+            const uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            const uint32_t epoch = writer->answered[slot].epoch;
+            struct session_entry *entry = &tree->control->sessions[slot];
+            struct session_map *map = &tree->sessions[slot];
+            if (entry->shape.epoch == epoch && map->epoch == epoch) /* else it is gone by now, as in address() */
+                raise_completed(entry, map, writer->answered[slot].sequence);
+        }
+    writer->to.slot = SESSIONS_MAX; /* look again in the next group whether it is there */
 
     /* seq_cst: `completed` before our look at who sleeps; a client announces, fences, then looks at `completed` [B1, B2] */
     atomic_thread_fence(memory_order_seq_cst);
@@ -85,6 +105,7 @@ void writer_deliver_lane(struct writer *writer, struct write_group *group, uint3
             if (map->epoch && atomic_load_explicit(&map->session->bell.asleep, memory_order_relaxed))
                 sleepers |= bits & -bits;
         }
+        touched[word] = 0;
         /* release: verdicts before the bit [D1] */
         if (sleepers)
             atomic_fetch_or_explicit(&tree->control->deliver[lane][word], sleepers, memory_order_release);

@@ -13,6 +13,13 @@
 #include "actors/small_write.h"
 #include "actors/writer.h"
 
+/* The session that a record of a lane comes from. */
+struct addressee {
+    uint32_t slot, epoch;       /* SESSIONS_MAX: none yet */
+    uint64_t window;
+    struct completion *slots;   /* NULL if the session is gone */
+};
+
 struct writer {
     struct attachment *tree;
     struct log_map map;
@@ -32,8 +39,9 @@ struct writer {
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     uint64_t asked_at;      /* the flushed position that asked[] belongs to */
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
-    struct session_map *session; /* of the verdict delivered last */
-    uint32_t session_slot;
+    struct addressee to;    /* of the last verdict */
+    uint64_t touched[LANES_MAX][SESSION_WORDS]; /* sessions whose answered[] counts */
+    struct { uint64_t sequence; uint32_t epoch; } answered[SESSIONS_MAX]; /* the newest message with a verdict in its slot */
 };
 
 /* The records that one flip of the commit record adds to the log. */
@@ -79,8 +87,14 @@ bool writer_file_ready(const struct writer *writer);
 
 /* ---- writer_deliver.c ---- */
 
-/* Puts the verdicts of a lane's records from its position up to `applied` into their slots. Marks sessions whose clients
- * sleep. */
-void writer_deliver_lane(struct writer *writer, struct write_group *group, uint32_t lane, uint64_t from, uint64_t applied);
+/* Puts the verdict on a record into its session's slot. Nobody looks there before writer_deliver. */
+void writer_answer(struct writer *writer, uint32_t lane, const struct lane_record *record, const struct completion *verdict);
+
+/* For a successor: finds the newest message of each session in a lane from its position up to `applied`. Their slots were filled
+ * before `applied` was stored. */
+void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied);
+
+/* Tells the sessions of this lane how far their verdicts go. Marks those whose clients sleep. */
+void writer_deliver(struct writer *writer, struct write_group *group, uint32_t lane);
 
 #endif

@@ -107,7 +107,8 @@ static void deliver_over(struct writer *writer)
     struct write_group group = {0};
     for (uint32_t i = 0; i < control->settings.lanes; i++) {
         if (writer->lanes[i].position < last.applied[i]) {
-            writer_deliver_lane(writer, &group, i, writer->lanes[i].position, last.applied[i]);
+            writer_answered(writer, i, last.applied[i]);
+            writer_deliver(writer, &group, i);
             count(writer->tree->page, COUNT_REDELIVERED, 1);
             ring_consumer_attach(&writer->lanes[i], &writer->tree->lanes[i]->ring, writer->lanes[i].capacity, last.applied[i]);
         }

@@ -3,9 +3,9 @@
  *   | header | struct lane line | ring |
  *
  * A record of type LANE_APPEND carries a finished image (record.h); one of type LANE_REJECT carries a verdict only, so
- * that every verdict of a session travels one way and in order. The writer notes each result in the record itself before
- * its commit (writer.c), which is why a lane has two positions behind its tail: applied (in the commit record, control.h)
- * and freed (the ring's head).
+ * that every verdict of a session travels one way and in order. A lane has two positions behind its tail: applied (in the
+ * commit record, control.h) and freed (the ring's head). What lies between them is in the log, and its verdicts are in their
+ * sessions' slots, but perhaps nobody was told yet (writer.c).
  */
 #ifndef ORBITMQ_LANE_H
 #define ORBITMQ_LANE_H
@@ -27,12 +27,12 @@ struct lane_record { /* payload of the ring record; the image follows, 8-byte al
     uint32_t image_size;     /* 0 for LANE_REJECT */
     uint32_t flags;          /* SEND_* of the frame */
     struct record_seal seal;
-    uint32_t code;           /* verdict; the handler's for LANE_REJECT, else noted by the writer */
+    uint32_t code;           /* the handler's verdict: VERDICT_APPENDED if it refuses nothing */
     uint32_t detail;
-    uint64_t physical_offset; /* noted by the writer, believed only before `applied` */
-    uint64_t queue_offset;    /* likewise */
+    uint64_t placed;         /* the writer's own note of the physical offset, in a group with small writes; LANE_UNPLACED: none */
 };
-static_assert(sizeof(struct lane_record) == 64, "the image begins on the payload's second line");
+static_assert(sizeof(struct lane_record) + RING_HEADER == 64, "with the ring's header a line; the image begins on the next");
+#define LANE_UNPLACED UINT64_MAX
 
 struct lane {
     struct segment_header header;

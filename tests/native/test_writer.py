@@ -132,6 +132,27 @@ def test_a_client_is_told_when_the_writer_died_between_its_two_counts(tmp_path: 
         assert len(tree.records()) == 3
 
 
+def test_a_stream_leaves_the_lane_to_its_handler(tmp_path: Path) -> None:
+    """Goal: of a group that is not small the writer only reads the lane, so that its lines need not come back from another
+    processor. Sessions that take turns in it get all of their verdicts, refusals included."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer = tree.handler(), tree.writer()
+        sessions = [tree.session(slot=slot, window=512) for slot in (0, 1, 65)]
+        for n in range(300):
+            sessions[n % 3].send(p.message(b"%d" % n, queue=4 if n % 7 == 0 else n % 4))
+        while lib.handler_step(handler):
+            pass
+        lane = ffi.buffer(ffi.cast("char *", tree.lane), lib.lane_size_of(1 << 20))[LANE_HEAD_AT + 8 :]
+        assert len(lane.rstrip(b"\0")) > 32 << 10, "not a small group"
+        assert lib.writer_step(writer) == 300
+        assert ffi.buffer(ffi.cast("char *", tree.lane), lib.lane_size_of(1 << 20))[LANE_HEAD_AT + 8 :] == lane
+        for k, session in enumerate(sessions):
+            wanted = [p.UNKNOWN_QUEUE if n % 7 == 0 else p.APPENDED for n in range(k, 300, 3)]
+            assert [verdict.code for verdict in session.verdicts()] == wanted
+        places = {v.physical_offset: v.queue_offset for s in sessions for v in s.verdicts() if v.code == p.APPENDED}
+        assert places == {record.physical_offset: record.queue_offset for record in tree.records()}
+
+
 def test_verdicts_of_a_slots_last_session_do_not_count_for_its_next(tmp_path: Path) -> None:
     """Goal: what a closed session left in the lane is stored, and the next session in the same slot starts at nothing.
 
@@ -344,17 +365,19 @@ def test_a_small_write_that_fails_is_refused(tmp_path: Path, whole: int, torn: i
         bodies = [b"plain", b"one..", b"two..", b"three", b"late."]
         for body in bodies:
             session.send(p.message(body), flags=p.SEND_FLUSH if body[-1:] in b".e" and body != b"late." else 0)
+        session.send(p.message(b"refused", queue=4))
         lib.handler_step(handler)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, ((2 + whole) * size + torn, limits[1]))
         try:
-            assert lib.writer_step(writer) == len(bodies)
+            assert lib.writer_step(writer) == len(bodies) + 1
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         kept = 2 + whole
         assert [bytes(record.body) for record in tree.records()] == [b"opens", *bodies][:kept]
         assert not tree.log()[tree.wrote + torn :].strip(b"\0")
-        verdicts = session.verdicts()
+        *verdicts, refused = session.verdicts()
+        assert refused.code == p.UNKNOWN_QUEUE
         assert [verdict.code for verdict in verdicts] == [p.APPENDED] * kept + [p.STORE_FAILED] * (6 - kept)
         assert [verdict.queue_offset for verdict in verdicts[:kept]] == list(range(kept))
         assert {verdict.detail for verdict in verdicts[kept:]} == {errno.EFBIG}
