@@ -113,6 +113,8 @@ class Stopping:
 def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None]) -> None:
     """An actor's life from its start to its clean end."""
     tree = actor.tree
+    if isinstance(actor, CoreActor):
+        lib.process_shorten_slice()  # if it is refused, a busy machine is slower
     tree.set_state(page, ActorState.RUNNING)
     running()
     limit_ms = RUN_MS if tree.settings.spin_us <= 1000 else SPIN_RUN_MS

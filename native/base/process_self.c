@@ -1,11 +1,13 @@
 #include "base/process_self.h"
 #include "base/process_stat.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static bool argument_area(char **start, char **end)
@@ -41,4 +43,35 @@ bool process_tie(int parent)
 {
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0, 0, 0);
     return getppid() == parent;
+}
+
+/* struct sched_attr of the kernel, version 0; libc has it only from glibc 2.41 on. */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime; /* of an ordinary process: its slice, ns */
+    uint64_t deadline, period;
+};
+
+static bool scheduling_of(int pid, struct scheduling *found)
+{
+    return syscall(SYS_sched_getattr, pid, found, sizeof *found, 0) == 0;
+}
+
+bool process_shorten_slice(void)
+{
+    struct scheduling wanted = {0};
+    if (!scheduling_of(0, &wanted) || wanted.policy != SCHED_OTHER)
+        return false; /* somebody has chosen another policy for the broker */
+    wanted.size = sizeof wanted;
+    wanted.runtime = PROCESS_SLICE_NS;
+    return syscall(SYS_sched_setattr, 0, &wanted, 0) == 0;
+}
+
+uint64_t process_slice_ns(int pid)
+{
+    struct scheduling found = {0};
+    return scheduling_of(pid, &found) ? found.runtime : 0;
 }
