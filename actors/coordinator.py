@@ -82,6 +82,7 @@ class Coordinator(Actor):
         self._door = Door(
             tree.listener, self._selector, settings.connections_per_process, settings.connections_per_user, settings.group
         )
+        self.operations.serve(self._door.peers)
 
         if tree.post is not None:
             tree.post.setblocking(False)

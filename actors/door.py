@@ -77,6 +77,10 @@ class Door:
         self._inside[peer.process] += 1
         self._users[peer.caller.mark] += 1
 
+    def peers(self) -> list[Peer]:
+        """The connections that there are."""
+        return [key.data for key in self._selector.get_map().values() if isinstance(key.data, Peer)]
+
     def leave(self, peer: Peer) -> None:
         """Ends a connection. If the door was shut because there were too many, there is room now."""
         self._selector.unregister(peer.socket)

@@ -4,8 +4,10 @@ broker that does not create groups by itself, as is usual in production, would o
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from orbitmq.actors.caller import Caller, Share, require_maker
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
 
@@ -41,6 +43,37 @@ class GroupConfigs:
         """Makes sure that the file names the group. Raises: OSError: it does not."""
         if name in self._configs:
             return
-        configs, version = {**self._configs, name: GroupConfig(name, maker=caller.mark)}, self._version.next()
+        self._replace({**self._configs, name: GroupConfig(name, maker=caller.mark)})
+
+    def knows(self, name: str) -> bool:
+        return name in self._configs
+
+    def maker(self, name: str) -> int | None:
+        """Mark of the user who began the group (caller.py)."""
+        known = self._configs.get(name)
+        return None if known is None else known.maker
+
+    def paused(self, name: str) -> bool:
+        """True if the group's members are to get nothing, which in RocketMQ too is a setting of the group."""
+        known = self._configs.get(name)
+        return known is not None and not known.consume_enable
+
+    def all_paused(self) -> set[str]:
+        return {name for name in self._configs if self.paused(name)}
+
+    def pause(self, caller: Caller, name: str, paused: bool) -> None:
+        """Raises: OSError: the file does not say so, and nothing has changed."""
+        known = self._configs.get(name) or GroupConfig(name, maker=caller.mark)
+        if known.consume_enable == paused:
+            self._replace({**self._configs, name: replace(known, consume_enable=not paused)})
+
+    def remove(self, name: str) -> None:
+        """Raises: OSError: the file still names the group."""
+        if name in self._configs:
+            self._replace({other: config for other, config in self._configs.items() if other != name})
+
+    def _replace(self, configs: dict[str, GroupConfig]) -> None:
+        version = self._version.next()
         store_groups(self._layout, configs, version)
         self._configs, self._version = configs, version
+        crash_point("group_configs_stored")

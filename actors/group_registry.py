@@ -15,7 +15,7 @@ memory and words together say where each group is (store/commits.py)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from orbitmq.actors.caller import Caller, Share
@@ -27,7 +27,7 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import Fenced, Full, SettingError
+from orbitmq.errors import Fenced, Full, GroupInUse, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
@@ -79,7 +79,7 @@ class GroupRegistry:
         for group in self._groups.values():
             gone = self._collect(group)
             gone += [member.id for member in group.members.values() if self._session(member) is None]
-            if gone or self._shared_epoch(group) != group.epoch:
+            if gone or self._shared_epoch(group) != group.epoch or self._configs.paused(group.name) != group.paused:
                 for member_id in gone:
                     del group.members[member_id]
                 self._rebalance(group)
@@ -212,6 +212,88 @@ class GroupRegistry:
             if any(topic in member.topics for member in group.members.values()):
                 self._rebalance(group)
 
+    # ---- what those who look after it ask for
+
+    def names(self) -> list[str]:
+        """Groups with members, an offset, or a pause that somebody may want to end."""
+        return sorted(self._groups.keys() | set(self._offsets.groups()) | self._configs.all_paused())
+
+    def knows(self, name: Any) -> bool:
+        return isinstance(name, str) and (name in self.names() or self._configs.knows(name))
+
+    def find(self, name: str) -> Group | None:
+        """A group that has had members since the broker started."""
+        return self._groups.get(name)
+
+    def maker(self, name: str) -> int | None:
+        """Mark of the user who began the group (caller.py)."""
+        return self._configs.maker(name)
+
+    def paused(self, name: str) -> bool:
+        return self._configs.paused(name)
+
+    def reset(self, name: str, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, tuple[int | None, int]]:
+        """The group goes on at these offsets. Members continue there; a commit of what they got before raises Fenced.
+
+        Returns where it was, with the last commits, and where it is now. Raises: OSError.
+        """
+        # Written down before anybody is told, so there must be room for it. A number takes up to 9 bytes.
+        need = len(packed(self._content())) + sum(len(topic) + 33 for topic, _ in offsets) + 512
+        self._memory.reserve(need + 9 * len(self._offsets.of_group(name)))
+        group = self._groups.get(name)
+        if group is not None and group.members:
+            before = self._rebalance(group, moved=offsets)
+        else:
+            before = self._offsets.of_group(name)
+            for queue, offset in offsets.items():
+                self._offsets.set(name, queue, offset)
+            self._store()
+            crash_point("group_registry_reset")
+        return {queue: (before.get(queue), offset) for queue, offset in offsets.items()}
+
+    def pause(self, caller: Caller, name: str, paused: bool) -> None:
+        """The file comes first: a successor that finds another assignment there makes it fit. Raises: OSError."""
+        self._configs.pause(caller, name, paused)
+        group = self._groups.get(name)
+        if group is not None and group.paused != paused:
+            self._rebalance(group)
+
+    def delete(self, name: str) -> None:
+        """Forgets where the group was. Raises: GroupInUse: it has members. OSError: the group is still there."""
+        group = self._groups.get(name)
+        if group is not None and group.members:
+            pids = sorted({member.pid for member in group.members.values()})
+            count = len(group.members)
+            members = f"{count} member{'s' if count > 1 else ''}, of process{'es' if len(pids) > 1 else ''}"
+            raise GroupInUse(
+                f"cannot delete the group {name!r}: it has {members} "
+                f"{', '.join(map(str, pids[:5]))}{', ...' if len(pids) > 5 else ''}",
+                hint="close its consumers first",
+                group=name,
+                members=count,
+                pids=pids,
+            )
+        stored = config.load_offsets(self._tree.settings.layout)
+        left = {key: queues for key, queues in stored.items() if key[1] != name}
+        try:
+            if left != stored:
+                self._vouched = (*self._vouched, config.offsets_crc(left))
+            # What is not written down of the group since it committed last counts as long as the file names the group.
+            self._memory.write(self._content(without=name))
+            crash_point("group_registry_forgotten")
+            if left != stored:
+                config.store_offsets(self._tree.settings.layout, left)
+                crash_point("group_registry_unstored")
+            self._configs.remove(name)
+        except OSError:
+            self._forgetful = True
+            raise
+        finally:
+            self._vouched = config.offset_crcs(self._tree.settings.layout)
+        self._offsets.remove(name)
+        self._groups.pop(name, None)
+        self._moving.discard(name)
+
     # ---- offsets
 
     def collect(self) -> None:
@@ -248,7 +330,11 @@ class GroupRegistry:
 
     # ---- rebalancing
 
-    def _rebalance(self, group: Group, without: str | None = None) -> None:
+    def _rebalance(
+        self, group: Group, without: str | None = None, moved: Mapping[QueueKey, int] | None = None
+    ) -> dict[QueueKey, int]:
+        """without: a member that leaves. moved: offsets at which the group is to go on. Returns where it was, with the last
+        commits."""
         fresh = lib.group_raise_epoch(self._tree.control, group.index)
         while fresh & 0xFFFF == 0:  # a word of 0 means that nothing was committed
             fresh = lib.group_raise_epoch(self._tree.control, group.index)
@@ -261,8 +347,12 @@ class GroupRegistry:
         if without is not None:
             crash_point("group_registry_collected")
             del group.members[without]
+        before = self._offsets.of_group(group.name)
+        for queue, offset in (moved or {}).items():
+            self._offsets.set(group.name, queue, offset)
         group.epoch = fresh
-        group.assign({topic.name: topic.queues for topic in self._topics_of(group)}, self._now_ms())
+        queues = {topic.name: topic.queues for topic in self._topics_of(group)}
+        group.assign(queues, self._now_ms(), renewed=moved or (), paused=self._configs.paused(group.name))
         (self._moving.add if group.leaving else self._moving.discard)(group.name)
         self._fix_starts(group)
         crash_point("group_registry_assigned")
@@ -273,6 +363,7 @@ class GroupRegistry:
             if session is not None:
                 session.ring()
                 crash_point("group_registry_rang")
+        return before
 
     def _fix_starts(self, group: Group) -> None:
         """Gives each queue that is new to the group its start, once. If the next owner of the queue decided, "latest" would
@@ -321,7 +412,10 @@ class GroupRegistry:
     # ---- what is written down
 
     def persist(self, snapshot: config.Offsets) -> None:
-        """Replaces consumerOffset.json by what Offsets.take has returned. Raises: OSError."""
+        """Replaces consumerOffset.json by what Offsets.take has returned, unless a group was deleted since. Raises: OSError."""
+        if self._offsets.outdated:
+            self._offsets.give_back()
+            return
         vouched = self._vouched
         self._vouched = (*vouched, config.offsets_crc(snapshot))
         try:
@@ -342,9 +436,9 @@ class GroupRegistry:
     def _names(self) -> set[str]:
         return self._groups.keys() | self._offsets.behind
 
-    def _content(self) -> Remembered:
+    def _content(self, without: str | None = None) -> Remembered:
         groups: dict[str, dict[str, Any]] = {}
-        for name in self._names():
+        for name in self._names() - {without}:
             offsets = [[topic, queue, offset] for (topic, queue), offset in self._offsets.of_group(name).items()]
             group = self._groups.get(name)
             groups[name] = {"offsets": offsets} if group is None else {"offsets": offsets, "group": group.packed()}

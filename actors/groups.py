@@ -13,6 +13,7 @@ from orbitmq.shm.topic_table import QueueKey
 NAME_MAX = 255
 EARLIEST = "earliest"
 LATEST = "latest"
+NOBODY = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,10 @@ class Group:
 
     since: the epoch in which the queue's member got it. A member that sees the same number again has had it all along.
     leaving: when the time of a leaving queue is over, milliseconds of CLOCK_MONOTONIC.
-    heirs: the members that get the leaving queues. Until a member comes or goes the plan stays as it is, in whatever order
-        queues are released. If it were made anew in the middle of a hand-over, it would move other queues as well.
+    heirs: the members that get the leaving queues; NOBODY, if the group is paused. Until a member comes or goes the plan stays
+        as it is, in whatever order queues are released. If it were made anew in the middle of a hand-over, it would move other
+        queues as well.
+    paused: nobody got a queue in the last assignment, because the group is paused.
     released: queues that were released since the last assignment. Not written down: a successor waits for their time to end.
     """
 
@@ -60,6 +63,7 @@ class Group:
     since: dict[QueueKey, int] = field(default_factory=dict)
     leaving: dict[QueueKey, int] = field(default_factory=dict)
     heirs: dict[QueueKey, str] = field(default_factory=dict)
+    paused: bool = False
     released: set[QueueKey] = field(default_factory=set)
 
     def owners(self) -> dict[QueueKey, str]:
@@ -74,18 +78,26 @@ class Group:
         """True if queues can be handed over."""
         return bool(self.released) or any(until <= now_ms for until in self.leaving.values())
 
-    def assign(self, queues: Mapping[str, int], now_ms: int = 0) -> None:
-        """Assigns the queues of all topics anew. queues: how many each topic has; a topic that is missing has none."""
+    def assign(
+        self, queues: Mapping[str, int], now_ms: int = 0, *, renewed: Collection[QueueKey] = (), paused: bool = False
+    ) -> None:
+        """Assigns the queues of all topics anew.
+
+        queues: how many each topic has; a topic that is missing has none. renewed: queues in which the group goes on somewhere
+            else, so that their members have them as of now. paused: nobody gets a queue.
+        """
         before = {queue: owner for queue, owner in self.owners().items() if queue not in self.released}
-        owners = {queue: member for member, taken in self._wanted(queues, self._planned(before)).items() for queue in taken}
+        wanted = {} if paused else self._wanted(queues, self._planned(before))
+        owners = {queue: member for member, taken in wanted.items() for queue in taken}
         leaving, heirs = {}, {}
         for queue, owner in before.items():
             holder = self.members.get(owner)
-            if holder is None or queue[0] not in holder.topics or owners.get(queue, owner) == owner:
+            heir = owners.get(queue, NOBODY if paused else owner)
+            if holder is None or queue[0] not in holder.topics or heir == owner:
                 continue
             until = self.leaving.get(queue, now_ms + holder.revoke_ms)
             if now_ms < until:
-                heirs[queue] = owners[queue]
+                heirs[queue] = heir
                 owners[queue], leaving[queue] = owner, until
         fresh: dict[str, list[QueueKey]] = {member: [] for member in self.members}
         for queue in sorted(owners):
@@ -93,7 +105,10 @@ class Group:
             if len(fresh[owners[queue]]) < self.members[owners[queue]].capacity:
                 fresh[owners[queue]].append(queue)
         kept = {queue: self.since[queue] for queue in self.since if before.get(queue) == owners.get(queue)}
+        for queue in renewed:
+            kept.pop(queue, None)
         self.assigned = fresh
+        self.paused = paused
         self.since = {queue: kept.get(queue, self.epoch) for queue in self.owners()}
         self.leaving = {queue: until for queue, until in leaving.items() if queue in self.since}
         self.heirs = {queue: heirs[queue] for queue in self.leaving}
@@ -121,11 +136,12 @@ class Group:
         since = [[*queue, epoch] for queue, epoch in self.since.items()]
         leaving = [[*queue, until, self.heirs[queue]] for queue, until in self.leaving.items()]
         content: dict[str, Any] = {"index": self.index, "epoch": self.epoch, "members": members, "assigned": assigned}
+        content["paused"] = self.paused
         return content | {"since": since, "leaving": leaving}
 
     @classmethod
     def unpacked(cls, name: str, content: dict[str, Any]) -> Group:
-        group = cls(name, content["index"], content["epoch"])
+        group = cls(name, content["index"], content["epoch"], paused=content["paused"])
         for *fields, topics in content["members"]:
             member = Member(topics=tuple(topics), **dict(zip(_MEMBER, fields, strict=True)))
             group.members[member.id] = member

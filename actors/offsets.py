@@ -10,13 +10,15 @@ from orbitmq.store.layout import StoreLayout
 class Offsets:
     """For each group and queue, the queue offset at which the group continues.
 
-    behind: groups for which the file does not say that yet."""
+    behind: groups for which the file does not say that yet.
+    outdated: a group was removed since the last snapshot, which therefore may not be stored any more."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._groups: dict[str, dict[QueueKey, int]] = {}
         self._changed: set[str] = set()
         self._taken: set[str] = set()  # groups of a snapshot that is not stored yet
+        self.outdated = False
 
     def load(self, topics: TopicTable) -> None:
         """Reads the file. An offset past its queue's end, which a crash may have shortened, is lowered to the end."""
@@ -65,6 +67,7 @@ class Offsets:
                 entries.setdefault((topic, group), {})[queue] = offset
         self._taken |= self._changed
         self._changed = set()
+        self.outdated = False
         return entries
 
     def store(self, snapshot: config.Offsets) -> None:
@@ -77,3 +80,10 @@ class Offsets:
         """What was taken could not be stored; a later snapshot will contain it."""
         self._changed |= self._taken
         self._taken = set()
+
+    def remove(self, group: str) -> None:
+        """The group is forgotten; the caller has removed it from the file."""
+        self._groups.pop(group, None)
+        self._changed.discard(group)
+        self._taken.discard(group)
+        self.outdated = True

@@ -8,16 +8,12 @@ import signal
 from dataclasses import asdict
 from typing import Any
 
+from orbitmq.actors.administration import Administration, session_map
 from orbitmq.actors.expiry_clock import wall_clock_ms
-from orbitmq.actors.group_registry import GroupRegistry
-from orbitmq.actors.groups import Group, Member
-from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.sessions import Session, Sessions
-from orbitmq.actors.topic_registry import TopicRegistry
-from orbitmq.actors.tree import Tree
+from orbitmq.actors.sessions import Session
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.native._core import lib
 from orbitmq.shm import runtime
@@ -30,16 +26,9 @@ from orbitmq.store.setting_sources import states
 Answer = tuple[Any, tuple[int, ...]]
 
 
-class Operations:
+class Operations(Administration):
     """Every public method is an operation: it takes the peer and the question's map, and returns the answer's value, with
     descriptors if it sends some. It raises what the client is to raise."""
-
-    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
-        self._tree = tree
-        self._topics = topics
-        self._sessions = sessions
-        self._groups = groups
-        self._offsets = offsets
 
     def perform(self, peer: Peer, question: dict[str, Any]) -> Answer:
         """Raises: ProtocolError: there is no such operation, or a field is missing or not valid; what the operation raises."""
@@ -77,7 +66,7 @@ class Operations:
             return f"the topic {question['name']!r} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
-        if operation == "join_group":
+        if operation in ("join_group", "pause_group", "delete_group"):
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
 
@@ -169,7 +158,7 @@ class Operations:
     def status(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Groups and sessions, and the notes of the start; everything else is in shared memory."""
         self._groups.collect()
-        sessions = [_session_map(session) for session in self._sessions]
+        sessions = [session_map(session) for session in self._sessions]
         notes = self._tree.notes
         lost = sorted({note.lost for note in notes if note.lost})
         return {"groups": self._group_list(), "sessions": sessions, "notes": [note.text for note in notes], "lost": lost}
@@ -199,29 +188,6 @@ class Operations:
         os.kill(self._tree.supervisor_pid, signal.SIGTERM)
         return None
 
-    def _group_list(self) -> list[dict[str, Any]]:
-        known = {group.name: group for group in self._groups}
-        found = []
-        for name in sorted(known.keys() | set(self._offsets.groups())):
-            group = known.get(name)
-            queues = []
-            for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
-                topic = self._topics.find(topic_name)
-                if topic is None or queue >= topic.queues:
-                    continue
-                bounds = self._topics.bounds(topic.first_slot + queue)
-                first = max(offset, bounds.minimum)
-                queues.append([topic_name, queue, offset, max(0, bounds.maximum - first), first - offset])
-            found.append(
-                {
-                    "name": name,
-                    "epoch": 0 if group is None else group.epoch,
-                    "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
-                    "queues": queues,
-                }
-            )
-        return found
-
     def _session(self, peer: Peer, question: dict[str, Any]) -> Session:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
         if session is None or not session.consumes:
@@ -236,19 +202,6 @@ def _only_rulers(peer: Peer, what: str) -> None:
     if not peer.caller.rules:
         uid = peer.caller.uid
         raise NoPermission(f"cannot {what} for uid {uid}: only uid {os.geteuid()} and root may", uid=uid)
-
-
-def _member_map(group: Group, member: Member) -> dict[str, Any]:
-    queues = group.assigned.get(member.id, [])
-    leaving = [list(queue) for queue in queues if queue in group.leaving]
-    described = {"pid": member.pid, "slot": member.slot, "topics": list(member.topics)}
-    return described | {"queues": [list(queue) for queue in queues], "leaving": leaving}
-
-
-def _session_map(session: Session) -> dict[str, Any]:
-    shape = session.shape
-    names = ("slot", "epoch", "pid", "window", "queue_capacity", "sq_capacity", "message_max")
-    return {name: int(getattr(shape, name)) for name in names} | {"closing": session.closing_since > 0}
 
 
 # The type of a field by its name, in whatever question. Names of topics and groups have errors of their own.
@@ -275,13 +228,23 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
     released = question.get("released", [])
     if not isinstance(released, list) or not all(_names_queue(each) for each in released):
         wrong.append("released")
+    offsets = question.get("offsets", [])
+    if not isinstance(offsets, list) or not all(_names_queue(each) for each in offsets):
+        wrong.append("offsets")
+    if not isinstance(question.get("paused", False), bool):
+        wrong.append("paused")
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
 
 
 def _names_queue(value: object) -> bool:
-    """A topic, a queue and an epoch."""
+    """A topic, a queue, and an epoch or an offset."""
     return isinstance(value, list) and len(value) == 3 and all(map(isinstance, value, (str, int, int)))
 
 
-_OPERATIONS = {name: value for name, value in vars(Operations).items() if not name.startswith("_") and name != "perform"}
+_OPERATIONS = {
+    name: value
+    for kind in (Administration, Operations)
+    for name, value in vars(kind).items()
+    if not name.startswith("_") and name not in ("perform", "serve")
+}

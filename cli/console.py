@@ -57,6 +57,11 @@ def retention(hours: int) -> str:
     return counted(hours, "hour") + (f" ({hours // 24:,} days)" if hours >= 48 and hours % 24 == 0 else "")
 
 
+def where(name: str) -> str:
+    """A name as a word of a sentence."""
+    return f"[bold]{escape(name)}[/]"
+
+
 def own_durability(durability: str) -> str:
     """What a topic's receipts wait for, if it is not the default: "flushed", else ""."""
     return "" if durability == "appended" else durability

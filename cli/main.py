@@ -9,7 +9,22 @@ from typing import Annotated
 import typer
 
 from orbitmq import __version__
-from orbitmq.cli import clock, config, console, export, reading, repair, sending, spelling, status, topic, tree, verify
+from orbitmq.cli import (
+    clients,
+    clock,
+    config,
+    console,
+    export,
+    group,
+    reading,
+    repair,
+    sending,
+    spelling,
+    status,
+    topic,
+    tree,
+    verify,
+)
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
 from orbitmq.shm.disk_fault import said, way_out
@@ -42,6 +57,8 @@ app.command("down")(tree.down)
 app.command("status")(status.status)
 app.command("clock")(clock.clock)
 app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
+app.command("clients")(clients.clients)
 app.add_typer(config.app, name="config")
 app.command("send")(sending.send)
 app.command("tail")(reading.tail)

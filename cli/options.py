@@ -23,6 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for 
 AllowDeletion = Annotated[
     bool, typer.Option("--allow-deletion", help="Allow messages to be deleted because less is to be kept than before.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orbitmq.cli.console import clock_time, duration, own_durability, rate, retention
 from orbitmq.cli.looks import Between
-from orbitmq.client.status import ActorStatus, MemberStatus, Status
+from orbitmq.client.status import ActorStatus, GroupStatus, MemberStatus, Status
 from orbitmq.shm.disk_fault import byte_count
 
 STATE_STYLES = {"running": "green", "starting": "yellow", "recovering": "yellow", "stopping": "yellow", "failed": "bold red"}
@@ -52,7 +52,7 @@ def whole_picture(between: Between, queues: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(now), "", _processes(between), "", _positions(between), ""]
     parts += [_topics(between, queues) if now.topics else Text("no topics yet", style="dim"), ""]
     if now.groups:
-        parts += [_groups(between, queues), ""]
+        parts += [groups_table(now.groups, between.of_group, queues), ""]
     notes = (Text.from_markup(f"[bold yellow]note[/]  {escape(note)}") for note in now.notes)
     return Group(*parts, Text.from_markup(_sessions(now)), *notes)
 
@@ -184,9 +184,10 @@ def _topics(between: Between, queues: bool) -> Table:
     return table
 
 
-def _groups(between: Between, queues: bool) -> Table:
+def groups_table(groups: Iterable[GroupStatus], speed: Callable[[str], float], queues: bool = False) -> Table:
+    """speed: of a group, messages a second that it commits. queues: also one line for each queue."""
     table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"), ("missed", "r"))
-    for group in between.now.status.groups:
+    for group in groups:
         lag = group.lag_messages
         pids = ", ".join(f"{member.pid} ({_held(member)})" for member in group.members)
         leaving = {queue for member in group.members for queue in member.leaving}
@@ -199,7 +200,7 @@ def _groups(between: Between, queues: bool) -> Table:
                 )
             ),
             f"[yellow]{lag:,}[/]" if lag else "0",
-            rate(between.of_group(group.name)),
+            "[bold yellow]paused[/]" if group.paused else rate(speed(group.name)),
             f"[bold red]{group.removed_messages:,}[/]" if group.removed_messages else "",
         )
         for queue in group.queues if queues else ():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from orbitmq.client.aio_administration import AsyncAdministration
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aside import aside, aside_or_here
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from orbitmq.store.setting_sources import SettingState
 
 
-class AsyncClient(Shown):
+class AsyncClient(AsyncAdministration, Shown):
     """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 
     def __init__(self, client: Client) -> None:

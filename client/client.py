@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from orbitmq.client.administration import Administration
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.parameters import called_with
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
-class Client(Shown):
+class Client(Administration, Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 

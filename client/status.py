@@ -109,12 +109,13 @@ class GroupQueueStatus:
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
     """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those in which the
-    group has an offset."""
+    group has an offset. paused: its members get nothing until somebody resumes it."""
 
     name: str
     epoch: int
     members: tuple[MemberStatus, ...]
     queues: tuple[GroupQueueStatus, ...]
+    paused: bool = False
 
     @property
     def lag_messages(self) -> int:
@@ -207,7 +208,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         positions=read_positions(attachment),
         actors=read_actors(attachment),
         topics=read_topics(attachment),
-        groups=tuple(_group(group) for group in told["groups"]),
+        groups=tuple(group_status(group) for group in told["groups"]),
         sessions=tuple(SessionStatus(**session) for session in told["sessions"]),
         notes=tuple(told["notes"]),
         lost=tuple(told["lost"]),
@@ -270,7 +271,8 @@ def _queue(table: TopicTable, topic: Topic, queue: int) -> QueueStatus:
     return QueueStatus(queue, *table.bounds(topic.first_slot + queue))
 
 
-def _group(content: dict[str, Any]) -> GroupStatus:
+def group_status(content: dict[str, Any]) -> GroupStatus:
+    """content: an answer of the coordinator's."""
     members = tuple(
         MemberStatus(
             pid=each["pid"],
@@ -282,7 +284,7 @@ def _group(content: dict[str, Any]) -> GroupStatus:
         for each in content["members"]
     )
     queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
-    return GroupStatus(content["name"], content["epoch"], members, queues)
+    return GroupStatus(content["name"], content["epoch"], members, queues, content["paused"])
 
 
 def _queue_keys(listed: list[list[Any]]) -> tuple[tuple[str, int], ...]:

@@ -118,6 +118,7 @@ SAMPLES: dict[str, object] = {
     "object": "anything",
     "str | int": 100,
     "Sequence[str]": ["a", "b"],
+    "Sequence[int]": [4711],
     "Sequence[Any]": [("orders", 0, 1, 2)],
     "Sequence[tuple[str, int]]": [("orders", 1)],
 }

@@ -4,6 +4,8 @@
     ├── UsageError (also ValueError)     the call cannot be done as it was made
     │   ├── TopicNameError               empty, too long, or a forbidden character
     │   ├── GroupNameError
+    │   ├── UnknownGroup (also KeyError)
+    │   ├── GroupInUse                   it has members, and so cannot be deleted
     │   ├── UnknownTopic (also KeyError)
     │   ├── UnknownQueue
     │   ├── TopicExists                  with other settings than asked for
@@ -57,6 +59,7 @@ from orbitmq.errors.exports import ExportBusy, ExportDamaged, ExportDiffers, Exp
 from orbitmq.errors.remedy import Hint, Knob
 from orbitmq.errors.requests import (
     ColumnError,
+    GroupInUse,
     GroupNameError,
     MessageTooLarge,
     NoPermission,
@@ -66,6 +69,7 @@ from orbitmq.errors.requests import (
     SettingError,
     TopicExists,
     TopicNameError,
+    UnknownGroup,
     UnknownQueue,
     UnknownTopic,
     UsageError,
@@ -99,6 +103,7 @@ __all__ = [
     "ExportFailed",
     "Fenced",
     "Full",
+    "GroupInUse",
     "GroupNameError",
     "Hint",
     "Interrupted",
@@ -124,6 +129,7 @@ __all__ = [
     "TimedOut",
     "TopicExists",
     "TopicNameError",
+    "UnknownGroup",
     "UnknownQueue",
     "UnknownTopic",
     "UsageError",

@@ -70,6 +70,34 @@ class GroupNameError(UsageError):
         self.character = character
 
 
+class UnknownGroup(UsageError, KeyError):
+    """No consumer group of this name exists."""
+
+    def __init__(self, message: str, *, group: str | None = None, **common: Unpack[Common]) -> None:
+        super().__init__(message, **common)
+        self.group = group
+
+    __str__ = OrbitError.__str__
+
+
+class GroupInUse(UsageError):
+    """The group has members, and so cannot be deleted. members: how many; pids: their processes."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        group: str | None = None,
+        members: int | None = None,
+        pids: Sequence[int] | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, **common)
+        self.group = group
+        self.members = members
+        self.pids = pids
+
+
 class UnknownTopic(UsageError, KeyError):
     """No topic of this name exists. topics: the existing ones. option: the option of Spark's that names it."""
 

@@ -20,6 +20,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.tree_settings import SESSIONS_MAX
 from tests.actors.users import GROUP, GROUP_NAME, SOMEBODY, STRANGER, only_root, outcome
 from tests.trees import kill, small_broker
+from tests.waiting import until
 
 pytestmark = only_root
 
@@ -207,6 +208,34 @@ def test_a_group_is_for_the_user_who_began_it(folder: Path) -> None:
                 kill(broker, "coordinator")
     with small_broker(folder / "store", group=GROUP_NAME, shared_groups=True) as broker:
         assert as_member(SOMEBODY, take(broker.name, "theirs")) == "taken"
+
+
+def test_a_group_is_changed_by_the_user_who_began_it(folder: Path) -> None:
+    """Everybody may look; shared_groups does not let everybody stop or delete a group."""
+
+    def change(what: str) -> Callable[[], str]:
+        def work() -> str:
+            with orbitmq.connect(broker.name) as client:
+                assert client.group("theirs") in client.groups() and client.clients()
+                if what == "reset":
+                    client.reset_group("theirs", "latest")
+                else:
+                    {"pause": client.pause_group, "resume": client.resume_group, "delete": client.delete_group}[what]("theirs")
+            return "done"
+
+        return work
+
+    with small_broker(folder / "store", group=GROUP_NAME, shared_groups=True) as broker:
+        broker.create_topic("t", queues=2)
+        assert as_member(STRANGER, take(broker.name, "theirs")) == "taken"
+        until(lambda: not broker.group("theirs").members, "the member to leave")
+        for what in ("reset", "pause", "resume", "delete"):
+            told = as_member(SOMEBODY, change(what))
+            assert told.startswith(f"NoPermission: cannot {what} the group 'theirs' for uid {SOMEBODY}: only"), told
+        assert not broker.group("theirs").paused
+        for what in ("reset", "pause", "resume", "delete"):
+            assert as_member(STRANGER, change(what)) == "done"
+        assert broker.groups() == []
 
 
 def test_a_user_gets_its_part_of_the_groups(folder: Path) -> None:

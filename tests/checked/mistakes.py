@@ -24,6 +24,9 @@ def settings(broker: orbitmq.Broker) -> None:
     broker.create_topic("orders", queues="8")
     broker.create_topic("orders", durability="replicated")
     broker.create_topic(["orders"])
+    broker.reset_group("billing")
+    broker.reset_group("billing", 1.5)
+    broker.reset_group("billing", "latest", topic=["orders"])
 
 
 def send(broker: orbitmq.Broker) -> None:

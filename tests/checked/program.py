@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from with_arrow import poll_arrow, poll_arrow_later
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.errors import Closed, Interrupted, OrbitError, TimedOut, UnknownTopic
+from orbitmq.errors import Closed, GroupInUse, Interrupted, OrbitError, TimedOut, UnknownTopic
 
 QueueKey = tuple[str, int]
 
@@ -47,6 +48,23 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
     assert names and numbers and flags and parts and broker.connection.name == broker.name
     print(broker)
+
+
+def look_after(broker: orbitmq.Client) -> None:
+    """Groups and clients."""
+    with broker.consumer("billing", ["orders"]):
+        lags: list[int] = [group.lag_messages for group in broker.groups()]
+        assert lags and broker.group("billing").members[0].queues and not broker.group("billing").paused
+        moved: list[int] = [move.after for move in broker.reset_group("billing", "earliest", topic="orders", dry_run=False)]
+        broker.reset_group("billing", 0, topic="orders", queue=0)
+        broker.reset_group("billing", datetime.now())
+        paused: bool = broker.pause_group("billing").paused and broker.resume_group("billing").paused
+        assert moved and not paused and [client.producers + client.consumers for client in broker.clients()] == [1]
+        try:
+            broker.delete_group("billing")
+        except GroupInUse as error:
+            count: int | None = error.members
+            assert count == 1
 
 
 def bodies() -> Iterator[bytes]:
@@ -218,6 +236,7 @@ def main(path: Path) -> None:
         assert broker.pid
         with orbitmq.connect(broker.name, timeout=10.0, wait=0) as client, orbitmq.connect(store=path):
             look_at(client, ())
+            look_after(client)
             consume(client, len(send(client)) + 1)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)

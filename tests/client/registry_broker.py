@@ -99,19 +99,23 @@ class RegistryBroker(ComposedBroker):
     def ask(self, operation: str, **fields: Any) -> Any:
         return self.done(lambda: self._answer(operation, **fields))
 
-    def done(self, work: Callable[[], Any]) -> Any:
-        """One turn of the coordinator, or of its successor if it dies, and the turn after it."""
+    def done(self, work: Callable[[], Any], repeat: bool = True) -> Any:
+        """One turn of the coordinator, or of its successor if it dies, and the turn after it. repeat: False: the client that
+        asked has died as well, so nobody asks the successor."""
         while True:
             try:
                 with (
                     patch("orbitmq.actors.group_registry.crash_point", self._pass),
                     patch("orbitmq.actors.commit_files.crash_point", self._pass),
+                    patch("orbitmq.actors.group_configs.crash_point", self._pass),
                 ):
                     answer = work()
                     self.clock.tick()
                 return answer
             except Died:
                 self.start_coordinator()
+                if not repeat:
+                    work = _nothing
 
     def _pass(self, point: str) -> None:
         if point == self.die_at:
@@ -142,3 +146,7 @@ class RegistryBroker(ComposedBroker):
 
     def tick(self) -> None:
         self.done(lambda: None)
+
+
+def _nothing() -> None:
+    """What nobody asks for."""

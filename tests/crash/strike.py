@@ -22,6 +22,7 @@ OWNER = {
     "coordinator": "coordinator",
     "expiry_clock": "flush",
     "flush": "flush",
+    "group_configs": "coordinator",
     "group_registry": "coordinator",
     "handler": "handler 0",
     "handler_intake": "handler 0",

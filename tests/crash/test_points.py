@@ -32,6 +32,7 @@ FAMILIES = {
         "config",
         "coordinator",
         "descriptor_store",
+        "group_configs",
         "group_memory",
         "group_registry",
         "sessions",

@@ -8,7 +8,8 @@ produce  sends numbered messages, one by one and in batches, with keys, some to 
          and notes each one's verdict, a line a message
 share    a member of the group "share": notes what it got, then commits
 keep     takes all queues, and stores each batch's results together with its positions, in one transaction
-stir     gives the coordinator work: sessions, topics, members that come and go, and a client that breaks the protocol
+stir     gives the coordinator work: sessions, topics, members that come and go, changes of groups, and a client that breaks
+         the protocol
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ TOPIC = "ledger"
 SIDE = "side"
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
+SIDE_GROUP = "side"
 # the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
 AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
@@ -176,7 +178,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
     while (client := connected(name)) is not None:
         with suppress(*AWAY):
             while not over(0.005):
-                match rng.randrange(6):
+                match rng.randrange(7):
                     case 0:
                         with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
                             sender.send(SIDE, b"x")
@@ -191,8 +193,21 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                         client.create_topic(f"side-{seed}-{who}-{made // 4}", 1 + made % 4)
                     case 4:
                         client.status()
+                    case 5:
+                        with suppress(errors.UnknownGroup, errors.GroupInUse):
+                            _look_after(client)
                     case _:
                         _break_protocol(client)
+
+
+def _look_after(client: orbitmq.Client) -> None:
+    """The group whose messages are counted gets some of them again; one beside it begins, is changed in every way and ends."""
+    client.reset_group(GROUP, "-20")
+    with client.consumer(SIDE_GROUP, [SIDE]):
+        client.pause_group(SIDE_GROUP)
+    client.resume_group(SIDE_GROUP)
+    client.reset_group(SIDE_GROUP, "earliest")
+    client.delete_group(SIDE_GROUP)
 
 
 def _break_protocol(client: orbitmq.Client) -> None:

@@ -1,0 +1,180 @@
+"""The questions of people who look after a broker: which groups and clients there are, and changes of groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from orbitmq.actors.caller import require_maker
+from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.groups import Group, Member
+from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.peer import Peer
+from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
+from orbitmq.errors.remedy import hint
+
+
+class Administration:
+    """A part of Operations, whose rules hold here too."""
+
+    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
+        self._tree = tree
+        self._topics = topics
+        self._sessions = sessions
+        self._groups = groups
+        self._offsets = offsets
+        self._peers: Callable[[], Iterable[Peer]] = tuple
+
+    def serve(self, peers: Callable[[], Iterable[Peer]]) -> None:
+        """Before the first question. peers: gives the connections that there are."""
+        self._peers = peers
+
+    def groups(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """All groups, or the one that is named, with commits of this moment."""
+        name = question.get("group")
+        if name is not None:
+            self._known(name, "find")
+        self._groups.collect()
+        return self._group_list() if name is None else [self._group_map(name)]
+
+    def clients(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """[{"pid", "uid", "connections", "groups", "sessions"}, ...]. uid: None: the process has no connection now."""
+        connections = Counter[ProcessId]()
+        users: dict[ProcessId, int] = {}
+        for each in self._peers():
+            connections[each.process] += 1
+            users[each.process] = each.caller.uid
+        sessions: dict[ProcessId, list[Session]] = {}
+        for session in self._sessions:
+            sessions.setdefault(session.process, []).append(session)
+        joined: dict[str, list[str]] = {}
+        for group in self._groups:
+            for member in group.members:
+                joined.setdefault(member, []).append(group.name)
+        return [
+            {
+                "pid": process.pid,
+                "uid": users.get(process),
+                "connections": connections[process],
+                "groups": sorted({group for session in sessions.get(process, ()) for group in joined.get(session.key, ())}),
+                "sessions": [session_map(session) for session in sessions.get(process, [])],
+            }
+            for process in sorted(connections.keys() | sessions.keys(), key=lambda process: process.pid)
+        ]
+
+    def reset_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Moves a group to these offsets: [[topic, queue, offset], ...]. Doing it twice is the same as doing it once.
+
+        Returns [[topic, queue, offset before or None, offset now], ...].
+        """
+        name = question["group"]
+        self._change(peer, name, "reset")
+        offsets = {}
+        for topic_name, queue, offset in question["offsets"]:
+            offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
+        return [[*queue, *moved] for queue, moved in sorted(self._groups.reset(name, offsets).items())]
+
+    def pause_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """paused: the group's members get nothing more; or they get messages again. Returns the group."""
+        name = question["group"]
+        doing = "pause" if question["paused"] else "resume"
+        self._change(peer, name, doing)
+        self._refuse_read_only(name, doing)
+        self._groups.pause(peer.caller, name, question["paused"])
+        return self._group_map(name)
+
+    def delete_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Forgets a group that has no members."""
+        name = question["group"]
+        self._change(peer, name, "delete")
+        self._refuse_read_only(name, "delete")
+        self._groups.delete(name)
+        return None
+
+    # ---- what may be done
+
+    def _known(self, name: Any, doing: str) -> None:
+        if not self._groups.knows(name):
+            raise UnknownGroup(
+                f"cannot {doing} the group {name!r:.300}: there is no such group",
+                hint=f"a group begins when its first consumer joins it; orbitmq group list shows those of the broker "
+                f"{self._tree.settings.name!r}",
+                group=name,
+            )
+
+    def _change(self, peer: Peer, name: Any, doing: str) -> None:
+        """Raises: UnknownGroup; NoPermission: another user began it."""
+        self._known(name, doing)
+        require_maker(peer.caller, self._groups.maker(name), f"{doing} the group {name!r}")
+
+    def _refuse_read_only(self, name: str, doing: str) -> None:
+        if self._tree.settings.read_only:
+            raise NoPermission(
+                f"cannot {doing} the group {name!r}: the store was opened read-only",
+                hint=hint("start the broker without {read_only of broker}"),
+                group=name,
+            )
+
+    def _checked(self, topic_name: str, queue: int, offset: int) -> int:
+        """An offset that messages had is raised to the first one that is left. Raises: UnknownTopic, UnknownQueue,
+        OffsetOutOfRange: the queue has not come to it."""
+        topic = self._topics.get(topic_name)
+        if not 0 <= queue < topic.queues:
+            raise UnknownQueue(
+                f"cannot reset queue {queue} of {topic_name!r}: it has {topic.queues}",
+                topic=topic_name,
+                queue=queue,
+                queues=topic.queues,
+            )
+        minimum, maximum = self._topics.bounds(topic.first_slot + queue)
+        if not 0 <= offset <= maximum:
+            raise OffsetOutOfRange(
+                f"cannot reset queue {queue} of {topic_name!r} to offset {offset}: it holds {minimum} to {maximum}",
+                topic=topic_name,
+                queue=queue,
+                offset=offset,
+                minimum=minimum,
+                maximum=maximum,
+            )
+        return max(offset, minimum)
+
+    # ---- what is shown
+
+    def _group_list(self) -> list[dict[str, Any]]:
+        return [self._group_map(name) for name in self._groups.names()]
+
+    def _group_map(self, name: str) -> dict[str, Any]:
+        group = self._groups.find(name)
+        queues = []
+        for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
+            topic = self._topics.find(topic_name)
+            if topic is None or queue >= topic.queues:
+                continue
+            bounds = self._topics.bounds(topic.first_slot + queue)
+            first = max(offset, bounds.minimum)
+            queues.append([topic_name, queue, offset, max(0, bounds.maximum - first), first - offset])
+        return {
+            "name": name,
+            "epoch": 0 if group is None else group.epoch,
+            "paused": self._groups.paused(name),
+            "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
+            "queues": queues,
+        }
+
+
+def _member_map(group: Group, member: Member) -> dict[str, Any]:
+    queues = group.assigned.get(member.id, [])
+    leaving = [list(queue) for queue in queues if queue in group.leaving]
+    described = {"pid": member.pid, "slot": member.slot, "topics": list(member.topics)}
+    return described | {"queues": [list(queue) for queue in queues], "leaving": leaving}
+
+
+def session_map(session: Session) -> dict[str, Any]:
+    shape = session.shape
+    names = ("slot", "epoch", "pid", "window", "queue_capacity", "sq_capacity", "message_max")
+    return {name: int(getattr(shape, name)) for name in names} | {"closing": session.closing_since > 0}

@@ -1,0 +1,93 @@
+"""What a client can ask to look after a broker: consumer groups, and who uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orbitmq.client.client_status import ClientStatus, client_status
+from orbitmq.client.connection import Connection
+from orbitmq.client.status import GroupStatus, group_status
+from orbitmq.shm.means import means
+
+if TYPE_CHECKING:
+    from orbitmq.client.group_reset import GroupMove, ResetTo
+
+AT_ONCE = 4000  # queues in one question, which is at most 1 MiB
+
+
+class Administration:
+    """A part of Client."""
+
+    _connection: Connection
+
+    def groups(self) -> list[GroupStatus]:
+        """All consumer groups, by name: members, who has which queue, lag."""
+        with means("list the groups"):
+            return [group_status(each) for each in self._connection.ask("groups")]
+
+    def group(self, name: str) -> GroupStatus:
+        """One consumer group. Raises: UnknownGroup."""
+        with means(f"look at the group {name!r}"):
+            (found,) = self._connection.ask("groups", group=name)
+            return group_status(found)
+
+    def reset_group(
+        self, name: str, to: ResetTo, *, topic: str | None = None, queue: int | None = None, dry_run: bool = False
+    ) -> list[GroupMove]:
+        """Makes a group go on somewhere else, with or without members. Returns where it was and is, queue by queue.
+
+        Members continue at the new offsets with their next call. What they got before and had not committed cannot be committed
+        any more: their next commit raises Fenced.
+
+        Args:
+            to: "earliest", "latest"; an offset, which each of the queues must hold; "+N" or "-N": messages from where the group
+                is, as far as there are any; a datetime, or its text in ISO 8601: the message whose store time is nearest. A
+                time without a zone is in this machine's.
+            topic, queue: only in this topic, or this queue of it; None: in all topics that the group has read or reads. With a
+                topic, a group can also be given offsets where it has none.
+            dry_run: change nothing; only return what would be done.
+
+        Raises: UnknownGroup, UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange; NoPermission: another user began the
+            group; StoreFull: there is no room to write it down.
+        """
+        with means(f"reset the group {name!r}"):
+            from orbitmq.client.group_reset import GroupMove, moves
+
+            wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
+            if dry_run:
+                return wanted
+            done = []
+            for begin in range(0, len(wanted), AT_ONCE):
+                offsets = [[each.topic, each.queue, each.after] for each in wanted[begin : begin + AT_ONCE]]
+                done += self._connection.ask("reset_group", group=name, offsets=offsets)
+            return [GroupMove(*each) for each in done]
+
+    def pause_group(self, name: str) -> GroupStatus:
+        """Stops a group: its members get no queues, and so no messages, until `resume_group`, also after restarts. A member
+        keeps a queue until it has committed what it got from it, for its revoke_timeout at most.
+
+        Raises: UnknownGroup; NoPermission; StoreFull.
+        """
+        return self._paused(name, True)
+
+    def resume_group(self, name: str) -> GroupStatus:
+        """Ends a pause: the members get their queues again, and continue at the committed offsets. Raises as `pause_group`
+        does."""
+        return self._paused(name, False)
+
+    def delete_group(self, name: str) -> None:
+        """Forgets a group and where it was. A consumer that joins it later begins where a new group would.
+
+        Raises: UnknownGroup; GroupInUse: it has members; NoPermission; StoreFull. In all cases nothing was deleted.
+        """
+        with means(f"delete the group {name!r}"):
+            self._connection.ask("delete_group", group=name)
+
+    def clients(self) -> list[ClientStatus]:
+        """The processes that are connected, or have producers or consumers, by pid."""
+        with means("list the clients"):
+            return [client_status(each) for each in self._connection.ask("clients")]
+
+    def _paused(self, name: str, paused: bool) -> GroupStatus:
+        with means(f"{'pause' if paused else 'resume'} the group {name!r}"):
+            return group_status(self._connection.ask("pause_group", group=name, paused=paused))

@@ -1,0 +1,140 @@
+"""Where a group is to go on, in the words of whoever says so, and what that means in each of its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from orbitmq.client.lookup import Attached
+from orbitmq.client.status import GroupStatus
+from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.native._types import Reader
+from orbitmq.shm.topic_name import how_to_make
+from orbitmq.shm.topic_table import QueueBounds, QueueKey, Topic, TopicTable
+from orbitmq.store.index_file import TIME_END
+
+ResetTo = str | int | datetime
+WAYS = "earliest, latest, an offset, +N or -N messages, or a time such as 2026-11-22T13:00"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMove:
+    """One queue of a group that was reset. before: None: the group had no offset there."""
+
+    topic: str
+    queue: int
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """number: an offset, messages from where the group is, or milliseconds since the epoch."""
+
+    kind: Literal["earliest", "latest", "offset", "by", "time"]
+    number: int = 0
+
+
+def target_of(to: object) -> Target:
+    """Raises: SettingError."""
+    if isinstance(to, datetime):
+        return _at(to)
+    if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
+        return Target("offset", to)
+    if isinstance(to, str):
+        if to in ("earliest", "latest"):
+            return Target("earliest" if to == "earliest" else "latest")
+        if to.isdecimal() and to.isascii():
+            return Target("offset", int(to))
+        if to[:1] in ("+", "-") and to[1:].isdecimal() and to.isascii():
+            return Target("by", int(to))
+        try:
+            return _at(datetime.fromisoformat(to))
+        except ValueError:
+            pass
+    text = f"could not reset a group to {to!r:.100}: it must be {WAYS}"
+    way = f'to go back by messages, write "{to}"' if isinstance(to, int) and not isinstance(to, bool) else None
+    raise SettingError(text, hint=way, name="to", setting="to", value=to)
+
+
+def _at(moment: datetime) -> Target:
+    """A moment without a time zone is in this machine's."""
+    return Target("time", min(max(0, int(moment.timestamp() * 1000)), TIME_END))
+
+
+def moves(attached: Attached, group: GroupStatus, to: object, topic: str | None, queue: int | None) -> list[GroupMove]:
+    """What a reset of the group would do. topic, queue: only there; None: in all that the group reads.
+
+    Raises: SettingError; UnknownTopic, UnknownQueue; OffsetOutOfRange: a queue does not hold the offset.
+    """
+    target = target_of(to)
+    table = TopicTable(attached.topics)
+    committed = {(each.topic, each.queue): each.committed for each in group.queues}
+    found = []
+    for known in _topics(table, group, topic, queue):
+        if queue is not None and not 0 <= queue < known.queues:
+            raise UnknownQueue(
+                f"could not reset the group {group.name!r} in queue {queue} of {known.name!r}: it has {known.queues}",
+                topic=known.name,
+                queue=queue,
+                queues=known.queues,
+            )
+        for each in range(known.queues) if queue is None else (queue,):
+            key = (known.name, each)
+            bounds = table.bounds(known.first_slot + each)
+            after = _place(attached, target, key, known.first_slot + each, bounds, committed.get(key), group.name)
+            found.append(GroupMove(*key, committed.get(key), after))
+    return found
+
+
+def _topics(table: TopicTable, group: GroupStatus, topic: str | None, queue: int | None) -> list[Topic]:
+    if topic is not None:
+        known = table.find(topic)
+        if known is None:
+            text = f"could not reset the group {group.name!r} in topic {topic!r}: it does not exist"
+            raise UnknownTopic(text, hint=how_to_make(topic), topic=topic)
+        return [known]
+    if queue is not None:
+        text = f"could not reset the group {group.name!r} in queue {queue}: a queue needs its topic"
+        raise SettingError(text, hint="name the topic too", name="topic", setting="topic", value=None)
+    names = {each.topic for each in group.queues} | {name for member in group.members for name in member.topics}
+    topics = [known for known in map(table.find, sorted(names)) if known is not None]
+    if not topics:
+        text = f"could not reset the group {group.name!r}: it has not read any topic"
+        raise SettingError(text, hint="name the topic in which it is to begin", name="topic", setting="topic", value=None)
+    return topics
+
+
+def _place(
+    attached: Attached, target: Target, key: QueueKey, slot: int, bounds: QueueBounds, committed: int | None, group: str
+) -> int:
+    """The offset in one queue."""
+    if target.kind == "earliest":
+        return bounds.minimum
+    if target.kind == "latest":
+        return bounds.maximum
+    if target.kind == "time":
+        reader = Reader(attached.control_address, attached.topics_address, attached)
+        try:
+            return reader.search_time(reader.add(slot, 0), target.number)
+        finally:
+            reader.close()
+    if target.kind == "offset":
+        if not bounds.minimum <= target.number <= bounds.maximum:
+            raise OffsetOutOfRange(
+                f"could not reset the group {group!r} to offset {target.number} of {key[0]!r}, queue {key[1]}: it holds "
+                f"{bounds.minimum} to {bounds.maximum}",
+                hint="name one queue of one topic, or reset to earliest, latest or a time, which every queue has",
+                topic=key[0],
+                queue=key[1],
+                offset=target.number,
+                minimum=bounds.minimum,
+                maximum=bounds.maximum,
+            )
+        return target.number
+    if committed is None:
+        text = f"could not reset the group {group!r} by {target.number:+} messages in {key[0]!r}, queue {key[1]}"
+        text += ": it has no offset there"
+        raise SettingError(text, hint="reset it to earliest, latest or a time", name="to", setting="to", value=target.number)
+    return min(max(bounds.minimum, max(committed, bounds.minimum) + target.number), bounds.maximum)
