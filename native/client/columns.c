@@ -1,4 +1,5 @@
 #include "client/columns.h"
+#include "client/reader_copy.h"
 
 static inline bool is_compressed(const struct message_ref *ref)
 {
@@ -73,15 +74,10 @@ static inline void append_places(struct columns *to, uint32_t row, const struct 
         column_id_append(&to->id, row, store, ref->physical_offset);
 }
 
-static inline void append_row(struct columns *to, uint32_t row, const struct message_ref *ref, struct slice body,
-                              const struct reader_cursor *cursors)
+/* Everything but the body. */
+static inline void append_rest(struct columns *to, uint32_t row, const struct message_ref *ref, const struct reader_cursor *cursors)
 {
     const uint8_t *record = ref->record;
-    if (to->body.offsets) {
-        const uint32_t at = (uint32_t)to->body.offsets[row];
-        memcpy(to->body.data + at, body.data, body.size);
-        to->body.offsets[row + 1] = (int32_t)(at + body.size);
-    }
     const uint8_t *record_end = record + ref->size;
     if (to->tags.offsets || to->keys.offsets) {
         const struct slice properties = properties_of(ref);
@@ -112,19 +108,32 @@ static inline void append_row(struct columns *to, uint32_t row, const struct mes
         append_places(to, row, ref);
 }
 
-void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
-                    const struct reader_cursor *cursors)
+uint32_t columns_append(struct columns *columns, struct reader *reader, const struct message_ref *refs, uint32_t count)
 {
     struct columns to = *columns; /* a copy, so that the compiler knows that no store of a byte can change it */
-    for (uint32_t i = 0; i < count; i++)
-        append_row(&to, to.rows + i, &refs[i], (struct slice){refs[i].record + refs[i].body_at, refs[i].body_size}, cursors);
-    to.rows += count;
+    uint32_t done = 0;
+    for (; done < count; done++) {
+        const uint32_t row = to.rows + done;
+        if (to.body.offsets) {
+            const uint32_t at = (uint32_t)to.body.offsets[row];
+            if (reader_checked(reader, &refs[done]))
+                memcpy(to.body.data + at, refs[done].record + refs[done].body_at, refs[done].body_size);
+            else if (!reader_copy_body(reader, &refs[done], to.body.data + at))
+                break;
+            to.body.offsets[row + 1] = (int32_t)(at + refs[done].body_size);
+        }
+        append_rest(&to, row, &refs[done], reader->cursors);
+    }
+    to.rows += done;
     *columns = to;
+    return done;
 }
 
-void columns_append_one(struct columns *columns, const struct message_ref *ref, struct slice body,
-                        const struct reader_cursor *cursors)
+void columns_append_one(struct columns *columns, const struct reader *reader, const struct message_ref *ref, struct slice body)
 {
-    append_row(columns, columns->rows, ref, body, cursors);
+    const uint32_t row = columns->rows, at = (uint32_t)columns->body.offsets[row];
+    memcpy(columns->body.data + at, body.data, body.size);
+    columns->body.offsets[row + 1] = (int32_t)(at + body.size);
+    append_rest(columns, row, ref, reader->cursors);
     columns->rows++;
 }

@@ -58,12 +58,11 @@ struct columns_need {
 struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count,
                                 uint64_t limit);
 
-/* Appends rows for which there is room: what they need, and COLUMN_SLACK after each text. cursors: the reader's. */
-void columns_append(struct columns *columns, const struct message_ref *refs, uint32_t count,
-                    const struct reader_cursor *cursors);
+/* Appends rows for which there is room: what they need, and COLUMN_SLACK after each text. Returns how many; fewer than `count` if the
+ * body of the next one is damaged, with the reader's fault set. */
+uint32_t columns_append(struct columns *columns, struct reader *reader, const struct message_ref *refs, uint32_t count);
 
 /* Appends one row with this body instead of the stored one. */
-void columns_append_one(struct columns *columns, const struct message_ref *ref, struct slice body,
-                        const struct reader_cursor *cursors);
+void columns_append_one(struct columns *columns, const struct reader *reader, const struct message_ref *ref, struct slice body);
 
 #endif

@@ -126,16 +126,18 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
                                  view.queue_id != queue_id || view.topic.size != topic->size ||
                                  !bytes_equal(view.topic.data, topic->text, topic->size)))
         fault = RECORD_BAD_PLACE;
-    if (fault == RECORD_GOOD && reader->verify)
-        fault = record_check_body(ref->record, &view);
+    if (fault == RECORD_GOOD) {
+        ref->body_at = (uint32_t)(view.body.data - ref->record);
+        ref->body_size = view.body.size;
+        if (reader->verify && reader_checked(reader, ref))
+            fault = record_check_body(ref->record, &view);
+    }
     if (fault != RECORD_GOOD) {
         reader_blame(reader, ref->cursor, ref->queue_offset, ref->physical_offset, fault, 0);
         return JUDGED_FAULTY;
     }
     if (view.prepared_offset == RECORD_STANDS_IN || !tag_matches(reader, ref->tags_code, view.properties))
         return JUDGED_PASSED;
-    ref->body_at = (uint32_t)(view.body.data - ref->record);
-    ref->body_size = view.body.size;
     return JUDGED_GOOD;
 }
 
@@ -287,9 +289,10 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
     return TAKEN_ALL;
 }
 
-uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes)
+uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes, enum reader_use use)
 {
     reader_release(reader);
+    reader->unchecked = reader->verify && use == READER_COPIES;
     reader->fault = (struct reader_fault){0};
     if (reader_grow((void **)&reader->refs, &reader->room, most, sizeof *reader->refs)) {
         reader_blame(reader, 0, 0, 0, RECORD_GOOD, ENOMEM);
@@ -317,12 +320,19 @@ uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes)
     return reader->count;
 }
 
-uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes)
+uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes, enum reader_use use)
 {
-    const uint32_t count = reader_fetch(reader, most, bytes);
+    const uint32_t count = reader_fetch(reader, most, bytes, use);
     if (count == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error)) {
         reader->next = reader->fault.cursor;
         reader->fault = (struct reader_fault){0};
     }
     return count;
+}
+
+void reader_pass(struct reader *reader)
+{
+    reader->next = reader->fault.cursor;
+    reader->left = reader->cursor_count;
+    rotate(reader);
 }

@@ -23,8 +23,9 @@
 
 #define READER_SCAN_UNITS 65536u /* most units looked at in one fetch, so that a filter that never matches still returns */
 #define READER_AHEAD 16u         /* records whose first lines are being fetched while one is checked */
+#define READER_LARGE 512u        /* bytes of a body from which it is checked while it is copied, if it is copied */
 
-/* One message of a fetch. Everything after `record` was checked: shape, place, and the body's CRC. */
+/* One message of a fetch. Everything after `record` was checked: shape, place, and the body's CRC, unless reader->unchecked. */
 struct message_ref {
     const uint8_t *record;
     struct log_file *file; /* pinned by the fetch */
@@ -80,6 +81,7 @@ struct reader {
     uint32_t queue_file_units;
     uint64_t rising_begin, rising_end; /* of the log: here no record precedes one with an earlier time (docs/time.md) */
     bool verify;              /* check the CRC of each body; on unless somebody turned it off */
+    bool unchecked;           /* of the fetch: large bodies are not checked yet; only reader_copy_body may give them away */
     uint32_t next;            /* the cursor to visit now */
     uint32_t left;            /* cursors to visit before the round is over */
     uint64_t reput_seen;      /* the reput position when the round began */
@@ -140,6 +142,9 @@ static inline void reader_bounds(const struct reader *reader, uint32_t index, ui
 
 void reader_seek(struct reader *reader, uint32_t cursor, uint64_t position);
 
+/* What the caller does with the bodies of a fetch: looks at them where they are, or takes each with reader_copy_body. */
+enum reader_use { READER_LOOKS, READER_COPIES };
+
 /* A paused queue is neither read nor waited for. The caller puts back messages of it that were gathered already. */
 void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 
@@ -150,10 +155,21 @@ int reader_filter(struct reader *reader, const struct slice *tags, uint32_t coun
  * record may be larger, and the last may exceed `bytes`. Returns how many messages. 0 with a fault set: the
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fetch begins with another queue. 0
  * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */
-uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes);
+uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes, enum reader_use use);
 
 /* The same for a caller that holds messages already: a fault is left for the next fetch, which begins with it. */
-uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes);
+uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes, enum reader_use use);
+
+/* True if the body of a message of the fetch was checked where it is. Otherwise it is plain, and reader_copy_body
+ * (reader_copy.h) takes it. */
+static inline bool reader_checked(const struct reader *reader, const struct message_ref *ref)
+{
+    return !reader->unchecked || ref->body_size < READER_LARGE ||
+           load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED;
+}
+
+/* After a fault: the next fetch begins with another queue. */
+void reader_pass(struct reader *reader);
 
 /* Unpins the fetch. */
 void reader_release(struct reader *reader);

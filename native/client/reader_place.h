@@ -2,6 +2,7 @@
  *
  *   reader.c         a reader's life; rounds over its queues, fetches out of them
  *   reader_queues.c  which queues it reads and where it stands in each, which tags it wants
+ *   reader_copy.c    bodies that are checked while they are copied
  *   reader_search.c  single messages: by physical offset, by store time
  *   reader_place.c   the mapped files behind all of these
  */

@@ -2,6 +2,7 @@
 #include "format/record.h"
 #include "base/bytes.h"
 #include "base/crc32.h"
+#include "base/crc32_copy.h"
 
 /* Bodies from this size on are read only once: two multiplications carry the body's CRC over into the record's. Below it,
  * reading the body again costs less than they do. */
@@ -168,13 +169,22 @@ static bool crc_good(const uint8_t *at, const struct record_view *view, uint32_t
     return memcmp(stored, expected, RECORD_CRC_SIZE) == 0;
 }
 
-enum record_fault record_check_body(const uint8_t *at, const struct record_view *view)
+static enum record_fault judge_body(const uint8_t *at, const struct record_view *view, uint32_t body_crc)
 {
-    const uint32_t body_crc = crc_of_body(view);
     if ((body_crc & RECORD_CRC_MASK) != view->body_crc)
         return RECORD_BAD_BODY_CRC;
     const bool plain = view->sys_flag == 0 && (view->body.size == 0 || *view->body.data != ZLIB_FIRST);
     return plain || crc_good(at, view, body_crc) ? RECORD_GOOD : RECORD_BAD_CRC;
+}
+
+enum record_fault record_check_body(const uint8_t *at, const struct record_view *view)
+{
+    return judge_body(at, view, crc_of_body(view));
+}
+
+enum record_fault record_copy_body(const uint8_t *at, const struct record_view *view, uint8_t *to)
+{
+    return judge_body(at, view, crc32_copy(0, to, view->body.data, view->body.size));
 }
 
 enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t physical_offset, struct record_view *view)

@@ -141,4 +141,7 @@ enum record_fault record_check(const uint8_t *at, uint64_t available, uint64_t p
  * does, the CRC property is checked too. A body with CRC 0 and size 0 is good. */
 enum record_fault record_check_body(const uint8_t *at, const struct record_view *view);
 
+/* Copies the body of a parsed record to `to`, and checks the copy as record_check_body does, in one pass over memory. */
+enum record_fault record_copy_body(const uint8_t *at, const struct record_view *view, uint8_t *to);
+
 #endif

@@ -153,7 +153,8 @@ static void same_row(const struct columns *columns, uint32_t row, const struct m
 
 static void drive(struct message_ref *refs, uint32_t rows, uint64_t limit)
 {
-    const struct reader_cursor cursor = {.queue_id = QUEUE};
+    struct reader_cursor cursor = {.queue_id = QUEUE};
+    struct reader reader = {.cursors = &cursor};
     const struct slice plain = {(const uint8_t *)"was compressed", 14};
     struct columns columns = {0};
     struct column_text *texts[TEXTS] = {&columns.body, &columns.tags, &columns.keys, &columns.id, &columns.born_host.text,
@@ -190,9 +191,9 @@ static void drive(struct message_ref *refs, uint32_t rows, uint64_t limit)
         reserve_pairs(&columns.headers, columns.rows, need.text);
         reserve_pairs(&columns.properties, columns.rows, need.text);
         if (need.rows == 0)
-            columns_append_one(&columns, next, plain, &cursor);
+            columns_append_one(&columns, &reader, next, plain);
         else
-            columns_append(&columns, next, need.rows, &cursor);
+            CHECK(columns_append(&columns, &reader, next, need.rows) == need.rows);
     }
     CHECK(columns.rows == rows || columns_fit(&columns, &refs[columns.rows], 1, COLUMN_BYTES_MAX).rows == 1);
     uint32_t nulls = 0;

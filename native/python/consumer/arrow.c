@@ -58,6 +58,7 @@ struct record_batch {
     struct columns columns;
     uint32_t rows; /* for which there is room */
     uint64_t body_limit; /* bytes */
+    enum reader_use use; /* of the bodies */
     PyObject *buffer[BUFFERS];
 };
 
@@ -101,9 +102,12 @@ static bool open_pairs(struct record_batch *batch, enum buffer first, struct col
     return true;
 }
 
+/* A batch without bodies is not given messages whose body is damaged either. */
+static enum reader_use use_of(uint64_t selection) { return selection & COLUMN_BODY ? READER_COPIES : READER_LOOKS; }
+
 static bool record_batch_open(struct record_batch *batch, uint32_t selection, uint32_t rows, uint64_t body_limit)
 {
-    *batch = (struct record_batch){.rows = rows, .body_limit = body_limit};
+    *batch = (struct record_batch){.rows = rows, .body_limit = body_limit, .use = use_of(selection)};
     for (enum buffer which = 0; which < BUFFERS; which++) {
         if (!(shape[which].column & selection))
             continue;
@@ -188,8 +192,8 @@ static bool reserve_all(struct record_batch *batch, const struct columns_need *n
 }
 
 /* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the other rows; -1 with an exception. */
-static int append_compressed(struct record_batch *batch, const struct message_ref *ref, uint64_t body_limit,
-                             const struct reader_cursor *cursors)
+static int append_compressed(struct record_batch *batch, const struct reader *reader, const struct message_ref *ref,
+                             uint64_t body_limit)
 {
     struct columns *columns = &batch->columns;
     PyObject *plain = py_body_bytes(ref->record, ref->body_at, ref->body_size);
@@ -207,31 +211,34 @@ static int append_compressed(struct record_batch *batch, const struct message_re
         const struct columns_need need = {.body = (uint64_t)size, .text = ref->size - ref->body_size};
         result = reserve_all(batch, &need) ? 1 : -1;
         if (result == 1)
-            columns_append_one(columns, ref, (struct slice){(const uint8_t *)data, (uint32_t)size}, cursors);
+            columns_append_one(columns, reader, ref, (struct slice){(const uint8_t *)data, (uint32_t)size});
     }
     Py_XDECREF(plain);
     return result;
 }
 
-/* Appends some of the messages. Returns how many; 0: the first does not fit; -1 with an exception. */
-static int64_t append_some(struct record_batch *batch, const struct message_ref *refs, uint32_t count, uint64_t body_limit,
-                           const struct reader_cursor *cursors)
+/* Appends some of `count` undelivered messages. Returns how many; 0: the first does not fit, or is damaged and there are rows before
+ * it; -1 with an exception. */
+static int64_t append_some(struct reader_object *self, struct record_batch *batch, uint32_t count, uint64_t body_limit)
 {
+    struct reader *reader = self->reader;
+    const struct message_ref *refs = reader->refs + self->taken;
     const struct columns_need need = columns_fit(&batch->columns, refs, count, body_limit);
     if (need.rows == 0)
-        return need.compressed ? append_compressed(batch, refs, body_limit, cursors) : 0;
+        return need.compressed ? append_compressed(batch, reader, refs, body_limit) : 0;
     if (!reserve_all(batch, &need))
         return -1;
-    columns_append(&batch->columns, refs, need.rows, cursors);
-    return need.rows;
+    const uint32_t done = columns_append(&batch->columns, reader, refs, need.rows);
+    if (done == 0 && batch->columns.rows == 0)
+        return py_delivery_damaged(self), -1;
+    return done;
 }
 
 /* Appends and delivers undelivered messages. Returns 1 if all `count` fitted, 0, or -1 with an exception. */
 static int append_block(struct reader_object *self, struct record_batch *batch, uint32_t count, uint64_t body_limit)
 {
     while (count > 0) {
-        const int64_t done =
-            append_some(batch, self->reader->refs + self->taken, count, body_limit, self->reader->cursors);
+        const int64_t done = append_some(self, batch, count, body_limit);
         if (done <= 0)
             return (int)done;
         py_reader_delivered(self, (uint32_t)done);
@@ -254,7 +261,7 @@ static bool append_all(struct reader_object *self, struct record_batch *batch, u
         const uint32_t left = batch->rows - batch->columns.rows;
         if (result <= 0 || left == 0 || self->reader->looked >= look_until)
             break;
-        count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES);
+        count = reader_more(self->reader, left < COLUMNS_BLOCK ? left : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES, batch->use);
         if (self->strict && py_reader_removal(self))
             break; /* what is gathered is delivered once that was reported */
     }
@@ -322,7 +329,7 @@ PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t ar
         !py_take_count(arguments[1], &most) || !py_take_u64(arguments[2], &body_limit))
         return NULL;
     const uint64_t look_until = self->reader->looked + READER_SCAN_UNITS;
-    const int64_t count = py_reader_gather(self, most < COLUMNS_BLOCK ? most : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES);
+    const int64_t count = py_reader_gather(self, most < COLUMNS_BLOCK ? most : COLUMNS_BLOCK, COLUMNS_BLOCK_BYTES, use_of(selection));
     if (count < 0)
         return NULL;
     uint64_t rows = (uint64_t)count + waiting_units(self->reader, most);

@@ -1,12 +1,15 @@
 /* Delivers a Reader's fetches piece by piece: as messages, as bodies, or one record by its place. */
 #include "python/consumer/reader_object.h"
+#include "client/reader_copy.h"
 
-int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes)
+int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes, enum reader_use use)
 {
     struct reader *reader = self->reader;
+    if (reader->unchecked && use == READER_LOOKS)
+        py_reader_put_back(self); /* an earlier call was going to copy them */
     if (self->taken == reader->count) {
         self->taken = 0;
-        const bool fault = reader_fetch(reader, most, bytes) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
+        const bool fault = reader_fetch(reader, most, bytes, use) == 0 && (reader->fault.record != RECORD_GOOD || reader->fault.error);
         if (fault && !(self->strict && py_reader_removal(self))) {
             py_reader_raise(self);
             return -1;
@@ -31,6 +34,15 @@ void py_reader_put_back(struct reader_object *self)
     self->taken = 0;
 }
 
+PyObject *py_delivery_damaged(struct reader_object *self)
+{
+    const struct reader_fault fault = self->reader->fault;
+    py_reader_put_back(self);
+    self->reader->fault = fault;
+    reader_pass(self->reader);
+    return py_reader_raise(self);
+}
+
 /* ---- messages ---- */
 
 /* pin: that of the reference's file, or NULL with an exception set. */
@@ -45,7 +57,7 @@ PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
     uint32_t most;
     if (!py_take_count(most_object, &most))
         return NULL;
-    const int64_t count = py_reader_gather(self, most, UINT64_MAX);
+    const int64_t count = py_reader_gather(self, most, UINT64_MAX, READER_LOOKS);
     if (count < 0)
         return NULL;
     PyObject *list = PyList_New((Py_ssize_t)count);
@@ -86,7 +98,7 @@ PyObject *py_delivery_message(PyObject *object, PyObject *size)
     uint32_t most;
     if (!py_take_count(size, &most))
         return NULL;
-    const int64_t count = py_reader_gather(self, most, UINT64_MAX);
+    const int64_t count = py_reader_gather(self, most, UINT64_MAX, READER_LOOKS);
     if (count <= 0)
         return count < 0 ? NULL : Py_NewRef(Py_None);
     return next_message(self);
@@ -96,7 +108,7 @@ PyObject *py_delivery_gathered(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct reader_object *self = py_reader_self(object);
-    return self->taken < self->reader->count ? next_message(self) : Py_NewRef(Py_None);
+    return self->taken < self->reader->count && !self->reader->unchecked ? next_message(self) : Py_NewRef(Py_None);
 }
 
 PyObject *py_delivery_record(PyObject *object, PyObject *offset_object)
@@ -126,24 +138,45 @@ static int64_t within(const struct message_ref *refs, int64_t count, uint64_t by
     return i;
 }
 
+/* A copy of the body of a message of the fetch. NULL: it is damaged, with the reader's fault set; or with an exception. */
+static PyObject *body_of(struct reader *reader, const struct message_ref *ref)
+{
+    if (reader_checked(reader, ref))
+        return py_body_bytes(ref->record, ref->body_at, ref->body_size);
+    PyObject *body = PyBytes_FromStringAndSize(NULL, ref->body_size);
+    if (body && !reader_copy_body(reader, ref, (uint8_t *)PyBytes_AsString(body)))
+        Py_CLEAR(body);
+    return body;
+}
+
 PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ssize_t argument_count)
 {
     struct reader_object *self = py_reader_self(object);
+    struct reader *reader = self->reader;
     uint32_t most;
     uint64_t bytes;
     if (!py_arity("bodies", argument_count, 2) || !py_take_count(arguments[0], &most) || !py_take_u64(arguments[1], &bytes))
         return NULL;
-    int64_t count = py_reader_gather(self, most, bytes);
-    const struct message_ref *refs = self->reader->refs + self->taken;
-    if (count > 0)
-        count = within(refs, count, bytes);
-    PyObject *list = count < 0 ? NULL : PyList_New((Py_ssize_t)count);
-    for (int64_t i = 0; list && i < count; i++) {
-        PyObject *body = py_body_bytes(refs[i].record, refs[i].body_at, refs[i].body_size);
-        if (!body || PyList_SetItem(list, (Py_ssize_t)i, body) < 0)
+    int64_t count = py_reader_gather(self, most, bytes, READER_COPIES);
+    if (count < 0)
+        return NULL;
+    const struct message_ref *refs = reader->refs + self->taken;
+    count = within(refs, count, bytes);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    int64_t done = 0;
+    for (; list && done < count; done++) {
+        PyObject *body = body_of(reader, &refs[done]);
+        if (!body && !PyErr_Occurred()) { /* damaged; the next call begins with it */
+            if (done == 0 || PyList_SetSlice(list, (Py_ssize_t)done, (Py_ssize_t)count, NULL) < 0)
+                Py_CLEAR(list);
+            break;
+        }
+        if (!body || PyList_SetItem(list, (Py_ssize_t)done, body) < 0)
             Py_CLEAR(list);
     }
     if (list)
-        py_reader_delivered(self, (uint32_t)count);
+        py_reader_delivered(self, (uint32_t)done);
+    else if (!PyErr_Occurred())
+        py_delivery_damaged(self);
     return list;
 }

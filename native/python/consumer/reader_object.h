@@ -52,7 +52,10 @@ struct reader_object *py_reader_of(PyObject *object);
 
 /* Makes sure that undelivered messages are gathered, if there are any; what is fetched now has about `bytes` bytes of bodies and properties.
  * Returns how many, at most `most`; -1 with an exception set. */
-int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes);
+int64_t py_reader_gather(struct reader_object *self, uint32_t most, uint64_t bytes, enum reader_use use);
+
+/* Raises that the first undelivered message is damaged, as the reader's fault says, and gives back what was gathered. */
+PyObject *py_delivery_damaged(struct reader_object *self);
 
 /* True if messages were removed before they were read, and that was not reported yet. */
 static inline bool py_reader_removal(const struct reader_object *self) { return self->reader->skipped != self->told; }
