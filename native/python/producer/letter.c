@@ -366,12 +366,6 @@ void letter_clear(struct letter *letter)
     Py_CLEAR(letter->extra);
 }
 
-/* Four letters of name, two separators. */
-uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys)
-{
-    return (tags ? 6 + tags_size : 0) + (keys ? 6 + keys_size : 0);
-}
-
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size)
 {
     memcpy(at, name, 4);

@@ -6,45 +6,88 @@
  */
 #include "python/producer/producer.h"
 
-/* The bodies as a tuple of bytes. A tuple of bytes is used as it is; otherwise one is made, which nobody can change while we
- * wait. */
-static PyObject *take_bodies(PyObject *bodies)
+#include <string.h>
+
+/* A piece for each message, none of them set; NULL with an exception. */
+static struct piece *new_pieces(Py_ssize_t count)
 {
-    if (PyBytes_Check(bodies) || PyUnicode_Check(bodies))
-        return PyErr_Format(PyExc_TypeError, "bodies must be a sequence of bodies, not one of them: use send()");
-    PyObject *items = PySequence_Tuple(bodies);
-    const Py_ssize_t count = items ? PyTuple_Size(items) : 0;
-    Py_ssize_t i = 0;
-    while (i < count && PyBytes_CheckExact(PyTuple_GetItem(items, i)))
-        i++;
-    if (i == count)
-        return items;
-    PyObject *converted = PyTuple_New(count);
-    for (i = 0; converted && i < count; i++) {
-        PyObject *item = PyTuple_GetItem(items, i);
-        PyObject *body;
-        if (PyBytes_CheckExact(item)) {
-            Py_INCREF(item);
-            body = item;
-        } else if (PyUnicode_Check(item)) {
-            Py_ssize_t size;
-            const char *text = py_utf8(item, "UsageError", "body", &size);
-            body = text ? PyBytes_FromStringAndSize(text, size) : NULL;
-        } else if (PyObject_CheckBuffer(item)) {
-            body = PyBytes_FromObject(item);
-        } else {
-            PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(item));
-            body = NULL;
-        }
-        if (!body || PyTuple_SetItem(converted, i, body) < 0)
-            Py_CLEAR(converted);
-    }
-    Py_DECREF(items);
-    return converted;
+    struct piece *pieces = PyMem_Calloc(count ? (size_t)count : 1, sizeof *pieces);
+    if (!pieces)
+        PyErr_NoMemory();
+    return pieces;
 }
 
-/* A value for each message, as a tuple of str or None. */
-static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what, bool keys)
+/* The bytes of one body, as a new reference. */
+static PyObject *take_body(PyObject *item)
+{
+    if (PyBytes_CheckExact(item)) {
+        Py_INCREF(item);
+        return item;
+    }
+    if (PyUnicode_Check(item)) {
+        Py_ssize_t size;
+        const char *text = py_utf8(item, "UsageError", "body", &size);
+        return text ? PyBytes_FromStringAndSize(text, size) : NULL;
+    }
+    if (PyObject_CheckBuffer(item))
+        return PyBytes_FromObject(item);
+    return PyErr_Format(PyExc_TypeError, "a body must be bytes, str or a buffer, not %R", (PyObject *)Py_TYPE(item));
+}
+
+/* Where the bytes of an object are that is certainly bytes. A size that does not fit becomes the largest that does, which is refused
+ * as well. */
+static struct piece piece_of(PyObject *bytes)
+{
+    char *text = NULL;
+    Py_ssize_t size = 0;
+    PyBytes_AsStringAndSize(bytes, &text, &size);
+    return (struct piece){text, size > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)size};
+}
+
+/* The bodies as a tuple of bytes, and where each is. A tuple of bytes is used as it is; otherwise one is made, which nobody can
+ * change while we wait. */
+static int take_bodies(Batch *batch, PyObject *bodies)
+{
+    if (PyBytes_Check(bodies) || PyUnicode_Check(bodies)) {
+        PyErr_SetString(PyExc_TypeError, "bodies must be a sequence of bodies, not one of them: use send()");
+        return -1;
+    }
+    PyObject *items = PySequence_Tuple(bodies);
+    if (!items)
+        return -1;
+    batch->bodies = items;
+    const Py_ssize_t count = PyTuple_Size(items);
+    if (count > (Py_ssize_t)(UINT32_MAX / 2)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    batch->count = (uint32_t)count;
+    if (!(batch->body = new_pieces(count)))
+        return -1;
+    PyObject *converted = NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *body = PyTuple_GetItem(items, i);
+        if (!converted && !PyBytes_CheckExact(body)) {
+            converted = batch->bodies = PyTuple_New(count); /* the first ones stay alive in both */
+            for (Py_ssize_t k = 0; converted && k < i; k++) {
+                PyObject *before = PyTuple_GetItem(items, k);
+                Py_INCREF(before);
+                PyTuple_SetItem(converted, k, before);
+            }
+            if (!converted)
+                break;
+        }
+        if (converted && (!(body = take_body(body)) || PyTuple_SetItem(converted, i, body) < 0))
+            break;
+        batch->body[i] = piece_of(body);
+    }
+    if (batch->bodies != items)
+        Py_DECREF(items);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A value for each message, as a tuple of str or None, and where each is. */
+static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what, bool keys, struct piece **pieces)
 {
     if (keys && PyUnicode_Check(values)) {
         PyErr_SetString(PyExc_TypeError, "keys must be a sequence with the key or keys of each message, not one str");
@@ -57,17 +100,18 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
         Py_CLEAR(items);
     }
     PyObject *result = items ? PyTuple_New(count) : NULL;
+    if (result && !(*pieces = new_pieces(count)))
+        Py_CLEAR(result);
     for (Py_ssize_t i = 0; result && i < count; i++) {
         PyObject *item = PyTuple_GetItem(items, i);
         PyObject *joined = NULL;
-        const char *text;
-        uint32_t size;
-        if ((keys ? parse_keys(item, &text, &size, &joined) : parse_tags(item, &text, &size)) < 0) {
+        struct piece *piece = *pieces + i;
+        if ((keys ? parse_keys(item, &piece->text, &piece->size, &joined) : parse_tags(item, &piece->text, &piece->size)) < 0) {
             Py_CLEAR(result);
             break;
         }
         if (!joined) {
-            joined = text ? item : Py_None;
+            joined = piece->text ? item : Py_None;
             Py_INCREF(joined);
         }
         PyTuple_SetItem(result, i, joined);
@@ -76,28 +120,24 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
     return result;
 }
 
-struct piece parcel_text(PyObject *texts, uint32_t i)
+uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at)
 {
-    PyObject *text = texts && PyTuple_Check(texts) ? PyTuple_GetItem(texts, (Py_ssize_t)i) : texts;
-    Py_ssize_t size = 0;
-    if (!text || text == Py_None)
-        return (struct piece){NULL, 0};
-    /* cannot fail: the conversion was done once, and a str keeps the result */
-    const char *at = PyUnicode_AsUTF8AndSize(text, &size);
-    return (struct piece){at, (uint32_t)size};
+    if (batch->same.size)
+        memcpy(at, batch->same.text, batch->same.size);
+    at += batch->same.size;
+    if (batch->tag && batch->tag[i].text)
+        at = properties_put(at, "TAGS", batch->tag[i].text, batch->tag[i].size);
+    if (batch->key && batch->key[i].text)
+        at = properties_put(at, "KEYS", batch->key[i].text, batch->key[i].size);
+    return at;
 }
 
 /* Checks every message against the limits and sums up their strides. */
 static int measure(Producer *self, Batch *batch, uint32_t topic)
 {
     const uint64_t room = letter_room(self, topic);
-    const bool tags_vary = PyTuple_Check(batch->tags);
-    const struct piece shared = parcel_text(tags_vary ? Py_None : batch->tags, 0);
     for (uint32_t i = 0; i < batch->count; i++) {
-        const struct piece tags = tags_vary ? parcel_text(batch->tags, i) : shared;
-        const struct piece keys = parcel_text(batch->keys, i);
-        const uint64_t body = (uint64_t)PyBytes_Size(PyTuple_GetItem(batch->bodies, (Py_ssize_t)i));
-        const uint64_t size = properties_size(tags.size, tags.text, keys.size, keys.text);
+        const uint64_t body = batch->body[i].size, size = parcel_properties_size(batch, i);
         if ((body + size > room || size > PROPERTIES_ROOM) && letter_fits(self, topic, batch->topic, body, size) < 0)
             return -1;
         batch->bytes += send_message_stride(size, body);
@@ -138,21 +178,20 @@ uint32_t parcel_queue(Batch *batch)
 /* tags=: one str for all, or one for each message. */
 static int take_tags(Batch *batch, PyObject *value)
 {
-    const char *text;
-    uint32_t size;
-    PyObject *tags;
-    if (value == Py_None || PyUnicode_Check(value)) {
-        if (parse_tags(value, &text, &size) < 0)
-            return -1;
-        Py_INCREF(value);
-        tags = value;
-    } else {
-        tags = take_texts(value, batch->count, "tags", false);
-        if (!tags)
-            return -1;
+    if (value != Py_None && !PyUnicode_Check(value))
+        return (batch->tags = take_texts(value, batch->count, "tags", false, &batch->tag)) ? 0 : -1;
+    struct piece tags;
+    if (parse_tags(value, &tags.text, &tags.size) < 0)
+        return -1;
+    if (!tags.text)
+        return 0;
+    char *same = PyMem_Malloc(properties_size(tags.size, true, 0, false));
+    if (!same) {
+        PyErr_NoMemory();
+        return -1;
     }
-    Py_DECREF(batch->tags);
-    batch->tags = tags;
+    const uint8_t *end = properties_put((uint8_t *)same, "TAGS", tags.text, tags.size);
+    batch->same = (struct piece){same, (uint32_t)(end - (uint8_t *)same)};
     return 0;
 }
 
@@ -169,8 +208,7 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
     case ARG_TAGS:
         return take_tags(batch, value);
     case ARG_KEYS:
-        Py_CLEAR(batch->keys);
-        return value == Py_None || (batch->keys = take_texts(value, batch->count, "keys", true)) ? 0 : -1;
+        return value == Py_None || (batch->keys = take_texts(value, batch->count, "keys", true, &batch->key)) ? 0 : -1;
     case ARG_QUEUE:
         return parse_queue(value, &to->queue);
     case ARG_QUEUE_KEY:
@@ -192,13 +230,8 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
 {
     *timeout_ns = self->timeout_ns;
     batch->durability = self->durability;
-    if (!(batch->bodies = take_bodies(bodies)))
+    if (take_bodies(batch, bodies) < 0)
         return -1;
-    if (PyTuple_Size(batch->bodies) > (Py_ssize_t)(UINT32_MAX / 2)) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    batch->count = (uint32_t)PyTuple_Size(batch->bodies);
     struct destination to = {.queue = -1};
     const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t i = 0; i < named; i++) {
@@ -219,5 +252,11 @@ void parcel_drop(Batch *batch)
     Py_CLEAR(batch->bodies);
     Py_CLEAR(batch->keys);
     Py_CLEAR(batch->tags);
+    PyMem_Free(batch->body);
+    PyMem_Free(batch->key);
+    PyMem_Free(batch->tag);
+    PyMem_Free((char *)batch->same.text);
+    batch->body = batch->key = batch->tag = NULL;
+    batch->same = (struct piece){NULL, 0};
     table_drop(batch);
 }

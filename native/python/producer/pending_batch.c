@@ -16,9 +16,7 @@ static Batch *batch_empty(Producer *self)
         return NULL;
     memset((char *)batch + sizeof(PyObject), 0, sizeof *batch - sizeof(PyObject));
     Py_INCREF((PyObject *)self);
-    Py_INCREF(Py_None);
     batch->producer = self;
-    batch->tags = Py_None;
     return batch;
 }
 
@@ -65,16 +63,12 @@ static void batch_dealloc(Batch *self)
 /* Fills the open frame with messages until it, the window or the batch ends. Runs no Python code. */
 static void fill_frame(Batch *batch, struct sender *sender)
 {
-    const bool tags_vary = PyTuple_Check(batch->tags);
-    const struct piece shared = parcel_text(tags_vary ? Py_None : batch->tags, 0);
-    while (batch->sent < batch->count) {
-        PyObject *body = PyTuple_GetItem(batch->bodies, (Py_ssize_t)batch->sent);
-        const struct piece tags = tags_vary ? parcel_text(batch->tags, batch->sent) : shared;
-        const struct piece keys = batch->keys ? parcel_text(batch->keys, batch->sent) : (struct piece){NULL, 0};
+    for (; batch->sent < batch->count; batch->sent++) {
+        const struct piece body = batch->body[batch->sent];
         const uint32_t queue_left = batch->queue_left, longer = batch->longer, queue = batch->queue;
         const struct send_message message = {
-            .body_size = (uint32_t)PyBytes_Size(body),
-            .properties_size = properties_size(tags.size, tags.text, keys.size, keys.text),
+            .body_size = body.size,
+            .properties_size = (uint32_t)parcel_properties_size(batch, batch->sent),
             .queue_id = parcel_queue(batch),
         };
         uint8_t *at = sender_add(sender, &message);
@@ -84,13 +78,8 @@ static void fill_frame(Batch *batch, struct sender *sender)
             batch->queue = queue;
             return;
         }
-        if (tags.text)
-            at = properties_put(at, "TAGS", tags.text, tags.size);
-        if (keys.text)
-            at = properties_put(at, "KEYS", keys.text, keys.size);
-        memcpy(at, PyBytes_AsString(body), message.body_size);
-        batch->bytes -= send_message_stride(message.properties_size, message.body_size);
-        batch->sent++;
+        memcpy(parcel_properties(batch, batch->sent, at), body.text, body.size);
+        batch->bytes -= send_message_stride(message.properties_size, body.size);
     }
 }
 
@@ -98,9 +87,7 @@ static uint32_t stride_of(const Batch *batch, uint32_t i)
 {
     if (batch->table)
         return table_stride(batch, i);
-    const struct piece tags = parcel_text(batch->tags, i), keys = parcel_text(batch->keys, i);
-    const uint64_t body = (uint64_t)PyBytes_Size(PyTuple_GetItem(batch->bodies, (Py_ssize_t)i));
-    return (uint32_t)send_message_stride(properties_size(tags.size, tags.text, keys.size, keys.text), body);
+    return (uint32_t)send_message_stride(parcel_properties_size(batch, i), batch->body[i].size);
 }
 
 /* Sends what there is room for: SENDER_OK if that was everything, or the obstacle; -1 with an exception. */

@@ -214,7 +214,10 @@ enum argument {
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
 
 /* TAGS and KEYS as they are in the properties string. */
-uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys);
+static inline uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t keys_size, bool keys)
+{
+    return (tags ? 6 + tags_size : 0) + (keys ? 6 + keys_size : 0); /* four letters of name, two separators */
+}
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
 
 /* Most bytes that body and properties of a message to this topic may take together. */
@@ -266,14 +269,22 @@ PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
 /* True if there is something left to wait for, as far as is known. */
 bool pending_open(const Pending *self);
 
+struct piece {
+    const char *text; /* NULL: none */
+    uint32_t size;
+};
+
 struct batch {
     PyObject_HEAD
     Producer *producer;
     PyObject *topic;
-    PyObject *bodies;   /* tuple of bytes; NULL once all are sent, like keys and tags */
+    PyObject *bodies;   /* tuple of bytes, which keeps them; NULL once all are sent, like the following */
     PyObject *keys;     /* tuple of str or None, or NULL */
-    PyObject *tags;     /* str for all, a tuple of str or None, or NULL */
-    PyObject *queue_key;
+    PyObject *tags;     /* likewise */
+    struct piece *body; /* where each message's body is, ... */
+    struct piece *key;  /* ... its keys, and its tags; NULL: none has any */
+    struct piece *tag;
+    struct piece same;  /* the beginning of all properties strings: tags that were given once for all; its text is ours */
     struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
     struct completion *verdicts;
     uint64_t life;      /* of the session that its first message went into */
@@ -286,7 +297,6 @@ struct batch {
     uint32_t answered;
     uint32_t failed;
     uint32_t first_failed;
-    int64_t wanted_queue;
     uint32_t queue;     /* whose run it is */
     uint32_t queue_left; /* messages that still go there */
     uint32_t longer;    /* runs to come that take one more than count / queues */
@@ -297,18 +307,21 @@ struct batch {
 
 /* ---- parcel.c ---- */
 
-struct piece {
-    const char *text; /* NULL: none */
-    uint32_t size;
-};
-
 /* A batch's bodies, and its keyword arguments, which follow `count` positional ones. 0, or -1 with an exception. */
 int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const *args, Py_ssize_t count, PyObject *names,
                 uint64_t *timeout_ns);
 void parcel_drop(Batch *batch);
 
-/* Message i's piece of tags or keys, which are one str for all, a tuple, None or NULL. */
-struct piece parcel_text(PyObject *texts, uint32_t i);
+/* Bytes of message i's properties string. */
+static inline uint64_t parcel_properties_size(const Batch *batch, uint32_t i)
+{
+    const struct piece tag = batch->tag ? batch->tag[i] : (struct piece){NULL, 0};
+    const struct piece key = batch->key ? batch->key[i] : (struct piece){NULL, 0};
+    return batch->same.size + properties_size(tag.size, tag.text, key.size, key.text);
+}
+
+/* Puts them to `at`; returns where they end. */
+uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at);
 
 /* The queue of the next message. */
 uint32_t parcel_queue(Batch *batch);
