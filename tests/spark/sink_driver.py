@@ -1,5 +1,5 @@
 """A program that streams the lines of a folder's text files into topic "t", a file a batch, until it has seen all files. Its
-first task fails half-way, and is tried again. Arguments: broker, folder."""
+first task fails half-way, and is tried again. Arguments: broker, folder; "again" starts the query once more if it fails."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
@@ -29,7 +30,7 @@ def failing_once(frame: DataFrame, marker: Path) -> DataFrame:
     return frame.select(udf(same)("value").alias("value"))
 
 
-def main(broker: str, folder: Path) -> None:
+def main(broker: str, folder: Path, *, again: bool) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "512m"}
     builder = SparkSession.builder.master("local[2,3]")
@@ -41,9 +42,15 @@ def main(broker: str, folder: Path) -> None:
     print("ready", flush=True)
     writer = failing_once(lines, folder / "failed").writeStream.format("orbitmq").options(broker=broker, topic="t")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    writer = writer.trigger(availableNow=True)
+    try:
+        writer.start().awaitTermination()
+    except StreamingQueryException:
+        if not again:
+            raise
+        writer.start().awaitTermination()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), again="again" in sys.argv[3:])

@@ -1,7 +1,7 @@
 """A stream into Parquet under kills: a query, the broker it reads from and a producer, of whom the first two are killed with
 SIGKILL, processes and all, at moments that follow from a seed. In the end the output must be the log: every message once.
 
-    python tests/spark/stream_rampage.py [--minutes N] [--kills N] [--seed S] [--by broker|path]
+    python tests/spark/stream_rampage.py [--minutes N] [--kills N] [--seed S] [--by broker|path|both]
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,17 @@ class Sender:
 
 
 class StreamRampage:
-    """by: the option that the query is given, "broker" or "path"."""
+    """by: the option that the query is given, "broker" or "path"; with "both", its lives have one and the other in turn.
+    victims: the first ones, before the seed chooses them.
+    """
 
-    def __init__(self, folder: Path, seed: int, by: str = "broker") -> None:
+    def __init__(self, folder: Path, seed: int, by: str = "broker", victims: Sequence[str] = ()) -> None:
         self.folder = folder
         self.rng = random.Random(seed)
         self.kills: list[str] = []
-        self._victims: list[str] = []
+        self._victims = list(reversed(victims))
         self._name = f"stream-{os.getpid()}-{seed}"
-        self._by = by
+        self._lives = cycle(("broker", "path") if by == "both" else (by,))
         self._errors = (folder / "errors").open("a")
         self._broker = self._start_broker()
         self._sender = Sender(self._name)
@@ -109,9 +112,9 @@ class StreamRampage:
         return orbitmq.Broker(self.folder / "store", name=self._name, timeout=PATIENCE_S, **SMALL)
 
     def _start_query(self) -> subprocess.Popen[bytes]:
-        where = self._name if self._by == "broker" else str(self.folder / "store")
+        by = next(self._lives)
         options = {
-            self._by: where,
+            by: self._name if by == "broker" else str(self.folder / "store"),
             "subscribePattern": f"{PREFIX}.*",
             "startingOffsets": "earliest",
             "columns": "topic,partition,offset,value",
@@ -300,7 +303,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to go on killing; default 1")
     parser.add_argument("--kills", type=int, default=0, help="how many kills to stop after, instead of a time")
     parser.add_argument("--seed", type=int, default=None, help="of an earlier run, to have its schedule again")
-    parser.add_argument("--by", choices=("broker", "path"), default="broker", help="how the query finds the store")
+    parser.add_argument("--by", choices=("broker", "path", "both"), default="broker", help="how the query finds the store")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     folder = Path(tempfile.mkdtemp(prefix="orbitmq-stream-"))

@@ -64,8 +64,11 @@ def test_a_broker_of_another_runtime_folder(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_every_acknowledged_message_is_planned(tmp_path: Path) -> None:
-    """A receipt, and at once the question, again and again."""
-    with orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26) as broker, broker.producer() as producer:
+    """A receipt, and at once the question, 100 times. Each answer waits for the flush service, which flushes often here."""
+    with (
+        orbitmq.Broker(tmp_path / "store", log_file_size=1 << 26, flush_interval_ms=20) as broker,
+        broker.producer() as producer,
+    ):
         broker.create_topic("t", queues=1)
         for number in range(1, 101):
             producer.send("t", b"")
