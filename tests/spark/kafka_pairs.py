@@ -1,22 +1,26 @@
-"""A program that asks Spark's Kafka source and OrbitMQ's the same questions, over topics with the same messages, and prints the
-answers as JSON: {case: {"kafka": answer, "ours": answer}}. An answer is the rows that were read, or the error's text.
+"""The questions that Spark's Kafka source and OrbitMQ's are asked, each over topics with the same messages. An answer is the
+rows that were read, or the error's text.
 
-    kafka_pairs.py KAFKA_ADDRESS ORBITMQ_BROKER FOLDER
+The answers of the Kafka source are kept in kafka_answers.json, because they change with Spark and Kafka only. To record them
+again, with a Kafka broker and a source from Maven Central, and then see with `git diff` whether anything has changed:
+
+    .venv/bin/python -m tests.spark.kafka_pairs
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import os
+import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.spark.session import local_session
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ANSWERS = Path(__file__).with_name("kafka_answers.json")
 PARTITIONS, EACH = 2, 5
 BATCHES: dict[str, dict[str, str]] = {
     "start latest": {"startingOffsets": '{"t": {"0": -1, "1": -2}}'},
@@ -37,29 +41,21 @@ BATCHES: dict[str, dict[str, str]] = {
 }
 
 
-def main(address: str, broker: str, folder: str) -> None:
-    spark = local_session("pairs", cores=2)
+def asked(spark: SparkSession, kind: str, where: dict[str, str], folder: Path) -> dict[str, Any]:
+    """The answers by case. The broker makes topics with PARTITIONS when they are written to, or has t, u and v already."""
     numbers = spark.range(PARTITIONS * EACH)
     made = numbers.selectExpr("cast(id as string) as value", f"cast(id % {PARTITIONS} as int) as partition")
-    kafka = {"kafka.bootstrap.servers": address}
-    made.coalesce(1).write.format("kafka").options(topic="t", **kafka).save()
-    made.coalesce(1).write.format("orbitmq").options(topic="t", broker=broker).mode("append").save()
-    sources = {"kafka": ("kafka", kafka), "ours": ("orbitmq", {"broker": broker})}
-    answers: dict[str, dict[str, Any]] = {}
-
-    def ask(case: str, question: Callable[[str, dict[str, str]], Any]) -> None:
-        answers[case] = {name: answer(lambda: question(*source)) for name, source in sources.items()}
-
+    made.coalesce(1).write.format(kind).options(topic="t", **where).mode("append").save()
+    answers: dict[str, Any] = {}
     for case, options in BATCHES.items():
         chosen = options if "assign" in options else {**options, "subscribe": "t"}
-        ask(case, lambda kind, where: rows(spark.read.format(kind).options(**where, **chosen).load()))
+        answers[case] = answer(lambda: rows(spark.read.format(kind).options(**where, **chosen).load()))
     for mode in ("errorifexists", "overwrite", "ignore"):
-        one = made.limit(1)
-        ask(f"save mode {mode}", lambda kind, where: one.write.mode(mode).format(kind).options(topic="u", **where).save())
-    ask("maxOffsetsPerTrigger 0", lambda kind, where: limited(spark, kind, where, Path(folder)))
-    ask("a topic goes and comes back", lambda kind, where: returned(spark, kind, where, Path(folder)))
-    print("ANSWERS " + json.dumps(answers))
-    spark.stop()
+        writer = made.limit(1).write.mode(mode).format(kind).options(topic="u", **where)
+        answers[f"save mode {mode}"] = answer(writer.save)
+    answers["maxOffsetsPerTrigger 0"] = answer(lambda: limited(spark, kind, where, folder))
+    answers["a topic goes and comes back"] = answer(lambda: returned(spark, kind, where, folder))
+    return answers
 
 
 def rows(frame: DataFrame) -> list[list[int]]:
@@ -103,8 +99,33 @@ def answer(question: Callable[[], Any]) -> Any:
     try:
         return question()
     except Exception as error:
-        return f"{type(error).__name__}: {error}"[:3000]
+        return f"{type(error).__name__}: {error}".partition("JVM stacktrace:")[0].strip()[:3000]
+
+
+def kept_of(found: Any) -> Any:
+    """An answer without what differs between two runs: stack traces, plans, and the names of objects and queries."""
+    if isinstance(found, list):
+        return [kept_of(each) for each in found]
+    if not isinstance(found, str):
+        return found
+    text = re.split(r"\n\tat |\n=== Streaming Query", found)[0]
+    return re.sub(r"calling o\d+\.|\[id = \S+ runId = \S+\] ", "... ", text)
+
+
+def main() -> None:
+    from orbitmq.spark.session import local_session
+    from scripts.benchmark.spark import kafka
+
+    jars = kafka.source_jars()
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} pyspark-shell"
+    with tempfile.TemporaryDirectory() as made, kafka.broker(Path(made) / "kafka", PARTITIONS) as address:
+        spark = local_session("pairs", cores=2)
+        answers = asked(spark, "kafka", {"kafka.bootstrap.servers": address}, Path(made))
+        [source] = [jar.stem for jar in jars if jar.name.startswith("spark-sql-kafka")]
+        told = {"spark": spark.version, "source": source, "answers": {case: kept_of(each) for case, each in answers.items()}}
+        spark.stop()
+    ANSWERS.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

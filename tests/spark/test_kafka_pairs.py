@@ -1,74 +1,32 @@
-"""Goal: OrbitMQ's source and Spark's Kafka source answer alike, or differently, as docs/spark.md says. Method: both are asked
-the same in one session, over the same messages, in a Kafka broker and in OrbitMQ's (kafka_pairs.py).
-
-The jars come from Maven Central, once. If they cannot be had, these tests are skipped, and say why."""
+"""Goal: OrbitMQ's source and Spark's Kafka source answer alike, or differently, as docs/spark.md says. Method: OrbitMQ's is
+asked what the Kafka source was asked, over the same messages (kafka_pairs.py, which has recorded its answers)."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyspark
 import pytest
 
 import orbitmq
-from scripts import maven
-from scripts.benchmark.spark import kafka
 from tests.spark import kafka_pairs
 
-ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.pyspark, pytest.mark.timeout(1500), pytest.mark.xdist_group("kafka")]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 Answers = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory, java_home: Path | None) -> Iterator[Answers]:
-    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
-        pytest.skip(f"the Kafka source that scripts/benchmark fetches needs PySpark 4.2, and this is {pyspark.__version__}")
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     folder = tmp_path_factory.mktemp("pairs")
-    patch = pytest.MonkeyPatch()
-    if java_home is not None:
-        patch.setenv("JAVA_HOME", str(java_home))
-    try:
-        jars = ",".join(map(str, kafka.source_jars()))
-        with (
-            kafka.broker(folder / "kafka", kafka_pairs.PARTITIONS) as address,
-            orbitmq.Broker(folder / "store", log_file_size=1 << 24) as broker,
-        ):
-            for topic in ("t", "u", "v"):
-                broker.create_topic(topic, queues=kafka_pairs.PARTITIONS)
-            yield _asked([address, broker.name, str(folder)], jars)
-    except maven.MavenError as why:
-        pytest.skip(f"not compared with Spark's Kafka source: {why}")
-    finally:
-        patch.undo()
-
-
-def _asked(arguments: list[str], jars: str) -> Answers:
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "PYTHONPATH": _path()}
-    done = subprocess.run(
-        [sys.executable, kafka_pairs.__file__, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("ANSWERS ")]
-    found: Answers = json.loads(line.removeprefix("ANSWERS "))
-    return found
-
-
-def _path() -> str:
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return os.pathsep.join(dict.fromkeys([str(ROOT), *paths]))
+    with orbitmq.Broker(folder / "store", log_file_size=1 << 24) as broker:
+        for topic in ("t", "u", "v"):
+            broker.create_topic(topic, queues=kafka_pairs.PARTITIONS)
+        ours = kafka_pairs.asked(spark, "orbitmq", {"broker": broker.name}, folder)
+    recorded = json.loads(kafka_pairs.ANSWERS.read_text())["answers"]
+    assert recorded.keys() == ours.keys(), "a question was changed: record the answers of the Kafka source again"
+    return {case: {"kafka": recorded[case], "ours": ours[case]} for case in ours}
 
 
 def places(*queues: range) -> list[list[int]]:
