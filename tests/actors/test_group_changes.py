@@ -1,5 +1,6 @@
 """Goal: who looks after a broker sees its groups and clients, and can move, stop and delete groups, with members at work; what
-was acknowledged holds after every death. Method: real trees, whose coordinator, or all of whose processes, are killed."""
+was acknowledged holds after every death. Method: real trees, whose coordinator, or all of whose processes, are killed; asked
+through client/administration.py, answered by actors/administration.py and actors/group_configs.py."""
 
 from __future__ import annotations
 
