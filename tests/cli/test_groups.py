@@ -1,5 +1,6 @@
 """Goal: `orbitmq group` and `orbitmq clients` do what their help says, refuse with a reason, and ask before they destroy.
-Method: the commands (cli/group.py, cli/clients.py) on a broker of the test's, whose groups have and have no members; questions at a terminal."""
+Method: the commands (cli/group.py, cli/clients.py) on a broker of the test's, whose groups have and have no members; questions
+at a terminal."""
 
 from __future__ import annotations
 
