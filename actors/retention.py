@@ -71,7 +71,7 @@ class Retention:
 
         Raises: OSError, OrbitError: a file could not be looked at or removed; the next look begins again."""
         last = self._last()  # before the topics: whatever lies before it belongs to one of them
-        topics = list(self._topics)  # once: a table with room for thousands takes milliseconds
+        topics = list(self._topics)  # once, so that all of the look is about the same ones
         self._hide(topics)
         begin = int(self._tree.positions().min_offset)
         end = self._end(topics, begin, last, self._kept)

@@ -59,11 +59,10 @@ class TopicTable:
         self._table = table
 
     def __iter__(self) -> Iterator[Topic]:
-        """Every topic, in the order of the table."""
-        for index in range(lib.topics_capacity(self._table)):
-            topic = self._see(index)
-            if topic is not None:
-                yield topic
+        """Every topic, in the order in which they were made."""
+        slot, seen = ffi.new("uint32_t *"), ffi.new("struct topic_seen *")
+        while (index := lib.topics_next(self._table, slot, seen)) != lib.TOPIC_NONE:
+            yield _topic(index, seen)
 
     def find(self, name: str) -> Topic | None:
         encoded = name.encode()
@@ -78,16 +77,17 @@ class TopicTable:
 
     def _see(self, index: int) -> Topic | None:
         seen = ffi.new("struct topic_seen *")
-        if not lib.topic_see(self._table, index, seen):
-            return None
-        name = bytes(ffi.buffer(seen.name, seen.name_size)).decode()
-        return Topic(
-            name=name,
-            index=index,
-            queues=seen.queues,
-            perm=seen.perm,
-            first_slot=seen.first_slot,
-            slot_capacity=seen.slot_capacity,
-            retention_hours=seen.retention_hours,
-            durable=bool(seen.durable),
-        )
+        return _topic(index, seen) if lib.topic_see(self._table, index, seen) else None
+
+
+def _topic(index: int, seen: Any) -> Topic:
+    return Topic(
+        name=bytes(ffi.buffer(seen.name, seen.name_size)).decode(),
+        index=index,
+        queues=seen.queues,
+        perm=seen.perm,
+        first_slot=seen.first_slot,
+        slot_capacity=seen.slot_capacity,
+        retention_hours=seen.retention_hours,
+        durable=bool(seen.durable),
+    )

@@ -22,7 +22,7 @@ int topics_room(const struct topics *topics, const uint8_t *name, uint32_t size,
 int topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues, uint32_t slot_capacity,
                uint32_t perm, uint32_t *index);
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
-uint32_t topics_capacity(const struct topics *topics);
+uint32_t topics_next(const struct topics *topics, uint32_t *slot, struct topic_seen *seen);
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);

@@ -110,9 +110,9 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
         queue->topic = *index;
         queue->queue_id = i;
     }
-    /* release: the slots before their count, for whoever looks at a slot by its number. Pairs with the acquires in reader_add and
-     * notifier.c [T2]. A coordinator that died between here and the state left an entry that nobody sees; its slots stay unused until
-     * the tree restarts. */
+    /* release: the slots before their count, for whoever looks at a slot by its number. Pairs with the acquires in reader_add,
+     * topics_next and notifier.c [T2]. A coordinator that died between here and the state left an entry that nobody sees; its slots
+     * stay unused until the tree restarts. */
     atomic_store_explicit(&topics->queue_count, first + slot_capacity, memory_order_release);
     entry->hash = hash;
     entry->first_slot = first;
@@ -148,7 +148,21 @@ bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *s
     return true;
 }
 
-uint32_t topics_capacity(const struct topics *topics) { return topics->topic_capacity; }
+uint32_t topics_next(const struct topics *topics, uint32_t *slot, struct topic_seen *seen)
+{
+    /* acquire: the slots before their count. Pairs with the release in topics_add [T2]. */
+    const uint32_t count = atomic_load_explicit(&topics->queue_count, memory_order_acquire);
+    while (*slot < count) {
+        const uint32_t first = (*slot)++;
+        const uint32_t index = topics_queue(topics, first)->topic;
+        /* Slots that a coordinator handed out before it died belong to no topic, or to one that has others. */
+        if (topic_see(topics, index, seen) && seen->first_slot == first) {
+            *slot = first + seen->slot_capacity;
+            return index;
+        }
+    }
+    return TOPIC_NONE;
+}
 
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues)
 {

@@ -92,13 +92,15 @@ enum topics_add_result topics_room(const struct topics *topics, const uint8_t *n
 enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, uint32_t size, uint32_t queues,
                                   uint32_t slot_capacity, uint32_t perm, uint32_t *index);
 
-/* For Python: a live topic's entry, and a queue's range. topic_see returns false for an empty entry. */
+/* For Python: a live topic's entry, and a queue's range. topic_see returns false for an empty entry. topics_next sees the first live
+ * topic whose slots begin at *slot or later, and moves *slot past them; index of the topic, or TOPIC_NONE. So a walk over all topics,
+ * in the order in which they were made, looks at as many slots as there are topics, not at each entry that a topic could be in. */
 struct topic_seen {
     uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, name_size;
     uint8_t name[TOPIC_NAME_MAX + 1]; /* NUL-terminated */
 };
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
-uint32_t topics_capacity(const struct topics *topics);
+uint32_t topics_next(const struct topics *topics, uint32_t *slot, struct topic_seen *seen);
 /* The coordinator: more queues for a topic, up to its slot_capacity. */
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 /* The coordinator: how long the topic's messages are kept; as struct topic_entry has it. */
