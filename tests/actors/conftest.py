@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fast import warm
+
+__all__ = ["warm"]
+
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

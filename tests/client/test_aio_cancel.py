@@ -202,14 +202,16 @@ def test_a_cancelled_commit_is_done_to_its_end(composed: ComposedBroker, monkeyp
 # ---- the end of programs
 
 
-def test_a_program_ends_with_polls_in_flight(composed: ComposedBroker) -> None:
+def test_a_program_ends_with_polls_in_flight(standing: tuple[AsyncConsumer, Standing], composed: ComposedBroker) -> None:
     """Goal: asyncio.run cancels them, and the same consumer reads on in the next loop."""
-    consumer = awaitable_consumer(composed)
+    consumer, thread = standing
+    thread.go()
     tasks = []
 
     async def leave() -> None:
+        thread.begun.clear()
         tasks.append(asyncio.create_task(consumer.poll()))
-        await asyncio.sleep(0.01)
+        await thread.reached()
 
     for number in range(5):
         asyncio.run(leave())
@@ -219,13 +221,16 @@ def test_a_program_ends_with_polls_in_flight(composed: ComposedBroker) -> None:
     asyncio.run(consumer.close())
 
 
-def test_a_loop_that_is_closed_lets_the_thread_go(composed: ComposedBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_that_is_closed_lets_the_thread_go(
+    standing: tuple[AsyncConsumer, Standing], composed: ComposedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     """Goal: if a loop is closed during a poll, neither its thread nor the consumer is stuck. Method: nobody cancels the
     task."""
-    consumer = awaitable_consumer(composed)
+    consumer, thread = standing
+    thread.go()
     loop = asyncio.new_event_loop()
     task = loop.create_task(consumer.poll())
-    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.run_until_complete(thread.reached())
     loop.close()
     consumer._worker._thread.submit(int).result(60)  # once the wait's slice is over
     assert not task.done()

@@ -75,14 +75,14 @@ def test_a_batch_cut_short_says_what_was_sent(broker: ThreadBroker) -> None:
 
 
 def test_a_send_that_ran_out_of_time_can_be_waited_for(broker: ThreadBroker) -> None:
-    with Producer(broker, timeout=0.05) as producer:
+    with Producer(broker) as producer:
         with pytest.raises(UnknownTopic) as refused:
             producer.send("nowhere", b"")
         assert refused.value.pending is None
         for durability in ("appended", "flushed"):
             broker.stall_now()
             with pytest.raises(TimedOut) as short:
-                producer.send("orders", b"late", durability=durability)
+                producer.send("orders", b"late", durability=durability, timeout=0.05)
             assert not short.value.pending.done()
             broker.resume()
             assert short.value.pending.result(10).durability == durability

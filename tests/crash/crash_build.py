@@ -73,7 +73,7 @@ def _link(source: Path, target: Path, leave: set[str]) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.is_dir() or path.suffix in (".py", ".pyi", ".typed")
+    return (path.is_dir() and path.name != "__pycache__") or path.suffix in (".py", ".pyi", ".typed")
 
 
 def environment(plan: Path | None = None) -> dict[str, str]:

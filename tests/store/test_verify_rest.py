@@ -12,6 +12,7 @@ import shutil
 import signal
 import struct
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from orbitmq.store.verify import verify as verifying
 from orbitmq.store.verify.findings import Finding, Kind, Verdict
 from orbitmq.store.verify.verify import verify
 from tests.store.stored_by_broker import QUEUES, SETTINGS, TOPICS, Stored, body, store_by_broker
+from tests.waiting import until
 
 INDEX_SLOTS_AT, INDEX_ENTRIES_AT = 40, 40 + 4 * SETTINGS.index_slots
 
@@ -257,12 +259,13 @@ def test_after_a_death_only_what_must_be_there_is_asked_for(tmp_path: Path, monk
 
 
 def wait_for_lock(layout: StoreLayout) -> StoreLock:
-    released = threading.Event()
-    while True:
-        try:
+    def acquired() -> StoreLock | None:
+        with suppress(orbitmq.errors.StoreLocked):
             return StoreLock.acquire(layout, "next")
-        except orbitmq.errors.StoreLocked:
-            released.wait(0.01)
+        return None
+
+    lock: StoreLock = until(acquired, "the lock to be free")
+    return lock
 
 
 def test_a_broker_that_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
