@@ -38,6 +38,8 @@ SMALL: dict[str, Any] = {
     "offsets_interval_s": 0.1,
     "restarts": 1_000_000,
 }
+# Between two looks at all processes, each of which costs a part of a millisecond.
+LOOK_MS = 10
 ROLES = ("produce", "produce", "share", "share", "keep", "stir")
 ENDED = (BrokerError, TimedOut)
 
@@ -193,7 +195,7 @@ class Load:
         return bool(actors) and all(alive)
 
     def repair(self) -> None:
-        until(self.repaired, "everybody to live")
+        until(self.repaired, "everybody to live", look_ms=LOOK_MS)
 
     def grow(self, size: int = 1) -> None:
         """Waits until messages pass through the whole pipeline again, at least so many bytes of them."""
@@ -206,7 +208,7 @@ class Load:
                 return bool(positions.reput >= wanted and positions.flushed >= wanted)
             return False
 
-        until(grown, "the log to grow")
+        until(grown, "the log to grow", look_ms=LOOK_MS)
 
     def _wrote(self) -> int:
         self.repaired()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.crash.load import Load
+from tests.crash.load import LOOK_MS, Load
 from tests.waiting import dead, until
 
 # How long the load alone may take to pass a point before something is done about it.
@@ -92,7 +92,7 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
             pause = max(2 * pause, ALONE_S)
         return victim if victim and dead(victim) else 0
 
-    victim = int(until(struck, f"somebody to die at {point}"))
+    victim = int(until(struck, f"somebody to die at {point}", look_ms=LOOK_MS))
     load.plan.disarm()
     load.repair()
     load.grow()
