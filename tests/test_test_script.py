@@ -69,7 +69,7 @@ def checkout(tmp_path: Path) -> Checkout:
     shutil.copy(ROOT / "scripts" / "test", tmp_path / "scripts")
     kept = tmp_path / ".cache" / "pyspark-4.0"
     kept.mkdir(parents=True)
-    (kept / "with-delta").touch()
+    (kept / "complete").touch()
     return Checkout(tmp_path)
 
 
@@ -89,9 +89,9 @@ def test_of_the_machines_cores_those_that_it_may_use(checkout: Checkout) -> None
 @pytest.mark.parametrize(
     ("arguments", "workers", "runs"),
     [
-        ([], "3", ["-m pyspark tests/spark older", "-n 3 --dist loadgroup"]),
-        (["tests/spark", "-x"], "2", ["-m pyspark tests/spark -x older", "-n 2 --dist loadgroup tests/spark -x"]),
-        ([], "1", ["", "-m pyspark tests/spark older"]),
+        ([], "3", ["-m oldest_pyspark tests/spark older", "-n 3 --dist loadgroup"]),
+        (["tests/spark", "-x"], "2", ["-m oldest_pyspark tests/spark -x older", "-n 2 --dist loadgroup tests/spark -x"]),
+        ([], "1", ["", "-m oldest_pyspark tests/spark older"]),
         (["tests/shm", "--pdb"], "2", ["tests/shm --pdb"]),
         (["-s", "tests/shm"], "2", ["-s tests/shm"]),
     ],
@@ -124,13 +124,13 @@ def test_the_oldest_pyspark_beside_the_others(checkout: Checkout) -> None:
 )
 def test_one_failure_is_a_failure_of_the_whole(checkout: Checkout, failing: str, named: str, workers: str) -> None:
     if failing == "*pip*":
-        (checkout.root / ".cache" / "pyspark-4.0" / "with-delta").unlink()
+        (checkout.root / ".cache" / "pyspark-4.0" / "complete").unlink()
     done = checkout.run("tests/spark", WORKERS=workers, FAILING=failing)
     assert done.returncode == 1, done.stdout
     assert f"({named})" in done.stdout.splitlines()[-1]
 
 
-def test_no_test_that_touches_pyspark_is_no_failure(checkout: Checkout) -> None:
+def test_no_test_for_the_oldest_pyspark_is_no_failure(checkout: Checkout) -> None:
     """Pytest ends with 5 if no test was chosen; for the other run that is a failure."""
     done = checkout.run("tests/spark", "-k", "x", WORKERS="2", FAILING="*older", STATUS="5")
     assert done.returncode == 0, done.stdout

@@ -1,8 +1,9 @@
 """One Spark session for all tests of this folder, because starting a JVM takes longer than the tests.
 
-Tests that touch PySpark have the mark `pyspark`, and scripts/test runs them again with the oldest PySpark that is supported. A
-test that uses the session gets the mark here. Modules whose tests call PySpark, use classes that derive from PySpark's, or
-start programs that do, mark themselves. None is forgotten: a test without the mark fails when it imports PySpark.
+Tests that touch PySpark have the mark `pyspark`. A test that uses the session gets the mark here. Modules whose tests call
+PySpark, use classes that derive from PySpark's, or start programs that do, mark themselves. None is forgotten: a test without
+the mark fails when it imports PySpark. Of these tests, scripts/test runs those with the mark `oldest_pyspark` again, with the
+oldest PySpark that is supported (test_oldest_pyspark.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+# To compile a query takes Spark longer than to interpret it over the few rows of a test. Programs that tests start compile.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -90,7 +93,7 @@ def spark(java_home: Path | None) -> Iterator[SparkSession]:
         with pytest.MonkeyPatch.context() as patch:
             if java_home is not None:
                 patch.setenv("JAVA_HOME", str(java_home))
-            session = local_session("orbitmq tests", cores=2)
+            session = local_session("orbitmq tests", cores=2, settings=INTERPRETED)
     except SettingError as error:
         pytest.fail(f"the tests of Spark need Java: {error}", pytrace=False)
     yield session

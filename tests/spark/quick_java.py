@@ -85,11 +85,7 @@ def use_spark(folder: Path) -> None:
         stored.send("a", b"%d" % number)
     spark = local_session("archive", cores=2)
     options = {"path": str(stored.root), "subscribe": "a"}
-    frame = spark.read.format("orbitmq").options(**options).load()
-    frame.groupBy("partition").count().orderBy("partition").collect()
-    frame.write.parquet(str(folder / "parquet"))
-    spark.read.parquet(str(folder / "parquet")).count()
-    spark.createDataFrame([(b"a",)], "value binary").selectExpr("cast(value as string)").collect()
+    spark.read.format("orbitmq").options(**options).load().collect()
     stream = spark.readStream.format("orbitmq").options(**options, startingOffsets="earliest").load()
     writer = stream.writeStream.format("parquet").option("path", str(folder / "out"))
     writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()

@@ -121,6 +121,7 @@ def test_at_random(seed: int) -> None:
     assert read(sent(rows)) == [row or None for row in rows]
 
 
+@pytest.mark.oldest_pyspark("source.batch_reader", "sink.writer")
 def test_through_spark_and_a_broker(spark: SparkSession, tmp_path: Path) -> None:
     """As a stream from Kafka writes them, and as a stream that reads the topic gets them."""
     rows = [

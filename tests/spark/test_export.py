@@ -53,6 +53,7 @@ def test_a_topic_whose_name_means_null(spark: SparkSession, tmp_path: Path) -> N
     assert sorted(map(tuple, found), key=lambda row: row[2]) == [(name, name, 0), (name, None, 1)]
 
 
+@pytest.mark.oldest_pyspark("export.job")
 def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     """Goal: a session that the program has made itself is not stopped. Method: no session is active in a new thread."""
     with ThreadPoolExecutor(1) as threads:
@@ -61,6 +62,7 @@ def test_an_export_in_another_thread_leaves_the_session(spark: SparkSession, sto
     assert spark.read.parquet(str(tmp_path / "out")).count() == 100
 
 
+@pytest.mark.oldest_pyspark("session", "export.job")
 def test_exports_read_back(spark: SparkSession, stored: StoredTopics, tmp_path: Path) -> None:
     """Goal: every column comes back as the data source gives it, in two runs. Method: both are read by Spark and compared."""
     told: list[tuple[int, int, int]] = []
@@ -103,6 +105,7 @@ def test_one_topic_again(spark: SparkSession, stored: StoredTopics, tmp_path: Pa
         export_topic(stored.root, "order", tmp_path, spark)
 
 
+@pytest.mark.oldest_pyspark("export.job")
 def test_a_task_that_fails_says_why(spark: SparkSession, tmp_path: Path) -> None:
     """The error keeps its type on its way through Spark, and nothing is left."""
     stored = StoredTopics(tmp_path / "store")

@@ -44,7 +44,7 @@ MOMENTS: dict[str, Callable[[Path, int], bool]] = {
 }
 
 
-# What becomes of the folder does not depend on Spark's version; how Ctrl-C arrives does.
+# What becomes of the folder does not depend on PySpark's version; how Ctrl-C arrives does.
 @pytest.mark.usefixtures("java_home")
 def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -71,7 +71,7 @@ def test_killed_with_spark_at_random(tmp_path: Path, stored: StoredTopics) -> No
 
 
 @pytest.mark.pyspark
-@pytest.mark.parametrize("name", ["*", "*/progress"])
+@pytest.mark.parametrize("name", ["*", pytest.param("*/progress", marks=pytest.mark.oldest_pyspark("export.job"))])
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stored: StoredTopics, name: str) -> None:
     """Before Spark starts, and while its tasks run, which may just then end."""
     out = tmp_path / "out"

@@ -185,6 +185,7 @@ def test_only_what_rises_is_narrowed(stepped: StoredTopics) -> None:
     ]
 
 
+@pytest.mark.oldest_pyspark("source.batch_reader")
 @pytest.mark.parametrize("pushes", ["true", "false"])
 def test_queries_with_and_without_pushing(spark: SparkSession, stored: StoredTopics, pushes: str) -> None:
     before = spark.conf.get(PUSHES)

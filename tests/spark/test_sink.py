@@ -47,6 +47,7 @@ def bodies(store: Path, topic: str = "t") -> list[str]:
     return [bytes(message.body).decode() for queue in messages(store, topic) for message in queue]
 
 
+@pytest.mark.oldest_pyspark("data_source", "sink.writer")
 def test_every_column(spark: SparkSession, store: Path) -> None:
     frame = spark.sql("""
         select * from values
@@ -83,6 +84,7 @@ def test_as_kafkas_sink_is_fed(spark: SparkSession, store: Path, broker: orbitmq
     assert all(message.properties["g"] == "x" for queue in queues for message in queue)
 
 
+@pytest.mark.oldest_pyspark("sink.writer", "source.batch_reader")
 def test_what_was_read_is_written(spark: SparkSession, store: Path) -> None:
     write(spark.range(100).selectExpr("cast(id as string) value", "'k' as key", "'red' as tags"), topic="t")
     frame = spark.read.format("orbitmq").option("broker", BROKER).option("subscribe", "t").load()
@@ -98,6 +100,7 @@ def test_without_rows(spark: SparkSession, store: Path) -> None:
     assert bodies(store) == []
 
 
+@pytest.mark.oldest_pyspark("sink.writer")
 def test_once_under_a_name(spark: SparkSession, store: Path) -> None:
     """A job that is run again under the same queryId, or a batch of it, stores nothing."""
     frame = spark.range(10).selectExpr("cast(id as string) value")
@@ -115,6 +118,7 @@ def test_once_in_each_topic(spark: SparkSession, store: Path) -> None:
     assert Counter(bodies(store)) == Counter(bodies(store, "u")) == {str(number): 1 for number in range(10)}
 
 
+@pytest.mark.oldest_pyspark("sink.writer")
 def test_a_job_that_is_aborted_stores_nothing(spark: SparkSession, store: Path) -> None:
     """Its last task fails, after the others have staged all of theirs."""
     frame = spark.range(0, 1000, 1, 4).selectExpr("if(id = 999, raise_error('no more'), cast(id as string)) value")
@@ -145,6 +149,7 @@ def test_refused(spark: SparkSession, store: Path, frame: str, options: dict[str
     assert staged(store) == []
 
 
+@pytest.mark.oldest_pyspark("data_source")
 @pytest.mark.parametrize(
     ("mode", "words"), [("overwrite", "a log only grows; use mode"), ("error", "ErrorIfExists"), ("ignore", "Ignore")]
 )
@@ -169,6 +174,7 @@ def start(frame: DataFrame, folder: Path, **options: str) -> Any:
     return writer.trigger(availableNow=True).start()
 
 
+@pytest.mark.oldest_pyspark("data_source", "sink.writer")
 def test_a_stream(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     """Two runs of one query, a file a batch: each line is stored once, and nothing is left behind."""
     source = tmp_path / "in"
@@ -189,6 +195,7 @@ def test_a_stream(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     assert staged(store) == []
 
 
+@pytest.mark.oldest_pyspark("sink.writer")
 def test_a_stream_that_forgot_its_last_commit(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     """The driver dies when the sink has stored a batch and Spark has not noted it. Method: Spark's note is removed."""
     (tmp_path / "in").mkdir()
@@ -214,6 +221,7 @@ def test_staged_elsewhere(spark: SparkSession, store: Path, tmp_path: Path) -> N
     assert not Staging(StoreLayout.at(store).own / "spark").staged.exists()
 
 
+@pytest.mark.oldest_pyspark("data_source")
 def test_a_stream_that_cannot_be(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     rates = spark.readStream.format("rate").load()
     query = start(rates.selectExpr("value"), tmp_path, topic="t")

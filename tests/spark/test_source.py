@@ -59,12 +59,14 @@ def rows(frame: DataFrame) -> list[Row]:
     return sorted(found)
 
 
+@pytest.mark.oldest_pyspark("session", "data_source", "source.batch_reader")
 def test_every_row_once_with_all_its_columns(spark: SparkSession, stored: StoredTopics) -> None:
     frame = load(spark, stored, "orders, bills")
     assert frame.columns == [name for name in COLUMNS if name != "headers"]
     assert rows(frame) == stored.of("orders", "bills")
 
 
+@pytest.mark.oldest_pyspark("source.batch_reader")
 @pytest.mark.parametrize("options", [{"minPartitions": "7"}, {"maxRecordsPerPartition": "99"}])
 def test_in_several_partitions(spark: SparkSession, stored: StoredTopics, options: dict[str, str]) -> None:
     frame = load(spark, stored, "orders", **options)
@@ -89,6 +91,7 @@ def test_only_some_columns(spark: SparkSession, stored: StoredTopics) -> None:
     assert sorted((row.partition, row.offset) for row in frame.collect()) == [row[1:3] for row in stored.of("orders")]
 
 
+@pytest.mark.oldest_pyspark("source.batch_reader")
 def test_columns_of_one_message(spark: SparkSession, stored: StoredTopics) -> None:
     """Those that the rows of stored_topics.py do not have."""
     for row in load(spark, stored, "named", includeHeaders="true").collect():
@@ -142,6 +145,7 @@ def test_mistakes_are_told(spark: SparkSession, stored: StoredTopics, options: d
         spark.read.format("orbitmq").options(**given).load().count()
 
 
+@pytest.mark.oldest_pyspark("data_source")
 def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, stored: StoredTopics) -> None:
     given = {"path": str(stored.root), "subscribe": "orders"}
     with pytest.raises(PySparkException, match=r"(?s)ColumnError: .*struct<value:binary>.*option columns"):
@@ -150,6 +154,7 @@ def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, stored: Store
     assert same.count() == len(stored.of("orders"))
 
 
+@pytest.mark.oldest_pyspark("source.batch_reader")
 def test_a_damaged_record_is_named(spark: SparkSession, tmp_path: Path) -> None:
     stored = StoredTopics(tmp_path / "store")
     stored.add("t", 1)

@@ -71,6 +71,7 @@ def places(topic: str, queue: int, begin: int, end: int) -> list[tuple[str, int,
     return [(topic, queue, offset) for offset in range(begin, end)]
 
 
+@pytest.mark.oldest_pyspark("stream.reader", "stream.admission")
 def test_batch_after_batch(stored: StoredTopics) -> None:
     stream = reader(stored.root)
     assert stream.latestOffset() == ends(5, 5), "4.0 asks for an end before it asks for a beginning"
@@ -84,6 +85,7 @@ def test_batch_after_batch(stored: StoredTopics) -> None:
     assert rows(stream, ends(5, 5), ends(7, 6)) == places("orders", 0, 5, 7) + places("orders", 1, 5, 6)
 
 
+@pytest.mark.oldest_pyspark("stream.reader", "stream.admission")
 @pytest.mark.parametrize("told", [True, False])
 def test_limited_batches(stored: StoredTopics, told: bool) -> None:
     """told: the version of Spark says where a batch begins."""
@@ -109,6 +111,7 @@ def test_a_trigger_that_wants_all_gets_all(stored: StoredTopics) -> None:
     assert stream.latestOffset(ends(6, 5), ReadAllAvailable()) == ends(6, 6)
 
 
+@pytest.mark.oldest_pyspark("stream.reader", "stream.admission")
 def test_available_now_ends(stored: StoredTopics) -> None:
     stored.add("later", 1)
     stream = reader(stored.root, subscribePattern="orders|later|new", maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")

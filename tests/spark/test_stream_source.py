@@ -70,6 +70,7 @@ def counts(folder: Path) -> dict[str, int]:
     return {name: sum(end for (topic, _), end in ends.items() if topic == name) for name in {topic for topic, _ in ends}}
 
 
+@pytest.mark.oldest_pyspark("data_source", "stream.reader", "stream.admission")
 def test_read_what_there_is_and_end(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> None:
     send(broker, 100)
     assert finish(start(spark, tmp_path, {"availableNow": True})) == [100]
@@ -81,6 +82,7 @@ def test_read_what_there_is_and_end(spark: SparkSession, broker: orbitmq.Broker,
     assert counts(tmp_path) == {"orders": 140}
 
 
+@pytest.mark.oldest_pyspark("stream.reader", "stream.admission")
 def test_limits(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> None:
     send(broker, 100)
     found = finish(start(spark, tmp_path, {"availableNow": True}, maxOffsetsPerTrigger="30"))
@@ -94,6 +96,7 @@ def test_limits(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> 
     assert all(progress["numInputRows"] <= 30 for progress in query.recentProgress)
 
 
+@pytest.mark.oldest_pyspark("stream.reader")
 def test_new_topics_and_a_restart(spark: SparkSession, broker: orbitmq.Broker, tmp_path: Path) -> None:
     """latest, the default, means what there is when the query begins."""
     send(broker, 10)
@@ -130,6 +133,7 @@ def test_the_broker_restarts(spark: SparkSession, tmp_path: Path) -> None:
     by_path.stop()
 
 
+@pytest.mark.oldest_pyspark("stream.reader")
 def test_lost_messages_end_a_query_unless_it_may_go_on(spark: SparkSession, tmp_path: Path) -> None:
     stored = StoredTopics(tmp_path / "store")
     stored.add("orders", 1)
