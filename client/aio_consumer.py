@@ -74,10 +74,13 @@ class AsyncConsumer(Shown):
         *,
         columns: Several[str] | None = None,
         max_bytes: int = ARROW_BYTES,
+        views: bool = False,
     ) -> pa.RecordBatch:
         """See Consumer.poll_arrow."""
         poll = self._consumer.poll_arrow
-        take: Callable[[], Any] = lambda: poll(max_messages, 0, columns=columns, max_bytes=max_bytes)  # noqa: E731
+        take: Callable[[], Any] = lambda: poll(  # noqa: E731
+            max_messages, 0, columns=columns, max_bytes=max_bytes, views=views
+        )
         return await self._taken(take, timeout, lambda found: bool(found.num_rows))
 
     async def __aiter__(self) -> AsyncIterator[Message]:

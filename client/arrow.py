@@ -44,6 +44,8 @@ _FIXED = {name: 8 + place for place, name in enumerate(_NUMBERS)}
 _TEXT = {"body": 0, "tags": 2, "keys": 5, "message_id": 16, "born_host": 18, "store_host": 20}
 _NULLABLE = ("tags", "keys", "headers")
 _PAIRS = {"headers": 22, "properties": 28}
+_VIEWS_BIT = 1 << 16  # bodies where they are stored, instead of body's own bit
+_VIEWS = 34  # views, then the bodies that were decompressed
 
 BODY_LIMIT = (1 << 31) - 1  # largest value of a column's 32-bit offsets
 
@@ -57,32 +59,38 @@ def selected(columns: Several[str] | None) -> list[str]:
     return [name for name in COLUMNS if name in (USUAL if columns is None else columns)]
 
 
-def schema(columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of batches with these columns."""
-    return pa.schema([(name, COLUMNS[name][1]) for name in selected(columns)])
+def schema(columns: Sequence[str] | None = None, *, views: bool = False) -> pa.Schema:
+    """The schema of batches with these columns. views: see record_batch."""
+    in_place = {"body": pa.binary_view()} if views else {}
+    return pa.schema([(name, in_place.get(name, COLUMNS[name][1])) for name in selected(columns)])
 
 
 @lru_cache(maxsize=16)
-def _plan(columns: tuple[str, ...] | None) -> tuple[pa.Schema, int]:
+def _plan(columns: tuple[str, ...] | None, views: bool) -> tuple[pa.Schema, int]:
     """The schema, and the bits of enum column."""
-    return schema(columns), sum(COLUMNS[name][0] for name in selected(columns))
+    bits = {name: _VIEWS_BIT if views and name == "body" else COLUMNS[name][0] for name in selected(columns)}
+    return schema(columns, views=views), sum(bits.values())
 
 
 def record_batch(
-    reader: Reader, most: int, columns: Sequence[str] | None = None, *, body_limit: int = BODY_LIMIT
+    reader: Reader, most: int, columns: Sequence[str] | None = None, *, body_limit: int = BODY_LIMIT, views: bool = False
 ) -> pa.RecordBatch:
     """The reader's next messages as one batch: at most `most` messages and `body_limit` bytes of bodies, unless a single
     message is larger. Without messages, a batch of no rows.
 
     keys is the text of KEYS: words separated by one space. Bodies that are stored compressed are decompressed.
+    views: bodies are views of the mapped log, which the batch keeps mapped.
     """
-    plan, selection = _plan(None if columns is None else tuple(columns))
-    rows, *counts, found = reader.columns(selection, most, body_limit)
+    plan, selection = _plan(None if columns is None else tuple(columns), views)
+    rows, *counts, found, stretches = reader.columns(selection, most, body_limit)
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in found]
     nulls = dict(zip(_NULLABLE, counts, strict=True))
     arrays = []
     for field in plan:
-        if field.name in _TEXT:
+        if views and field.name == "body":
+            mapped = [pa.foreign_buffer(address, size, pin) for pin, address, size in stretches]
+            arrays.append(pa.Array.from_buffers(field.type, rows, [None, *buffers[_VIEWS : _VIEWS + 2], *mapped], 0))
+        elif field.name in _TEXT:
             place = _TEXT[field.name]
             validity = buffers[place + 2] if field.name in _NULLABLE else None
             pieces = [validity, buffers[place], buffers[place + 1]]

@@ -117,6 +117,7 @@ class Consumer(Positions):
         *,
         columns: Several[str] | None = None,
         max_bytes: int = ARROW_BYTES,
+        views: bool = False,
     ) -> pa.RecordBatch:
         """The next messages as an Arrow record batch, which has no rows if the time is over. Waits and raises as `poll` does.
 
@@ -124,6 +125,8 @@ class Consumer(Positions):
             reconsume_times, message_id, born_host, store_host, headers, properties.
         max_bytes: of bodies, at most, unless the first one alone is larger; the same of headers and of properties. The memory
             of a batch that is dropped serves a later batch.
+        views: bodies are not copied: the column is of the type binary_view, and refers to the mapped log. Such a batch stays
+            valid like a message; at most 64 files of the log can be held so, then Full is raised.
         """
         check_bytes(max_bytes)
 
@@ -131,7 +134,7 @@ class Consumer(Positions):
             from orbitmq.client.arrow import record_batch, selected
 
             names = selected(columns)
-            take = lambda most: record_batch(self._reader, most, names, body_limit=max_bytes)  # noqa: E731
+            take = lambda most: record_batch(self._reader, most, names, body_limit=max_bytes, views=views)  # noqa: E731
             batch: pa.RecordBatch = self._gather(take, max_messages, timeout, size=lambda found: found.num_rows)
             return batch
 

@@ -27,18 +27,21 @@ static uint64_t text_bytes(const struct columns *columns)
 
 struct columns_need columns_fit(const struct columns *columns, const struct message_ref *refs, uint32_t count, uint64_t limit)
 {
-    const uint64_t body = column_bytes(&columns->body, columns->rows), text = text_bytes(columns);
+    const uint64_t body = columns_body_bytes(columns), text = text_bytes(columns);
+    const bool bodies = columns->body.offsets || columns->views.views;
     const uint64_t text_limit = columns->headers.starts || columns->properties.starts ? limit : COLUMN_BYTES_MAX;
     struct columns_need need = {0};
+    if (columns->views.count >= STRETCHES_ENOUGH)
+        return need;
     for (; need.rows < count; need.rows++) {
         const struct message_ref *ref = &refs[need.rows];
         const bool first = columns->rows + need.rows == 0;
         if (text + need.text + (ref->size - ref->body_size) > text_limit && !first)
             break;
-        need.compressed = columns->body.offsets && is_compressed(ref);
+        need.compressed = bodies && is_compressed(ref);
         if (need.compressed)
             break;
-        if (columns->body.offsets && body + need.body + ref->body_size > limit && !first)
+        if (bodies && body + need.body + ref->body_size > limit && !first)
             break;
         need.body += ref->body_size;
         need.text += ref->size - ref->body_size;
@@ -121,6 +124,8 @@ uint32_t columns_append(struct columns *columns, struct reader *reader, const st
             else if (!reader_copy_body(reader, &refs[done], to.body.data + at))
                 break;
             to.body.offsets[row + 1] = (int32_t)(at + refs[done].body_size);
+        } else if (to.views.views) {
+            column_view_append(&to.views, row, &refs[done]);
         }
         append_rest(&to, row, &refs[done], reader->cursors);
     }
@@ -131,9 +136,14 @@ uint32_t columns_append(struct columns *columns, struct reader *reader, const st
 
 void columns_append_one(struct columns *columns, const struct reader *reader, const struct message_ref *ref, struct slice body)
 {
-    const uint32_t row = columns->rows, at = (uint32_t)columns->body.offsets[row];
-    memcpy(columns->body.data + at, body.data, body.size);
-    columns->body.offsets[row + 1] = (int32_t)(at + body.size);
+    const uint32_t row = columns->rows;
+    if (columns->views.views) {
+        column_view_append_plain(&columns->views, row, body);
+    } else {
+        const uint32_t at = (uint32_t)columns->body.offsets[row];
+        memcpy(columns->body.data + at, body.data, body.size);
+        columns->body.offsets[row + 1] = (int32_t)(at + body.size);
+    }
     append_rest(columns, row, ref, reader->cursors);
     columns->rows++;
 }

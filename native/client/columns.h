@@ -10,6 +10,7 @@
 
 #include "client/column_host.h"
 #include "client/column_pairs.h"
+#include "client/column_views.h"
 #include "client/reader.h"
 
 enum column {
@@ -29,6 +30,7 @@ enum column {
     COLUMN_STORE_HOST = 1 << 13, /* text */
     COLUMN_HEADERS = 1 << 14,    /* the sender's own properties; null without any */
     COLUMN_PROPERTIES = 1 << 15, /* all properties */
+    COLUMN_VIEWS = 1 << 16,      /* bodies where they are stored, instead of COLUMN_BODY */
 };
 
 #define COLUMNS_BLOCK 512u                 /* rows to append at once ... */
@@ -38,6 +40,7 @@ enum column {
 struct columns {
     uint32_t rows; /* appended so far */
     struct column_text body, tags, keys;
+    struct column_views views; /* of bodies */
     int32_t *topic, *queue, *flag, *reconsume;
     int64_t *offset, *physical, *born_ms, *stored_ms;
     struct column_text id;
@@ -52,6 +55,12 @@ struct columns_need {
     uint64_t body;   /* bytes of bodies */
     uint64_t text;   /* most bytes of tags, and of any other text but bodies: all of the records without their bodies */
 };
+
+/* Bytes of bodies so far, as either column. */
+static inline uint64_t columns_body_bytes(const struct columns *columns)
+{
+    return columns->views.views ? columns->views.bytes : column_bytes(&columns->body, columns->rows);
+}
 
 /* How many of the first references fit within `limit` bytes of bodies in all, and likewise of properties if these are selected,
  * and within the range of the offsets. The first row of all always fits. */

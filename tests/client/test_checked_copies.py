@@ -27,6 +27,7 @@ Read = Callable[[Reader], list[bytes]]
 WAYS: dict[str, Read] = {
     "bodies": lambda reader: reader.bodies(100, 1 << 30),
     "columns": lambda reader: record_batch(reader, 100)["body"].to_pylist(),
+    "views": lambda reader: record_batch(reader, 100, views=True)["body"].to_pylist(),
     "messages": lambda reader: [bytes(message) for message in reader.messages(100)],
     "message": lambda reader: [bytes(message) for message in [reader.message(100)] if message],
 }

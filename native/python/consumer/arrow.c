@@ -27,7 +27,9 @@ enum buffer {
     STORE_HOST,
     HEADERS, /* the place of each of PAIRS after it */
     PROPERTIES = HEADERS + 6,
-    BUFFERS = PROPERTIES + 6
+    VIEWS = PROPERTIES + 6,
+    PLAIN,
+    BUFFERS
 };
 
 /* The buffers of a column of pairs. */
@@ -36,14 +38,14 @@ enum pairs { STARTS, VALIDITY, NAME_OFFSETS, NAME, VALUE_OFFSETS, VALUE };
 /* Of each buffer its column and its bits a row; 0: as many as there are, for the data of texts and for pairs. */
 #define PAIRS(column) {column, 32}, {column, 1}, {column, 0}, {column, 0}, {column, 0}, {column, 0}
 static const struct {
-    uint16_t column, bits;
+    uint32_t column, bits;
 } shape[BUFFERS] = {
     {COLUMN_BODY, 32},       {COLUMN_BODY, 0},        {COLUMN_TAGS, 32},       {COLUMN_TAGS, 0},   {COLUMN_TAGS, 1},
     {COLUMN_KEYS, 32},       {COLUMN_KEYS, 0},        {COLUMN_KEYS, 1},        {COLUMN_TOPIC, 32}, {COLUMN_QUEUE, 32},
     {COLUMN_OFFSET, 64},     {COLUMN_PHYSICAL, 64},   {COLUMN_BORN, 64},       {COLUMN_STORED, 64}, {COLUMN_FLAG, 32},
     {COLUMN_RECONSUME, 32},  {COLUMN_ID, 32},         {COLUMN_ID, 0},          {COLUMN_BORN_HOST, 32},
     {COLUMN_BORN_HOST, 0},   {COLUMN_STORE_HOST, 32}, {COLUMN_STORE_HOST, 0},  PAIRS(COLUMN_HEADERS),
-    PAIRS(COLUMN_PROPERTIES),
+    PAIRS(COLUMN_PROPERTIES), {COLUMN_VIEWS, 128},    {COLUMN_VIEWS, 0},
 };
 
 /* Buffers with bits == 32 that hold one value more than rows. */
@@ -60,6 +62,8 @@ struct record_batch {
     uint64_t body_limit; /* bytes */
     enum reader_use use; /* of the bodies */
     PyObject *buffer[BUFFERS];
+    PyObject *stretches;             /* memory of columns.views; NULL without them */
+    PyObject *pins[LOG_MAP_SLOTS];   /* of the files in which stretches lie */
 };
 
 static uint64_t fixed_size(enum buffer which, uint32_t rows)
@@ -131,8 +135,24 @@ static bool record_batch_open(struct record_batch *batch, uint32_t selection, ui
         .born_host.text = text_of(batch, BORN_HOST_OFFSETS, BORN_HOST, BUFFERS),
         .store_host.text = text_of(batch, STORE_HOST_OFFSETS, STORE_HOST, BUFFERS),
     };
+    if (selection & COLUMN_VIEWS) {
+        batch->stretches = py_column_memory((STRETCHES_ENOUGH + COLUMNS_BLOCK) * sizeof(struct stretch));
+        if (!batch->stretches)
+            return false;
+        batch->columns.views.views = address_of(batch, VIEWS);
+        batch->columns.views.stretches = (struct stretch *)(void *)py_column_memory_data(batch->stretches);
+    }
     return open_pairs(batch, HEADERS, &batch->columns.headers, true) &&
            open_pairs(batch, PROPERTIES, &batch->columns.properties, false);
+}
+
+static void record_batch_close(struct record_batch *batch)
+{
+    for (enum buffer which = 0; which < BUFFERS; which++)
+        Py_XDECREF(batch->buffer[which]);
+    Py_XDECREF(batch->stretches);
+    for (uint32_t i = 0; i < LOG_MAP_SLOTS; i++)
+        Py_XDECREF(batch->pins[i]);
 }
 
 /* Few batches get all their rows where bodies are large. */
@@ -191,6 +211,28 @@ static bool reserve_all(struct record_batch *batch, const struct columns_need *n
            reserve_pairs(batch, &columns->properties, PROPERTIES, need->text);
 }
 
+static bool reserve_plain(struct record_batch *batch, uint64_t more)
+{
+    struct column_views *views = &batch->columns.views;
+    if (!views->views)
+        return true;
+    if (!grow(batch, PLAIN, views->plain_bytes, more))
+        return false;
+    views->plain = address_of(batch, PLAIN);
+    return true;
+}
+
+/* Keeps the files mapped in which these bodies are. */
+static bool pin_all(struct reader_object *self, struct record_batch *batch, const struct message_ref *refs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        PyObject **pin = &batch->pins[refs[i].file - self->reader->log.files];
+        if (!*pin && !(*pin = py_pin_of(self, &refs[i])))
+            return false;
+    }
+    return true;
+}
+
 /* A row whose body is stored compressed. Returns 1; 0: it does not fit beside the other rows; -1 with an exception. */
 static int append_compressed(struct record_batch *batch, const struct reader *reader, const struct message_ref *ref,
                              uint64_t body_limit)
@@ -200,7 +242,7 @@ static int append_compressed(struct record_batch *batch, const struct reader *re
     char *data = NULL;
     Py_ssize_t size = 0;
     int result = plain ? PyBytes_AsStringAndSize(plain, &data, &size) : -1;
-    const uint64_t bytes = column_bytes(&columns->body, columns->rows) + (uint64_t)size;
+    const uint64_t bytes = columns_body_bytes(columns) + (uint64_t)size;
     if (result == 0 && columns->rows == 0 && bytes > COLUMN_BYTES_MAX) {
         const unsigned long long at = ref->physical_offset;
         py_raise("StoreUnsupported", NULL, Py_BuildValue("{s:K}", "offset", at),
@@ -209,7 +251,7 @@ static int append_compressed(struct record_batch *batch, const struct reader *re
         result = -1;
     } else if (result == 0 && (columns->rows == 0 || bytes <= body_limit)) {
         const struct columns_need need = {.body = (uint64_t)size, .text = ref->size - ref->body_size};
-        result = reserve_all(batch, &need) ? 1 : -1;
+        result = reserve_all(batch, &need) && reserve_plain(batch, need.body) ? 1 : -1;
         if (result == 1)
             columns_append_one(columns, reader, ref, (struct slice){(const uint8_t *)data, (uint32_t)size});
     }
@@ -226,7 +268,7 @@ static int64_t append_some(struct reader_object *self, struct record_batch *batc
     const struct columns_need need = columns_fit(&batch->columns, refs, count, body_limit);
     if (need.rows == 0)
         return need.compressed ? append_compressed(batch, reader, refs, body_limit) : 0;
-    if (!reserve_all(batch, &need))
+    if (!reserve_all(batch, &need) || (batch->stretches && !pin_all(self, batch, refs, need.rows)))
         return -1;
     const uint32_t done = columns_append(&batch->columns, reader, refs, need.rows);
     if (done == 0 && batch->columns.rows == 0)
@@ -276,9 +318,25 @@ static void pair_sizes(uint64_t *size, enum buffer first, const struct column_pa
     size[first + VALUE] = pairs->starts ? column_bytes(&pairs->value, count) : 0;
 }
 
-/* (rows, nulls in tags, nulls in keys, nulls in headers, buffers): buffers cut to their size, None if a column is not
+/* [(what keeps it mapped, address, bytes)] of each stretch. */
+static PyObject *stretches_of(const struct reader *reader, const struct record_batch *batch)
+{
+    const struct column_views *views = &batch->columns.views;
+    PyObject *list = PyList_New(views->count);
+    for (uint32_t i = 0; list && i < views->count; i++) {
+        const struct stretch *stretch = &views->stretches[i];
+        PyObject *entry = Py_BuildValue("(OKK)", batch->pins[stretch->file - reader->log.files],
+                                        (unsigned long long)(uintptr_t)stretch->begin,
+                                        (unsigned long long)(stretch->end - stretch->begin));
+        if (!entry || PyList_SetItem(list, i, entry) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* (rows, nulls in tags, nulls in keys, nulls in headers, buffers, stretches): buffers cut to their size, None if a column is not
  * selected. */
-static PyObject *record_batch_result(struct record_batch *batch)
+static PyObject *record_batch_result(const struct reader *reader, struct record_batch *batch)
 {
     const struct columns *columns = &batch->columns;
     const uint32_t rows = columns->rows;
@@ -292,6 +350,7 @@ static PyObject *record_batch_result(struct record_batch *batch)
     size[ID] = column_bytes(&columns->id, rows);
     size[BORN_HOST] = column_bytes(&columns->born_host.text, rows);
     size[STORE_HOST] = column_bytes(&columns->store_host.text, rows);
+    size[PLAIN] = columns->views.plain_bytes;
     pair_sizes(size, HEADERS, &columns->headers, rows);
     pair_sizes(size, PROPERTIES, &columns->properties, rows);
     for (enum buffer which = 0; buffers && which < BUFFERS; which++) {
@@ -300,8 +359,11 @@ static PyObject *record_batch_result(struct record_batch *batch)
             PyTuple_SetItem(buffers, which, Py_NewRef(buffer ? buffer : Py_None)) < 0)
             Py_CLEAR(buffers);
     }
-    return buffers ? Py_BuildValue("(IIIIN)", rows, columns->tags.nulls, columns->keys.nulls, columns->headers.nulls, buffers)
-                   : NULL;
+    PyObject *stretches = buffers ? stretches_of(reader, batch) : NULL;
+    if (stretches)
+        return Py_BuildValue("(IIIINN)", rows, columns->tags.nulls, columns->keys.nulls, columns->headers.nulls, buffers, stretches);
+    Py_XDECREF(buffers);
+    return NULL;
 }
 
 /* How many units the queues of the reader's round still hold; stops counting at `enough`. */
@@ -341,9 +403,8 @@ PyObject *py_columns(PyObject *object, PyObject *const *arguments, Py_ssize_t ar
         body_limit = COLUMN_BYTES_MAX;
     if (record_batch_open(&batch, (uint32_t)selection, rows < most ? (uint32_t)rows : most, body_limit) &&
         append_all(self, &batch, (uint32_t)count, body_limit, look_until))
-        result = record_batch_result(&batch);
-    for (enum buffer which = 0; which < BUFFERS; which++)
-        Py_XDECREF(batch.buffer[which]);
+        result = record_batch_result(self->reader, &batch);
+    record_batch_close(&batch);
     return result;
 }
 
