@@ -80,7 +80,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path, offsets_interval_s=NEVER_S)
+    made = World(tmp_path / "store", offsets_interval_s=NEVER_S)
     yield made
     made.close()
 
