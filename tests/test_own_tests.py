@@ -54,7 +54,6 @@ TESTED_BY: dict[str, str] = {
     "client/positions.py": "tests/client/test_consumer.py",
     "client/status.py": "tests/client/test_health.py",
     "client/whereabouts.py": "tests/client/test_by_store.py",
-    "shm/topic_table.py": "tests/actors/test_durable_topics.py",
     "spark/data_source.py": "tests/spark/test_source.py",
     "spark/export/account.py": "tests/spark/test_export_runs.py",
     "spark/export/folder.py": "tests/spark/test_export_runs.py",
