@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -136,3 +138,37 @@ def test_a_stopped_broker_refuses(tmp_path: Path) -> None:
         assert pending.result(10).offset == 0
         with pytest.raises(OrbitError):
             producer.send("orders", b"b", timeout=10)
+
+
+NO_MEMORY = """
+import orbitmq, sys, _testcapi
+client = orbitmq.connect(sys.argv[1])
+with client.producer() as producer:
+    producer.send("orders", b"opens the session", keys=["a", "b"])
+    for call in (producer.send_oneway, lambda topic, body, keys: producer.send_batch_async(topic, [body], keys=[keys])):
+        failed = 0
+        while True:
+            keys = [f"\N{GREEK SMALL LETTER ALPHA}{failed}", "b" * 100]  # no text of these exists as UTF-8 yet
+            _testcapi.set_nomemory(failed, failed + 1)
+            try:
+                call("orders", b"x", keys=keys)
+            except MemoryError:
+                failed += 1
+            else:
+                break
+            finally:
+                _testcapi.remove_mem_hooks()
+        assert failed > 2, "what fails is more than the first copy"
+"""
+
+
+def test_keys_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    """Goal: a send that fails for want of memory says so, and stores nothing. Method: each allocation of a call fails
+    once, which CPython's own test module makes happen."""
+    pytest.importorskip("_testcapi")
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 1)
+        program = [sys.executable, "-c", NO_MEMORY, broker.name]
+        done = subprocess.run(program, capture_output=True, timeout=WATCHDOG_S, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert sum(bodies(tmp_path).values()) == 3

@@ -149,9 +149,11 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     if (!list)
         return -1;
     const Py_ssize_t count = PyList_Size(list);
+    const char *one;
+    uint32_t one_size;
     int result = 0;
     for (Py_ssize_t i = 0; i < count && result == 0; i++)
-        result = property_text(PyList_GetItem(list, i), "key", true, keys, size);
+        result = property_text(PyList_GetItem(list, i), "key", true, &one, &one_size);
     PyObject *space = result == 0 && count ? PyUnicode_FromString(" ") : NULL;
     if (space && (*joined = PyUnicode_Join(space, list))) {
         Py_ssize_t length;
@@ -161,7 +163,7 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     Py_XDECREF(space);
     Py_DECREF(list);
     if (result == 0 && count && !*keys) {
-        Py_XDECREF(*joined);
+        Py_CLEAR(*joined);
         result = -1;
     }
     return result;
