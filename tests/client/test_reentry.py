@@ -291,6 +291,44 @@ def test_a_program_that_closes_nothing(tmp_path: Path) -> None:
         until(lambda: slots(broker) == set(), "the end of its sessions")
 
 
+NAMES = """
+import orbitmq, sys
+from orbitmq.errors import Closed
+
+class Name(str):
+    act = None
+    def __del__(self):
+        act, Name.act = Name.act, None
+        if act:
+            act()
+
+client = orbitmq.connect(sys.argv[1])
+with client.producer() as producer:
+    for batch in [producer.make_batch(Name("orders"), [b"x"]) for _ in range(4)]:
+        for _ in range(100):
+            producer.send_oneway(Name("orders"), b"x")
+        Name.act = batch.cut
+        assert producer.push(batch) and len(batch) == 1
+        Name.act = None
+producer = client.producer()
+for _ in range(100):
+    Name.act = producer.retire
+    try:
+        producer.send(Name("orders"), b"x")
+    except Closed:
+        break
+"""
+
+
+def test_a_topic_name_with_a_finalizer(tmp_path: Path) -> None:
+    """Goal: a finalizer that ends the producer, or cuts the batch, does not run in the middle of a send, which would go on with
+    what is no longer there. Method: names of a class of the user's, more than a producer keeps; each has no other owner."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", 2)
+        done = subprocess.run([sys.executable, "-c", NAMES, broker.name], capture_output=True, timeout=WATCHDOG_S, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_finalizers_everywhere(tmp_path: Path) -> None:
     """Threads ask and drop what they made, with the collector running all the time: every thread gets an answer, and in the end
     no session is left."""

@@ -83,7 +83,7 @@ void link_disown(struct link *link, void *owner);
 #define TOPIC_CACHE 16u
 
 struct topic_memo {
-    PyObject *name; /* the very str object that was given, or NULL */
+    PyObject *name; /* the very str object that was given, of no derived class; or NULL */
     uint32_t index;
 };
 

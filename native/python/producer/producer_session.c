@@ -219,8 +219,9 @@ uint32_t producer_topic(Producer *self, PyObject *name)
                    "could not use topic name %R: the character at byte %u is not allowed", name, at);
         break;
     }
-    if (index == TOPIC_NONE)
-        return TOPIC_NONE;
+    /* Letting go of an object of a derived class later may run its finalizer, in the middle of a send: it could end our session. */
+    if (index == TOPIC_NONE || !PyUnicode_CheckExact(name))
+        return index;
     Py_INCREF(name);
     Py_XDECREF(memo->name);
     *memo = (struct topic_memo){.name = name, .index = index};
