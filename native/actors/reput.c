@@ -455,7 +455,6 @@ static bool has_news(const struct reput *reput)
 static enum bell_wake wait_for_news(struct reput *reput)
 {
     struct bell *bell = &reput->tree->control->reput_bell;
-    attachment_sweep(reput->tree);
     const uint32_t ticket = bell_announce(bell);
     if (has_news(reput)) {
         bell_cancel(bell, ticket);
@@ -496,6 +495,7 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
         } else if (reput->position != from) {
             pace_work(&reput->pace, messages);
         } else {
+            attachment_sweep(reput->tree); /* not only before a sleep: as in the writer */
             const enum pace_rest rest = pace_idle(&reput->pace, spin_ns, control_crowded(control));
             wake = rest == PACE_SLEEP ? wait_for_news(reput) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }

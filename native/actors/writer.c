@@ -333,7 +333,6 @@ static enum bell_wake sleep_for_news(struct writer *writer)
 {
     struct attachment *tree = writer->tree;
     struct bell *bell = &tree->control->writer_bell;
-    attachment_sweep(tree);
     const uint32_t ticket = bell_announce(bell);
     if (writer->waits ? writer_file_ready(writer) : has_news(writer)) {
         bell_cancel(bell, ticket);
@@ -352,6 +351,8 @@ enum run_result writer_run(struct writer *writer, uint32_t limit_ms)
     const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
     for (;;) {
         const uint32_t messages = writer_step(writer);
+        if (!messages)
+            attachment_sweep(tree); /* not only before a sleep: a writer that spins may never sleep */
         const enum pace_rest rest = messages ? PACE_LOOK : pace_idle(&writer->pace, spin_ns, control_crowded(tree->control));
         if (messages)
             pace_work(&writer->pace, messages);

@@ -187,6 +187,28 @@ def test_a_session_that_cannot_be_answered_is_given_up(tmp_path: Path) -> None:
         assert len(tree.records()) == 1
 
 
+def test_a_session_that_is_gone_is_let_go_by_a_writer_that_never_sleeps(tmp_path: Path) -> None:
+    """Goal: the memory of a session that has ended is free soon, not when the writer has nothing to do for as long as it spins.
+
+    Method: a writer that spins for longer than it is run."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        lib.control_settings(tree.control).spin_us = 2**32 - 1
+        session.send(p.message(b"x"))
+        lib.handler_step(handler)
+
+        def mapped() -> int:
+            view = ffi.new("struct actor_view *")
+            lib.actor_page_view(lib.control_actor(tree.control, 2), view)
+            return int(view.counter[lib.COUNT_SESSIONS])
+
+        lib.writer_run(writer, 1)
+        assert (session.completed, mapped()) == (1, 1)
+        lib.session_set_state(tree.control, 0, FREE)
+        lib.writer_run(writer, 1)
+        assert mapped() == 0
+
+
 def test_flush_moves_only_the_flushed_position(tmp_path: Path) -> None:
     """Goal: a step syncs up to the wrote position, over a file's end too."""
     with p.pipeline(tmp_path, file_size=64 << 10, message_max=16 << 10, files=4) as tree:
