@@ -5,8 +5,9 @@
 
 /* The broker's count is raised before the client's, so that a client that saw a verdict finds its window open. If a writer is
  * killed between the two, the client's count is behind. That is why a successor raises it again for every session in the lane,
- * even if all of its verdicts count as delivered. */
-static void raise_completed(struct session_entry *entry, struct session_map *map, uint64_t sequence)
+ * even if all of its verdicts count as delivered. If we could not map the session, `session` is NULL, and its messages count all
+ * the same: they leave the lane, and its handler's successor, which may find them in the ring still, would take them again. */
+static void raise_completed(struct session_entry *entry, struct session *session, uint64_t sequence)
 {
     /* relaxed: only the writer raises it */
     const uint64_t done = atomic_load_explicit(&entry->completed, memory_order_relaxed);
@@ -15,7 +16,8 @@ static void raise_completed(struct session_entry *entry, struct session_map *map
     /* release: verdicts before their count, for a successor or handler, and for the client [S1] */
     atomic_store_explicit(&entry->completed, sequence, memory_order_release);
     CRASH_POINT("writer_deliver_counted");
-    atomic_store_explicit(&map->session->completed, sequence, memory_order_release);
+    if (session)
+        atomic_store_explicit(&session->completed, sequence, memory_order_release);
     CRASH_POINT("writer_deliver_completed");
 }
 
@@ -24,11 +26,16 @@ static __attribute__((noinline)) void address(struct writer *writer, uint32_t la
 {
     struct attachment *tree = writer->tree;
     const uint32_t slot = record->session_slot, epoch = record->session_epoch;
-    writer->to = (struct addressee){.slot = slot, .epoch = epoch};
+    writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = tree->control->sessions[slot].shape.epoch != epoch};
     /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
      * it for a count of its own messages and drop as many. */
-    if (tree->control->sessions[slot].shape.epoch != epoch)
+    if (writer->to.gone)
         return;
+    if (writer->answered[slot].epoch != epoch) {
+        writer->answered[slot].epoch = epoch;
+        writer->answered[slot].sequence = 0;
+    }
+    writer->touched[lane][slot / 64] |= UINT64_C(1) << (slot % 64);
     const struct session_map *map = attachment_session(tree, slot, epoch);
     if (!map) {
         /* Nobody would ever answer its client. Short of memory or descriptors, we tell it that the session is lost. */
@@ -37,12 +44,6 @@ static __attribute__((noinline)) void address(struct writer *writer, uint32_t la
     }
     writer->to.slots = map->parts.slots;
     writer->to.window = map->shape.window;
-    if (writer->answered[slot].epoch != epoch) {
-        writer->answered[slot].epoch = epoch;
-        writer->answered[slot].sequence = 0;
-    }
-    if (map->parts.slots)
-        writer->touched[lane][slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
 /* True if somebody is there to be told of this record's verdict. */
@@ -50,11 +51,11 @@ static inline bool answers(struct writer *writer, uint32_t lane, const struct la
 {
     if (record->session_slot != writer->to.slot || record->session_epoch != writer->to.epoch)
         address(writer, lane, record);
-    if (!writer->to.slots)
+    if (writer->to.gone)
         return false;
     if (writer->answered[record->session_slot].sequence < record->sequence)
         writer->answered[record->session_slot].sequence = record->sequence;
-    return true;
+    return writer->to.slots != NULL;
 }
 
 void writer_answer(struct writer *writer, uint32_t lane, const struct lane_record *record, const struct completion *verdict)
@@ -90,8 +91,8 @@ void writer_deliver(struct writer *writer, struct write_group *group, uint32_t l
             const uint32_t epoch = writer->answered[slot].epoch;
             struct session_entry *entry = &tree->control->sessions[slot];
             struct session_map *map = &tree->sessions[slot];
-            if (entry->shape.epoch == epoch && map->epoch == epoch) /* else it is gone by now, as in address() */
-                raise_completed(entry, map, writer->answered[slot].sequence);
+            if (entry->shape.epoch == epoch) /* else it is gone by now, as in address() */
+                raise_completed(entry, map->epoch == epoch ? map->session : NULL, writer->answered[slot].sequence);
         }
     writer->to.slot = SESSIONS_MAX; /* look again in the next group whether it is there */
 

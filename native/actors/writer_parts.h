@@ -16,8 +16,9 @@
 /* The session that a record of a lane comes from. */
 struct addressee {
     uint32_t slot, epoch;       /* SESSIONS_MAX: none yet */
+    bool gone;                  /* the slot is another session's, or nobody's */
     uint64_t window;
-    struct completion *slots;   /* NULL if the session is gone */
+    struct completion *slots;   /* NULL if it is gone, or we cannot map it */
 };
 
 struct writer {
@@ -41,7 +42,7 @@ struct writer {
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
     struct addressee to;    /* of the last verdict */
     uint64_t touched[LANES_MAX][SESSION_WORDS]; /* sessions whose answered[] counts */
-    struct { uint64_t sequence; uint32_t epoch; } answered[SESSIONS_MAX]; /* the newest message with a verdict in its slot */
+    struct { uint64_t sequence; uint32_t epoch; } answered[SESSIONS_MAX]; /* the newest message that has its verdict */
 };
 
 /* The records that one flip of the commit record adds to the log. */

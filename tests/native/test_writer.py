@@ -18,7 +18,7 @@ from tests.native import pipeline as p
 from tests.native.pipeline import run
 from tests.waiting import until
 
-FREE, READY, FAULTY, LOST = 0, 1, 4, 5
+FREE, READY, CLOSING, DRAINED, FAULTY, LOST = range(6)
 # Values in shared memory that only a kill at the right instruction would leave so: native/shared/session.h,
 # native/shared/lane.h.
 SESSION_COMPLETED_AT = 192
@@ -185,6 +185,29 @@ def test_a_session_that_cannot_be_answered_is_given_up(tmp_path: Path) -> None:
         run(handler, writer)
         assert session.state == FAULTY
         assert len(tree.records()) == 1
+
+
+def test_what_the_writer_could_not_answer_is_not_taken_twice(tmp_path: Path) -> None:
+    """Goal: a closing session's message is stored once, though the writer could not map the session, and the handler was killed
+    after it had published the message and before it noted that.
+
+    Method: what a kill at that instruction leaves: control block and session as they were before the step."""
+    with p.pipeline(tmp_path) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(b"once"))
+        lib.session_set_state(tree.control, 0, CLOSING)
+        control = ffi.buffer(tree.control, ffi.sizeof("struct control"))
+        before = bytes(control), session.memory[:]
+        assert lib.handler_step(handler) == 1
+        control[:], session.memory[:] = before
+        kept = os.dup(session.descriptor)
+        os.close(session.descriptor)
+        assert lib.writer_step(writer) == 1
+        os.dup2(kept, session.descriptor)
+        os.close(kept)
+        run(tree.handler(), writer)
+        assert [bytes(record.body) for record in tree.records()] == [b"once"]
+        assert session.state == DRAINED
 
 
 def test_a_session_that_is_gone_is_let_go_by_a_writer_that_never_sleeps(tmp_path: Path) -> None:
