@@ -7,13 +7,16 @@ afterwards: each message with a receipt must be there once, where the receipt sa
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,3 +175,25 @@ def test_keys_for_which_there_is_no_memory(tmp_path: Path) -> None:
         done = subprocess.run(program, capture_output=True, timeout=WATCHDOG_S, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
         assert sum(bodies(tmp_path).values()) == 3
+
+
+def test_somebody_who_looks_at_all_objects_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    """Goal: what a memory profiler holds meanwhile, and so cannot be completed, is not sent in part. Method: keys whose
+    sequence looks for the tuple that the batch keeps its keys in."""
+    held: list[object] = []
+
+    class Keys:
+        def __iter__(self) -> Iterator[str]:
+            held.extend(each for each in gc.get_objects() if type(each) is tuple and len(each) == 1777)
+            yield from ("a" * 100, "b" * 100)
+
+    keys: list[Any] = [["plain"]] * 1777
+    keys[5] = Keys()
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        broker.create_topic("orders", 1)
+        producer.send("orders", b"first")
+        with pytest.raises(SystemError, match="bad argument"):
+            producer.send_batch("orders", [b"x"] * 1777, keys=keys)
+        assert held
+        held.clear()
+        assert producer.send("orders", b"second").offset == 1

@@ -114,7 +114,8 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
             joined = piece->text ? item : Py_None;
             Py_INCREF(joined);
         }
-        PyTuple_SetItem(result, i, joined);
+        if (PyTuple_SetItem(result, i, joined) < 0) /* somebody who looks at all objects there are holds the tuple */
+            Py_CLEAR(result);
     }
     Py_XDECREF(items);
     return result;
