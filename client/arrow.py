@@ -60,9 +60,22 @@ def selected(columns: Several[str] | None) -> list[str]:
 
 
 def schema(columns: Sequence[str] | None = None, *, views: bool = False) -> pa.Schema:
-    """The schema of batches with these columns. views: see record_batch."""
-    in_place = {"body": pa.binary_view()} if views else {}
+    """The schema of batches with these columns. views: see record_batch. Raises: SettingError: this pyarrow has no views."""
+    in_place = {"body": _view_type()} if views else {}
     return pa.schema([(name, in_place.get(name, COLUMNS[name][1])) for name in selected(columns)])
+
+
+def _view_type() -> Any:
+    """Asked before messages are taken: those of a batch that cannot be made would count as delivered."""
+    kind = pa.binary_view()
+    nothing = pa.py_buffer(b"")
+    try:
+        pa.Array.from_buffers(kind, 0, [None, nothing, nothing, nothing], 0)
+    except ValueError as error:
+        text = f"could not give bodies as views: pyarrow {pa.__version__} makes no arrays of them out of buffers"
+        hint = "pip install 'pyarrow>=19', or leave `views` out"
+        raise SettingError(text, hint=hint, setting="views", value=True) from error
+    return kind
 
 
 @lru_cache(maxsize=16)

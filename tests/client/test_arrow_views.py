@@ -10,13 +10,14 @@ import random
 import shutil
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import orbitmq
-from orbitmq.client.arrow import record_batch
-from orbitmq.errors import Full
+from orbitmq.client.arrow import _plan, record_batch
+from orbitmq.errors import Full, SettingError
 from orbitmq.native._types import Reader
 from tests.native.composed_store import ComposedStore
 
@@ -65,6 +66,28 @@ def test_the_same_rows_as_copies(store: ComposedStore) -> None:
     assert plain.equals(copies)
     limited = read(reader_of(store, slot, slot + 1), body_limit=20_000)
     assert limited.num_rows < 2 * BLOCK and sum(map(len, limited["body"].to_pylist())) <= 20_000
+
+
+def test_a_pyarrow_without_views(store: ComposedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow 18 takes no buffers beyond the usual two for such a column. Then the call is refused before it takes messages."""
+
+    def from_buffers(kind: pa.DataType, rows: int, buffers: list[pa.Buffer | None], *more: object, **named: object) -> pa.Array:
+        if kind == pa.binary_view() and len(buffers) != 2:
+            raise ValueError(f"Type's expected number of buffers (2) did not match the passed number ({len(buffers)}).")
+        return pa.Array.from_buffers(kind, rows, buffers, *more, **named)
+
+    slot = store.add_topic("t", 1)
+    store.append("t", slot, b"body of more than 12 bytes")
+    reader = reader_of(store, slot)
+    _plan.cache_clear()
+    older = {**vars(pa), "Array": SimpleNamespace(from_buffers=from_buffers)}
+    monkeypatch.setattr("orbitmq.client.arrow.pa", SimpleNamespace(**older))
+    for _ in range(2):
+        with pytest.raises(SettingError) as caught:
+            read(reader)
+        assert caught.value.setting == "views" and "pyarrow>=19" in str(caught.value.hint)
+    monkeypatch.undo()
+    assert read(reader)["body"].to_pylist() == [b"body of more than 12 bytes"], "it was not taken"
 
 
 def test_nothing_is_copied(store: ComposedStore) -> None:
