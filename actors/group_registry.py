@@ -238,7 +238,7 @@ class GroupRegistry:
         Returns where it was, with the last commits, and where it is now. Raises: OSError.
         """
         # Written down before anybody is told, so there must be room for it. A number takes up to 9 bytes.
-        need = len(packed(self._content())) + sum(len(topic) + 33 for topic, _ in offsets) + 512
+        need = len(packed(self._content(self._names() | {name}))) + sum(len(topic) + 33 for topic, _ in offsets) + 512
         self._memory.reserve(need + 9 * len(self._offsets.of_group(name)))
         group = self._groups.get(name)
         if group is not None and group.members:
@@ -279,7 +279,7 @@ class GroupRegistry:
             if left != stored:
                 self._vouched = (*self._vouched, config.offsets_crc(left))
             # What is not written down of the group since it committed last counts as long as the file names the group.
-            self._memory.write(self._content(without=name))
+            self._memory.write(self._content(self._names() - {name}))
             crash_point("group_registry_forgotten")
             if left != stored:
                 config.store_offsets(self._tree.settings.layout, left)
@@ -436,9 +436,10 @@ class GroupRegistry:
     def _names(self) -> set[str]:
         return self._groups.keys() | self._offsets.behind
 
-    def _content(self, without: str | None = None) -> Remembered:
+    def _content(self, names: Collection[str] | None = None) -> Remembered:
+        """names: groups, of which all is written down; None: those of which the files do not say it all."""
         groups: dict[str, dict[str, Any]] = {}
-        for name in self._names() - {without}:
+        for name in self._names() if names is None else names:
             offsets = [[topic, queue, offset] for (topic, queue), offset in self._offsets.of_group(name).items()]
             group = self._groups.get(name)
             groups[name] = {"offsets": offsets} if group is None else {"offsets": offsets, "group": group.packed()}

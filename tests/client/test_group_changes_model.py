@@ -5,10 +5,13 @@ a queue."""
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -208,3 +211,25 @@ def test_a_pause_that_was_cut_short(tmp_path: Path) -> None:
         assert broker.die_at is None
         assert len(member.poll_batch(5, 0)) == count
     member.close()
+
+
+def test_a_reset_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that only consumerOffset.json knows is reset in one queue. From then on the coordinator's memory has all of its
+    offsets; if there is no room for them, the reset is refused, not forgotten by the successor."""
+    broker = RegistryBroker(tmp_path / "store")
+    name, queues = "t" * 100, 60
+    broker.add_topic(name, queues)
+    for queue in range(queues):
+        broker.offset_table.set("g", (name, queue), 0)
+    broker.offset_table.store(broker.offset_table.take())
+    reserve = os.posix_fallocate
+
+    def full(descriptor: int, begin: int, size: int) -> None:
+        if size > 4096:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        reserve(descriptor, begin, size)
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        broker.registry.reset("g", {(name, 7): 1})
+    assert broker.offset_table.get("g", (name, 7)) == 0
