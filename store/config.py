@@ -128,7 +128,11 @@ def load_groups(layout: StoreLayout) -> tuple[dict[str, GroupConfig], DataVersio
 def store_groups(layout: StoreLayout, groups: Mapping[str, GroupConfig], version: DataVersion) -> None:
     """Replaces subscriptionGroup.json durably. Raises: OSError."""
     table = {name: _fields(group, _GROUP_FIELDS) for name, group in groups.items()}
-    _store(layout, GROUPS, {"dataVersion": _version_fields(version), "subscriptionGroupTable": table})
+    # RocketMQ 5 has another table there, forbiddenTable: topics that a group may not read.
+    others: dict[str, Any] = {}
+    with contextlib.suppress(StoreFailed):
+        others = _load(layout, GROUPS, dict)[0]
+    _store(layout, GROUPS, {**others, "dataVersion": _version_fields(version), "subscriptionGroupTable": table})
 
 
 def load_offsets(layout: StoreLayout) -> Offsets:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import config
+from orbitmq.store import config, json_text
 from orbitmq.store.config import DataVersion, GroupConfig, TopicConfig
 from orbitmq.store.layout import StoreLayout
 
@@ -107,6 +107,19 @@ def test_fields_of_another_version_are_kept(layout: StoreLayout) -> None:
     config.store_topics(layout, topics, version)
     assert '"attributes":{\n\t\t\t\t"k":1' in (layout.config / "topics.json").read_text()
     assert config.load_topics(layout) == (topics, version)
+
+
+def test_tables_of_another_version_are_kept(layout: StoreLayout) -> None:
+    """RocketMQ 5 has a second table in the file of groups."""
+    path = layout.config / "subscriptionGroup.json"
+    forbidden = '{\n\t"forbiddenTable":{\n\t\t"g":{\n\t\t\t"T_one":1\n\t\t}\n\t},'
+    path.write_text(GROUPS.replace("{", forbidden, 1))
+    before = path.read_text()
+    groups, version = config.load_groups(layout)
+    config.store_groups(layout, {**groups, "h": GroupConfig("h")}, version)
+    assert '"h"' in path.read_text()
+    config.store_groups(layout, groups, version)
+    assert json_text.loads(path.read_text()) == json_text.loads(before)
 
 
 def test_fields_of_our_own(layout: StoreLayout) -> None:
