@@ -276,16 +276,17 @@ class GroupRegistry:
         stored = config.load_offsets(self._tree.settings.layout)
         left = {key: queues for key, queues in stored.items() if key[1] != name}
         try:
+            # The file comes first. As long as the memory has the group, a successor takes from there where it is.
             if left != stored:
                 self._vouched = (*self._vouched, config.offsets_crc(left))
-            # What is not written down of the group since it committed last counts as long as the file names the group.
-            self._memory.write(self._content(self._names() - {name}))
-            crash_point("group_registry_forgotten")
-            if left != stored:
+                self._memory.write(self._content())
                 config.store_offsets(self._tree.settings.layout, left)
                 crash_point("group_registry_unstored")
+            self._memory.write(self._content(self._names() - {name}))
+            crash_point("group_registry_forgotten")
             self._configs.remove(name)
         except OSError:
+            self._offsets.unstored(name)
             self._forgetful = True
             raise
         finally:

@@ -81,6 +81,11 @@ class Offsets:
         self._changed |= self._taken
         self._taken = set()
 
+    def unstored(self, group: str) -> None:
+        """The file may have lost what it said of the group."""
+        if group in self._groups:
+            self._changed.add(group)
+
     def remove(self, group: str) -> None:
         """The group is forgotten; the caller has removed it from the file."""
         self._groups.pop(group, None)

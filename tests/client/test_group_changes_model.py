@@ -20,6 +20,7 @@ from orbitmq.actors.caller import OPERATOR
 from orbitmq.client.consumer import Consumer
 from orbitmq.errors import Fenced, GroupInUse
 from orbitmq.shm.topic_table import QueueKey
+from orbitmq.store.commits import settle
 from orbitmq.store.config import load_offsets
 from tests.client.registry_broker import RegistryBroker
 
@@ -233,3 +234,39 @@ def test_a_reset_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(OSError, match="No space"):
         broker.registry.reset("g", {(name, 7): 1})
     assert broker.offset_table.get("g", (name, 7)) == 0
+
+
+@pytest.mark.parametrize("point", ["group_registry_unstored", "group_registry_forgotten"])
+def test_a_deletion_that_was_cut_short(tmp_path: Path, point: str) -> None:
+    """All processes die when a group is half deleted. It is as it was, with the reset that the file does not have, or has no
+    offsets; never where it was before that reset."""
+    broker = RegistryBroker(tmp_path / "store")
+    broker.add_topic("t", 1)
+    broker.offset_table.set("g", ("t", 0), 5)
+    broker.registry.persist(broker.offset_table.take())
+    broker.registry.reset("g", {("t", 0): 2})
+    broker.die_at = point
+    broker.done(lambda: broker.registry.delete("g"), repeat=False)
+    assert broker.deaths == 1
+    settle(broker.layout)
+    assert load_offsets(broker.layout).get(("t", "g"), {}) == ({} if point == "group_registry_forgotten" else {0: 2})
+
+
+def test_a_deletion_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group is still there, and where it was is written again."""
+    broker = RegistryBroker(tmp_path / "store")
+    broker.add_topic("t", 1)
+    broker.offset_table.set("g", ("t", 0), 5)
+    broker.registry.persist(broker.offset_table.take())
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    broker.registry._configs.add(OPERATOR, "g")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output"):
+        patch.setattr("orbitmq.actors.group_configs.store_groups", refused)
+        broker.registry.delete("g")
+    assert broker.registry.names() == ["g"]
+    broker.registry.remember()
+    settle(broker.layout)
+    assert load_offsets(broker.layout)["t", "g"] == {0: 5}
