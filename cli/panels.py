@@ -187,6 +187,9 @@ def _topics(between: Between, queues: bool) -> Table:
 def groups_table(groups: Iterable[GroupStatus], speed: Callable[[str], float], queues: bool = False) -> Table:
     """speed: of a group, messages a second that it commits. queues: also one line for each queue."""
     table = _table(("group", "l"), ("members", "l"), ("topics", "l"), ("lag", "r"), ("committed/s", "r"), ("missed", "r"))
+    for column in table.columns:  # lag and pause are what one looks for; names take several lines where it is narrow
+        column.no_wrap = column.justify == "right"
+        column.overflow = "fold"
     for group in groups:
         lag = group.lag_messages
         pids = ", ".join(f"{member.pid} ({_held(member)})" for member in group.members)

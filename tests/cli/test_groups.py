@@ -9,7 +9,9 @@ import os
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from orbitmq.cli.panels import groups_table
 from orbitmq.client.broker import Broker
 from tests.cli.commands import Terminal, run
 from tests.waiting import until
@@ -66,6 +68,22 @@ def test_groups_and_clients(flows: Broker) -> None:
     assert "5 messages again" in run("group", "reset", "idle", "--to", "2020-01-01", *NAME).stdout
     assert "is paused" in run("group", "pause", "idle", *NAME).stdout and "paused" in run("group", "list", *NAME).stdout
     assert records("group", "resume", "idle") == [{"name": "idle", "paused": False}]
+
+
+def test_a_narrow_terminal(flows: Broker) -> None:
+    """In 80 columns, names take several lines, and lag and pause are still there."""
+    long = "whose-name-takes-more-than-half-of-a-line"
+    begin(flows, f"a-group-{long}")
+    flows.create_topic(f"a-topic-{long}", 1)
+    flows.reset_group(f"a-group-{long}", "latest", topic=f"a-topic-{long}")
+    flows.pause_group(f"a-group-{long}")
+    console = Console(width=80, soft_wrap=True)
+    with console.capture() as capture:
+        console.print(groups_table(flows.groups(), lambda _: 0.0))
+    heading, first, *_ = lines = capture.get().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert heading.split() == ["group", "members", "topics", "lag", "committed/s", "missed"]
+    assert first.split()[-2:] == ["2,990", "paused"]
 
 
 def test_what_is_refused(flows: Broker) -> None:
