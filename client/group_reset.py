@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -38,24 +39,28 @@ class Target:
 
 def target_of(to: object) -> Target:
     """Raises: SettingError."""
-    if isinstance(to, datetime):
-        return _at(to)
     if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
         return Target("offset", to)
-    if isinstance(to, str):
-        if to in ("earliest", "latest"):
-            return Target("earliest" if to == "earliest" else "latest")
-        if to.isdecimal() and to.isascii():
-            return Target("offset", int(to))
-        if to[:1] in ("+", "-") and to[1:].isdecimal() and to.isascii():
-            return Target("by", int(to))
-        try:
-            return _at(datetime.fromisoformat(to))
-        except ValueError:
-            pass
+    # ValueError: also a number of thousands of digits. OverflowError: a moment before the first or after the last year.
+    with suppress(ValueError, OverflowError):
+        if isinstance(to, datetime):
+            return _at(to)
+        if isinstance(to, str):
+            return _named(to)
     text = f"could not reset a group to {to!r:.100}: it must be {WAYS}"
     way = f'to go back by messages, write "{to}"' if isinstance(to, int) and not isinstance(to, bool) else None
     raise SettingError(text, hint=way, name="to", setting="to", value=to)
+
+
+def _named(to: str) -> Target:
+    """Raises: ValueError."""
+    if to in ("earliest", "latest"):
+        return Target("earliest" if to == "earliest" else "latest")
+    if to.isdecimal() and to.isascii():
+        return Target("offset", int(to))
+    if to[:1] in ("+", "-") and to[1:].isdecimal() and to.isascii():
+        return Target("by", int(to))
+    return _at(datetime.fromisoformat(to))
 
 
 def _at(moment: datetime) -> Target:

@@ -152,7 +152,7 @@ def test_where_a_group_can_be_reset_to(tmp_path: Path) -> None:
         assert at(now - timedelta(days=1)) == [0, 0]
         assert at((now - timedelta(days=1)).isoformat()) == [0, 0] == at("2020-01-01")
         assert at("latest", dry_run=True) == [EACH, EACH] and offsets(broker) == [0, 0]
-        for wrong in ("", "soon", "+", "-x", "1.5", -1, True, 2.5, None, "٣"):
+        for wrong in ("", "soon", "+", "-x", "1.5", -1, True, 2.5, None, "٣", "9" * 5000, "-" + "9" * 5000, datetime.min):
             with pytest.raises(SettingError) as bad:
                 at(wrong)
             assert "earliest" in bad.value.message
