@@ -103,6 +103,28 @@ def test_it_sleeps_once_it_has_spun(tmp_path: Path) -> None:
 
 
 @needs_cores
+def test_each_call_spins(tmp_path: Path) -> None:
+    """Also the one after a call that got its messages behind a recheck, and so did not wait again."""
+    spin = 0.2
+    broker = ComposedBroker(tmp_path / "store")
+    slot = broker.add_topic("t", 1)
+    consumer = Consumer(broker, None, ["t"], spin=spin)
+    assert consumer._hold.wait(consumer._reader, 10**10) == lib.PULL_HOLD_RECHECK, "the first wait of all"
+    broker.append("t", slot, b"news")
+    broker.publish()
+    assert consumer.poll_bodies() == [b"news"]
+    end = time.monotonic() + spin
+    until(lambda: time.monotonic() > end)
+    begin = time.monotonic()
+    thread, _ = in_thread(consumer.poll)
+    until(lambda: asleep(consumer) == 1)
+    spun = time.monotonic() - begin
+    consumer.close()
+    finish(thread)
+    assert spun >= spin
+
+
+@needs_cores
 def test_a_close_and_a_stop_end_it(tmp_path: Path) -> None:
     broker = ComposedBroker(tmp_path / "store")
     broker.add_topic("t", 1)

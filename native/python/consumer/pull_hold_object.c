@@ -157,6 +157,8 @@ static PyObject *pull_hold_object_check(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct pull_hold_object *self = self_of(object);
+    if (!self->waiting)
+        self->spin_from = 0; /* a call begins; the last one may have found messages after a recheck or a rebalance */
     return usable(self) ? PyLong_FromLong(pull_hold_check(&self->hold)) : NULL;
 }
 
