@@ -21,6 +21,7 @@ from orbitmq.cli.panels import groups_table
 from orbitmq.cli.status import RATE_S
 from orbitmq.client.group_reset import GroupMove
 from orbitmq.client.status import GroupStatus
+from orbitmq.errors import GroupInUse
 
 app = typer.Typer(help="Show, reset, pause and delete consumer groups.", no_args_is_help=True)
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
@@ -114,9 +115,14 @@ def delete(group: GroupName, yes: Yes = False, name: Name = None, store: Store =
     """Forget a group without members, and where it was."""
     with orbitmq.connect(name, store=store) as broker:
         found = broker.group(group)
-        if not found.members:  # otherwise it is refused, with the reason
-            read = counted(len(found.queues), "queue")
-            sure(yes, f"delete the group {group!r}", f"where the group {group!r} is in {read} will be forgotten")
+        if found.members and not yes:
+            # Refused here: before the broker does, the last member may leave, and nobody was asked.
+            text = f"cannot delete the group {group!r}: it has {counted(len(found.members), 'member')}, of process"
+            pids = sorted({member.pid for member in found.members})
+            text += f"{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids[:5]))}{', ...' if len(pids) > 5 else ''}"
+            raise GroupInUse(text, hint="close its consumers first", group=group, members=len(found.members), pids=pids)
+        read = counted(len(found.queues), "queue")
+        sure(yes, f"delete the group {group!r}", f"where the group {group!r} is in {read} will be forgotten")
         broker.delete_group(group)
     if as_json:
         print(json.dumps({"name": group, "deleted": True}))

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from orbitmq.cli.group import delete
 from orbitmq.cli.panels import groups_table
 from orbitmq.client.broker import Broker
+from orbitmq.client.client import Client
+from orbitmq.client.status import GroupStatus, MemberStatus
+from orbitmq.errors import GroupInUse
 from tests.cli.commands import Terminal, run
 from tests.waiting import until
 
@@ -108,6 +112,16 @@ def test_a_deletion_asks_first(flows: Broker, answer: str) -> None:
         terminal.type(answer)
         assert terminal.end() == (0 if answer == "y\n" else 6), terminal.shown
     assert [each.name for each in flows.groups()] == ([] if answer == "y\n" else ["g"])
+
+
+def test_a_deletion_while_the_last_member_leaves(flows: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that had members a moment ago is not deleted without a question."""
+    begin(flows, "g")
+    member = MemberStatus(1, 0, ("flows",), (), ())
+    monkeypatch.setattr(Client, "group", lambda self, name: GroupStatus(name, 1, (member,), ()))
+    with pytest.raises(GroupInUse, match="it has 1 member, of process 1"):
+        delete("g", yes=False, name="flows")
+    assert [each.name for each in flows.groups()] == ["g"]
 
 
 def test_a_deletion_that_is_not_asked_about(flows: Broker) -> None:
