@@ -10,10 +10,11 @@ import pytest
 
 from orbitmq.client.producer import Producer
 from tests.client.composed_broker import ComposedBroker
+from tests.client.pauses import pauses
 from tests.client.thread_broker import ThreadBroker
 from tests.fast import tmp_path, warm
 
-__all__ = ["tmp_path", "warm"]
+__all__ = ["pauses", "tmp_path", "warm"]
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ import orbitmq
 from orbitmq import aio, errors
 from orbitmq.shm import runtime
 from tests.actors.users import SOMEBODY, STRANGER, only_root
+from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
-from tests.client.test_wait import PATIENT_S, killed, waiting
+from tests.client.test_wait import PATIENT_S, killed
 from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S, until
 

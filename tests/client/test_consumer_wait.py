@@ -12,8 +12,9 @@ import pytest
 
 import orbitmq
 from orbitmq import aio, errors
+from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
-from tests.client.test_wait import PATIENT_S, meanwhile, waiting
+from tests.client.test_wait import PATIENT_S, meanwhile
 from tests.waiting import WATCHDOG_S, until
 
 

@@ -25,6 +25,7 @@ from orbitmq.client import absence
 from orbitmq.client.bell import Bell
 from orbitmq.client.whereabouts import ByName
 from orbitmq.shm import folder_watch, runtime
+from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
 from tests.client.test_connection import in_child, slots
 from tests.trees import actors
@@ -37,32 +38,6 @@ PATIENT_S = 10 * WATCHDOG_S  # nobody waits that long
 def tree(tmp_path: Path) -> Iterator[Restarts]:
     with Restarts(tmp_path / "store") as tree:
         yield tree
-
-
-_PAUSES: set[tuple[int, int]] = set()  # who waits for a broker now: process, thread
-
-
-@pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes who waits. To look at the frames of other threads instead would leave frame objects that kill a forked child when
-    its garbage collector meets them, because the child frees the stacks of its parent's threads (CPython 3.11)."""
-    pause = absence.Absence.pause
-
-    def noted(self: absence.Absence, seconds: float) -> None:
-        me = os.getpid(), threading.get_ident()
-        _PAUSES.add(me)
-        try:
-            pause(self, seconds)
-        finally:
-            _PAUSES.discard(me)
-
-    monkeypatch.setattr(absence.Absence, "pause", noted)
-
-
-def waiting(most: int | None = None) -> bool:
-    """True if some thread waits for a broker; as many threads as given, if a number is given."""
-    found = len([process for process, _ in tuple(_PAUSES) if process == os.getpid()])
-    return found > 0 if most is None else found == most
 
 
 def killed(tree: Restarts, *producers: orbitmq.Producer) -> None:

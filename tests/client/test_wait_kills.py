@@ -19,8 +19,9 @@ from typing import Any
 
 import orbitmq
 from orbitmq import aio, errors
+from tests.client.pauses import waiting
 from tests.client.restarts import Restarts
-from tests.client.test_wait import PATIENT_S, waiting
+from tests.client.test_wait import PATIENT_S
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, until
 
