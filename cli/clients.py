@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
 import orbitmq
-from orbitmq.cli.console import out
+from orbitmq.cli.console import out, plain_table
 from orbitmq.cli.options import Json, Name, Store
 from orbitmq.cli.printing import one_line
 from orbitmq.client.client_status import ClientStatus
@@ -25,7 +24,7 @@ def clients(name: Name = None, store: Store = None, as_json: Json = False) -> No
         for each in found:
             print(json.dumps(_record(each)))
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     for heading in ("pid", "connections", "producers", "consumers"):
         table.add_column(heading, justify="right")
     for heading in ("user", "groups", "command"):

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.answers import allowed
-from orbitmq.cli.console import out
+from orbitmq.cli.console import out, plain_table
 from orbitmq.cli.options import AllowDeletion, Json, Name
 from orbitmq.client.client import Client
 from orbitmq.errors import SettingError, StoreLocked
@@ -194,7 +194,7 @@ def _existing(store: Path) -> StoreLayout:
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     for heading in headings:
         table.add_column(heading)
     return table

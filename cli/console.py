@@ -7,6 +7,7 @@ import time
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from orbitmq.cli import spelling
 from orbitmq.errors import OrbitError
@@ -22,6 +23,11 @@ def show_error(error: OrbitError) -> None:
     hint = spelling.hint_of(error)
     if hint:
         err.print(f"  [dim]hint:[/] {escape(hint)}", soft_wrap=not err.is_terminal)
+
+
+def plain_table() -> Table:
+    """A table without lines, whose headings are dim: how all lists are shown."""
+    return Table(box=None, pad_edge=False, header_style="dim")
 
 
 def counted(count: int, noun: str) -> str:

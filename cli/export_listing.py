@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
 
-from orbitmq.cli.console import counted, err, out, rate
+from orbitmq.cli.console import counted, err, out, plain_table, rate
 from orbitmq.shm.disk_fault import byte_count
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def show_export(folder: Path, as_json: bool) -> None:
             print(json.dumps({"type": "file", **_plain(file)}), flush=True)
         _print_gaps(state.gaps)
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     for name, side in (("file", "left"), ("queue: offsets", "left"), ("messages", "right"), ("size", "right")):
         table.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
     for file in state.files:

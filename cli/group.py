@@ -15,7 +15,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.answers import sure
-from orbitmq.cli.console import counted, out, rate, where
+from orbitmq.cli.console import counted, out, plain_table, rate, where
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.panels import groups_table
 from orbitmq.cli.status import RATE_S
@@ -67,9 +67,9 @@ def reset(
         str,
         typer.Option(
             "--to",
-            metavar="earliest|latest|OFFSET|TIME|+N|-N",
-            help="Where to go on. TIME as 2026-11-22T13:00, in this machine's zone unless it names one. +N and -N: messages "
-            "from where it is.",
+            metavar="WHERE",
+            help="Where to go on: earliest, latest, OFFSET, TIME, +N or -N. TIME as 2026-11-22T13:00, in this machine's zone "
+            "unless it names one. +N and -N: messages from where it is.",
         ),
     ],
     topic: Annotated[str | None, typer.Option("--topic", "-t", help="Only in this topic.")] = None,
@@ -159,7 +159,7 @@ def _tell(group: GroupStatus, as_json: bool) -> None:
 
 def _table(*columns: tuple[str, str]) -> Table:
     """columns: heading and "l" or "r"."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     for heading, side in columns:
         table.add_column(heading, justify="right" if side == "r" else "left", no_wrap=True)
     return table

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from orbitmq.cli.console import clock_time, duration, own_durability, rate, retention
+from orbitmq.cli.console import clock_time, duration, own_durability, plain_table, rate, retention
 from orbitmq.cli.looks import Between
 from orbitmq.client.status import ActorStatus, GroupStatus, MemberStatus, Status
 from orbitmq.shm.disk_fault import byte_count
@@ -87,7 +87,7 @@ def _clock(now: Status) -> str:
 
 def _table(*columns: tuple[str, str]) -> Table:
     """columns: heading and "l" or "r"; the last one is shortened if the terminal is narrow."""
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    table = plain_table()
     for heading, side in columns:
         table.add_column(heading, justify="right" if side == "r" else "left", no_wrap=True)
     table.columns[-1].no_wrap = False

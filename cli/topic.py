@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 import orbitmq
-from orbitmq.cli.console import counted, out, own_durability, retention
+from orbitmq.cli.console import counted, out, own_durability, plain_table, retention
 from orbitmq.cli.options import Json, Name, Store, Topic, usual
 
 app = typer.Typer(help="Create and list topics.", no_args_is_help=True)
@@ -64,7 +63,7 @@ def list_topics(name: Name = None, store: Store = None, as_json: Json = False) -
     if not topics:
         out.print("no topics; make one: [bold]orbitmq topic create NAME[/]")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("topic", style="bold")
     table.add_column("queues", justify="right")
     table.add_column("permission")

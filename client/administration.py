@@ -40,9 +40,9 @@ class Administration:
         any more: their next commit raises Fenced.
 
         Args:
-            to: "earliest", "latest"; an offset, which each of the queues must hold; "+N" or "-N": messages from where the group
-                is, as far as there are any; a datetime, or its text in ISO 8601: the message whose store time is nearest. A
-                time without a zone is in this machine's.
+            to: "earliest", "latest"; an offset, or in a queue that does not hold it the end that is nearer; "+N" or "-N":
+                messages from where the group is, as far as there are any; a datetime, or its text in ISO 8601: the message
+                whose store time is nearest. A time without a zone is in this machine's.
             topic, queue: only in this topic, or this queue of it; None: in all topics that the group has read or reads. With a
                 topic, a group can also be given offsets where it has none.
             dry_run: change nothing; only return what would be done.

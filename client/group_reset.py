@@ -71,12 +71,14 @@ def _at(moment: datetime) -> Target:
 def moves(attached: Attached, group: GroupStatus, to: object, topic: str | None, queue: int | None) -> list[GroupMove]:
     """What a reset of the group would do. topic, queue: only there; None: in all that the group reads.
 
-    Raises: SettingError; UnknownTopic, UnknownQueue; OffsetOutOfRange: a queue does not hold the offset.
+    An offset that some of the queues hold is, in the others, the end that is nearer.
+
+    Raises: SettingError; UnknownTopic, UnknownQueue; OffsetOutOfRange: no queue holds the offset.
     """
     target = target_of(to)
     table = TopicTable(attached.topics)
     committed = {(each.topic, each.queue): each.committed for each in group.queues}
-    found = []
+    places: list[tuple[QueueKey, int, QueueBounds]] = []
     for known in _topics(table, group, topic, queue):
         if queue is not None and not 0 <= queue < known.queues:
             raise UnknownQueue(
@@ -86,11 +88,31 @@ def moves(attached: Attached, group: GroupStatus, to: object, topic: str | None,
                 queues=known.queues,
             )
         for each in range(known.queues) if queue is None else (queue,):
-            key = (known.name, each)
-            bounds = table.bounds(known.first_slot + each)
-            after = _place(attached, target, key, known.first_slot + each, bounds, committed.get(key), group.name)
-            found.append(GroupMove(*key, committed.get(key), after))
-    return found
+            slot = known.first_slot + each
+            places.append(((known.name, each), slot, table.bounds(slot)))
+    if target.kind == "offset":
+        _check_held(target.number, group.name, places)
+    return [
+        GroupMove(*key, committed.get(key), _place(attached, target, key, slot, bounds, committed.get(key), group.name))
+        for key, slot, bounds in places
+    ]
+
+
+def _check_held(offset: int, group: str, places: list[tuple[QueueKey, int, QueueBounds]]) -> None:
+    if any(bounds.minimum <= offset <= bounds.maximum for _, _, bounds in places):
+        return
+    (topic, queue), _, bounds = max(places, key=lambda place: place[2].maximum)
+    others = " and the others end before" if len(places) > 1 and offset > bounds.maximum else ""
+    raise OffsetOutOfRange(
+        f"could not reset the group {group!r} to offset {offset}: {topic!r}, queue {queue}, holds {bounds.minimum} to "
+        f"{bounds.maximum}{others}",
+        hint="give an offset that a queue holds, or reset to earliest, latest or a time",
+        topic=topic,
+        queue=queue,
+        offset=offset,
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+    )
 
 
 def _topics(table: TopicTable, group: GroupStatus, topic: str | None, queue: int | None) -> list[Topic]:
@@ -126,18 +148,7 @@ def _place(
         finally:
             reader.close()
     if target.kind == "offset":
-        if not bounds.minimum <= target.number <= bounds.maximum:
-            raise OffsetOutOfRange(
-                f"could not reset the group {group!r} to offset {target.number} of {key[0]!r}, queue {key[1]}: it holds "
-                f"{bounds.minimum} to {bounds.maximum}",
-                hint="name one queue of one topic, or reset to earliest, latest or a time, which every queue has",
-                topic=key[0],
-                queue=key[1],
-                offset=target.number,
-                minimum=bounds.minimum,
-                maximum=bounds.maximum,
-            )
-        return target.number
+        return min(max(bounds.minimum, target.number), bounds.maximum)
     if committed is None:
         text = f"could not reset the group {group!r} by {target.number:+} messages in {key[0]!r}, queue {key[1]}"
         text += ": it has no offset there"

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from orbitmq.cli.console import out, rate
+from orbitmq.cli.console import out, plain_table, rate
 from orbitmq.cli.quickstart.flights import airlines
 from orbitmq.shm.disk_fault import byte_count
 
@@ -32,7 +32,7 @@ def check(found: object, expected: object) -> bool:
 
 def show_summary(stages: list[Stage], counts: dict[str, list[int]], folder: Path, seconds: float) -> None:
     """counts: by airline the flights, those that arrived, the sum of their delays, minutes."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("stage")
     for heading in ("count", "seconds", "a second"):
         table.add_column(heading, justify="right")
@@ -52,7 +52,7 @@ def show_summary(stages: list[Stage], counts: dict[str, list[int]], folder: Path
 
 def _answer(counts: dict[str, list[int]]) -> Table:
     names = airlines()
-    table = Table(box=None, pad_edge=False, header_style="dim", title=None)
+    table = plain_table()
     table.add_column("most delayed airlines, says Spark", no_wrap=True)
     table.add_column("flights", justify="right")
     table.add_column("mean delay at arrival", justify="right")

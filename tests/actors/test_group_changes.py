@@ -167,6 +167,13 @@ def test_where_a_group_can_be_reset_to(tmp_path: Path) -> None:
             at(1, topic="nothing")
         with pytest.raises(UnknownGroup):
             broker.reset_group("h", "earliest")
+        with broker.producer() as producer:
+            producer.send("t", b"x", queue=0)
+        until(lambda: broker.group("g").queues[0].lag_messages == EACH + 1, "reput")
+        assert at(EACH + 1) == [EACH + 1, EACH], "a shorter queue goes on at its end"
+        with pytest.raises(OffsetOutOfRange):
+            at(EACH + 1, topic="t", queue=1)
+        assert at(0) == [0, 0]
         broker.create_topic("u", 1)
         with pytest.raises(SettingError, match="no offset there"):
             at("+1", topic="u")

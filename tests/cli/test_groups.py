@@ -96,7 +96,7 @@ def test_what_is_refused(flows: Broker) -> None:
     for change in (("reset", "h", "--to", "latest"), ("delete", "h", "--yes"), ("pause", "h"), ("resume", "h")):
         assert "there is no such group" in refused(1, "group", *change)
     assert "earliest, latest" in refused(2, "group", "reset", "g", "--to", "soon")
-    assert "it holds 0 to" in refused(1, "group", "reset", "g", "--to", "99999")
+    assert "holds 0 to" in refused(1, "group", "reset", "g", "--to", "99999")
     assert "Missing option" in refused(2, "group", "reset", "g")
     assert "does not exist" in refused(1, "group", "reset", "g", "--to", "latest", "--topic", "nothing")
     assert "--yes" in refused(6, "group", "delete", "g"), "nobody is there to be asked"

@@ -35,14 +35,6 @@ def batches(reader: Reader, most: int = 1 << 16, **more: Any) -> Iterator[pa.Rec
         yield batch
 
 
-def reader_of(store: ComposedStore, *slots: int) -> Reader:
-    store.publish()
-    reader = store.reader()
-    for slot in slots:
-        reader.add(slot, 0)
-    return reader
-
-
 def row_of(message: Message) -> dict[str, Any]:
     return {
         "topic": message.topic,
@@ -91,9 +83,9 @@ def test_columns_are_what_the_messages_say(
             born_ms=number,
             flag=number,
         )
-    wanted = [row_of(message) for message in reader_of(store, *slots).messages(1000)]
+    wanted = [row_of(message) for message in store.reader(*slots).messages(1000)]
     found = []
-    for batch in batches(reader_of(store, *slots), most, body_limit=limit):
+    for batch in batches(store.reader(*slots), most, body_limit=limit):
         assert batch.num_rows <= most
         assert batch.num_rows == 1 or sum(len(body) for body in batch["body"].to_pylist()) <= limit
         found += rows_of(batch)
@@ -108,7 +100,7 @@ def test_a_batch_takes_all_there_is(store: ComposedStore) -> None:
     slot = store.add_topic("t", 2)
     for number in range(4 * BLOCK + 100):
         store.append("t", slot + number % 2, b"%d" % number)
-    (batch,) = batches(reader_of(store, slot, slot + 1))
+    (batch,) = batches(store.reader(slot, slot + 1))
     assert sorted(map(int, batch["body"].to_pylist())) == list(range(4 * BLOCK + 100))
     for queue in range(2):
         offsets = [row["offset"] for row in rows_of(batch) if row["queue"] == queue]
@@ -120,7 +112,7 @@ def test_a_small_batch_leaves_the_rest(store: ComposedStore) -> None:
     slot = store.add_topic("t", 1)
     for number in range(BLOCK + 100):
         store.append("t", slot, b"%d" % number)
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     assert record_batch(reader, 100).num_rows == 100
     assert record_batch(reader, BLOCK, body_limit=150).num_rows == 50 and reader.positions() == [150]
     assert [int(body) for body in reader.bodies(3, 1 << 30)] == [150, 151, 152]
@@ -140,7 +132,7 @@ def test_damage_comes_after_what_was_before_it(store: ComposedStore, kind: str, 
     if kind == "record":
         store.write(physical + 4, b"\0\0\0\1")
     store.append("t", slot, b"behind")
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     if before:
         assert record_batch(reader, 1 << 16)["body"].to_pylist() == [b"%d" % number for number in range(before)]
     for _ in range(2):
@@ -161,7 +153,7 @@ def test_damage_in_one_queue_is_told_while_others_go_on(store: ComposedStore) ->
         if number == BLOCK + 10:
             damaged = physical
     store.write(damaged + 4, b"\0\0\0\1")
-    reader = reader_of(store, slot, slot + 1)
+    reader = store.reader(slot, slot + 1)
     assert record_batch(reader, 1 << 16).num_rows >= BLOCK
     with pytest.raises(CorruptRecord) as caught:
         record_batch(reader, 1 << 16)
@@ -177,7 +169,7 @@ def test_only_messages_with_a_tag(store: ComposedStore) -> None:
     slot = store.add_topic("t", 1)
     for number in range(3 * BLOCK):
         store.append("t", slot, b"%d" % number, properties={"TAGS": "wanted" if number % 300 == 7 else "other"})
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     reader.filter([b"wanted"])
     (batch,) = batches(reader)
     assert [int(body) for body in batch["body"].to_pylist()] == [7, 307, 607, 907, 1207, 1507]
@@ -193,7 +185,7 @@ def test_a_filter_that_hardly_ever_matches_returns_in_between(store: ComposedSto
         else:
             store.put_unit("t", slot, number, 0, 100, 1)
             store.next[slot] = number + 1
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     reader.filter([b"wanted"])
     found = [record_batch(reader, 1 << 16)["body"].to_pylist() for _ in range(3)]
     assert found == [[b"100"], [b"70000"], []] and reader.positions() == [140_000]
@@ -207,7 +199,7 @@ def test_texts_that_are_no_utf8_stay_in_their_rows(store: ComposedStore) -> None
         path = store.root / "commitlog" / f"{0:020d}"
         at = path.read_bytes().index(b"abcde", physical)
         store.write(at, b"\xff\xfe\x00\xc3\x28")
-    (batch,) = (record_batch(reader_of(store, slot), 10),)
+    (batch,) = (record_batch(store.reader(slot), 10),)
     assert batch["body"].to_pylist() == [b"one", b"two"]
     assert batch["tags"].cast(pa.binary()).to_pylist() == [b"\xff\xfe\x00\xc3\x28"] * 2
 
@@ -227,9 +219,9 @@ def test_properties_are_those_of_the_messages(
     for segments in messages:
         store.append("t", slot, b"body", properties=_Doubled(segments))
     found = [
-        row for batch in batches(reader_of(store, slot), most, columns=["headers", "properties"]) for row in batch.to_pylist()
+        row for batch in batches(store.reader(slot), most, columns=["headers", "properties"]) for row in batch.to_pylist()
     ]
-    wanted = [message.properties for message in reader_of(store, slot).messages(100)]
+    wanted = [message.properties for message in store.reader(slot).messages(100)]
     assert [dict(row["properties"]) for row in found] == wanted
     assert all(len(row["properties"]) == len(dict(row["properties"])) for row in found)
     reserved = ("TAGS", "KEYS", "WAIT", "UNIQ_KEY")
@@ -257,8 +249,8 @@ def test_ids_hosts_and_how_often_sent_back(store: ComposedStore) -> None:
         store.append("t", slot, b"", born_host=born, store_host=("10.1.2.3", 10911), reconsume_times=number)
     _append_with_ipv6(store, slot)
     names = ["message_id", "born_host", "store_host", "reconsume_times", "stored"]
-    rows = [row for batch in batches(reader_of(store, slot), 6, columns=names) for row in batch.to_pylist()]
-    messages = reader_of(store, slot).messages(100)
+    rows = [row for batch in batches(store.reader(slot), 6, columns=names) for row in batch.to_pylist()]
+    messages = store.reader(slot).messages(100)
     assert [row["message_id"] for row in rows] == [message.id for message in messages]
     hosts = [f"10.0.0.{number // 7}:{9000 + number // 7}" for number in range(20)]
     assert [row["born_host"] for row in rows] == [*hosts, "[fe80::a]:65535"]
@@ -286,7 +278,7 @@ def test_bytes_of_properties_are_bounded(store: ComposedStore) -> None:
     slot = store.add_topic("t", 1)
     for _ in range(100):
         store.append("t", slot, b"", properties={"p": "x" * 1000})
-    found = list(batches(reader_of(store, slot), 1000, columns=["properties"], body_limit=10_000))
+    found = list(batches(store.reader(slot), 1000, columns=["properties"], body_limit=10_000))
     assert sum(batch.num_rows for batch in found) == 100 and 1 < max(batch.num_rows for batch in found) < 10
 
 
@@ -298,7 +290,7 @@ def test_the_memory_of_a_dropped_batch_serves_the_next(store: ComposedStore) -> 
         store.append("t", slot, body)
 
     def read() -> pa.RecordBatch:
-        return record_batch(reader_of(store, slot), 100, ("body",))
+        return record_batch(store.reader(slot), 100, ("body",))
 
     def address(batch: pa.RecordBatch) -> int:
         return int(batch["body"].buffers()[2].address)

@@ -38,14 +38,6 @@ def read(reader: Reader, **more: int) -> pa.RecordBatch:
     return batch
 
 
-def reader_of(store: ComposedStore, *slots: int) -> Reader:
-    store.publish()
-    reader = store.reader()
-    for slot in slots:
-        reader.add(slot, 0)
-    return reader
-
-
 def mapped(store: ComposedStore) -> bool:
     return f"{store.root}/commitlog" in Path("/proc/self/maps").read_text()
 
@@ -59,12 +51,12 @@ def test_the_same_rows_as_copies(store: ComposedStore) -> None:
         body = source.randbytes(source.choice([0, 1, 3, 4, 5, 11, 12, 13, 16, 100, 5000]))
         packed = number % 7 == 0
         store.append("t", slot + number % 2, zlib.compress(body) if packed else body, sys_flag=COMPRESSED * packed)
-    copies = record_batch(reader_of(store, slot, slot + 1), 1 << 16)
-    views = read(reader_of(store, slot, slot + 1))
+    copies = record_batch(store.reader(slot, slot + 1), 1 << 16)
+    views = read(store.reader(slot, slot + 1))
     assert views.schema.field("body").type == pa.binary_view() and views.num_rows == 2 * BLOCK
     plain = views.set_column(views.schema.get_field_index("body"), "body", views["body"].cast(pa.binary()))
     assert plain.equals(copies)
-    limited = read(reader_of(store, slot, slot + 1), body_limit=20_000)
+    limited = read(store.reader(slot, slot + 1), body_limit=20_000)
     assert limited.num_rows < 2 * BLOCK and sum(map(len, limited["body"].to_pylist())) <= 20_000
 
 
@@ -78,7 +70,7 @@ def test_a_pyarrow_without_views(store: ComposedStore, monkeypatch: pytest.Monke
 
     slot = store.add_topic("t", 1)
     store.append("t", slot, b"body of more than 12 bytes")
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     _plan.cache_clear()
     older = {**vars(pa), "Array": SimpleNamespace(from_buffers=from_buffers)}
     monkeypatch.setattr("orbitmq.client.arrow.pa", SimpleNamespace(**older))
@@ -96,7 +88,7 @@ def test_nothing_is_copied(store: ComposedStore) -> None:
     bodies = [bytes([number]) * 1000 for number in range(200)]
     for body in bodies:
         store.append("t", slot, body)
-    batch = read(reader_of(store, slot))
+    batch = read(store.reader(slot))
     _, _, plain, *stretches = batch["body"].buffers()
     assert plain.size == 0 and len(stretches) == 1
     assert sum(map(len, bodies)) <= stretches[0].size <= sum(len(body) + 200 for body in bodies)
@@ -121,7 +113,7 @@ def test_bodies_that_lie_far_apart(tmp_path: Path) -> None:
     store = ComposedStore(tmp_path / "store", log_file_size=1 << 23)
     count = STRETCHES_ENOUGH + BLOCK + 10
     slot = fill_sparsely(store, count)
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     found: list[bytes] = []
     batches = []
     while (batch := read(reader)).num_rows:
@@ -138,7 +130,7 @@ def test_too_many_files_are_held(store: ComposedStore) -> None:
     """A batch ends with its 64th file, and the next poll says what is full. It goes on when the batch is dropped."""
     count = 66 * (store.log_file_size // GAP)
     slot = fill_sparsely(store, count)
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     batch = read(reader)
     found = batch["body"].to_pylist()
     assert 0 < len(found) < count
@@ -157,7 +149,7 @@ def test_views_outlive_reader_and_files(store: ComposedStore) -> None:
     bodies = [bytes([number]) * 1000 for number in range(50)]
     for body in bodies:
         store.append("t", slot, body)
-    reader = reader_of(store, slot)
+    reader = store.reader(slot)
     batch = read(reader)
     reader.close()
     shutil.rmtree(store.root / "commitlog")

@@ -102,6 +102,11 @@ class ComposedStore:
         log_min = min((int(path.name) for path in (self.root / "commitlog").iterdir()), default=0)
         lib.control_recovered(self.control, log_min, self.end, self.end, 0, self.end, self.store_ms)
 
-    def reader(self) -> Reader:
-        """A reader of this store, without queues."""
-        return Reader(int(ffi.cast("uintptr_t", self.control)), int(ffi.cast("uintptr_t", self.topics)), self)
+    def reader(self, *slots: int) -> Reader:
+        """A reader of this store; with slots, of these queues from their beginning, and all of what was appended."""
+        made = Reader(int(ffi.cast("uintptr_t", self.control)), int(ffi.cast("uintptr_t", self.topics)), self)
+        if slots:
+            self.publish()
+        for slot in slots:
+            made.add(slot, 0)
+        return made
