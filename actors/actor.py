@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
 from orbitmq.actors.tree import Tree
@@ -32,6 +32,8 @@ class ActorError(BrokerError):
 class Actor(ABC):
     """One process of the tree. It is made in its own process; the supervisor never holds one."""
 
+    in_core = False  # its loop is in C
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
 
@@ -57,6 +59,7 @@ class CoreActor(Actor):
     """An actor whose loop is one call of C: <kind>_run and <kind>_step over a handle."""
 
     kind: str
+    in_core = True
 
     def __init__(self, tree: Tree, page: int, *arguments: int) -> None:
         super().__init__(tree)
@@ -110,17 +113,17 @@ class Stopping:
         self._asked = True
 
 
-def live(actor: Actor, page: int, stopping: Stopping, running: Callable[[], None]) -> None:
+def live(actor: Actor, pages: Iterable[int], stopping: Stopping, running: Callable[[], None]) -> None:
     """An actor's life from its start to its clean end."""
     tree = actor.tree
-    if isinstance(actor, CoreActor):
+    if actor.in_core:
         lib.process_shorten_slice()  # if it is refused, a busy machine is slower
-    tree.set_state(page, ActorState.RUNNING)
+    tree.set_states(pages, ActorState.RUNNING)
     running()
     limit_ms = RUN_MS if tree.settings.spin_us <= 1000 else SPIN_RUN_MS
     while not stopping:
         actor.run(limit_ms)
-    tree.set_state(page, ActorState.STOPPING)
+    tree.set_states(pages, ActorState.STOPPING)
     actor.drain()
     actor.close()
-    tree.set_state(page, ActorState.STOPPED)
+    tree.set_states(pages, ActorState.STOPPED)

@@ -230,7 +230,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.queue_file_units = files.queue_file_units
     core.index_slots = files.index_slots
     core.index_entries = files.index_entries
-    core.lanes = settings.handlers
+    core.lanes = settings.lanes
     core.message_max = files.message_max
     core.flush_interval_ms = files.flush_interval_ms
     core.flush_every_message = files.flush == "batch"

@@ -211,7 +211,7 @@ class Sessions:
     def _is_settled(self, session: Session) -> bool:
         if not session.produces:
             return True
-        lane = self._tree.lanes[session.slot % self._tree.settings.handlers]
+        lane = self._tree.lanes[session.slot % self._tree.settings.lanes]
         if session.settled_at is None:
             # There is no limit: a handler that was only late would put more into the lane after the position that is waited
             # for, and its verdicts would count for the next session in this slot. A dead handler has a successor.
@@ -269,9 +269,9 @@ class Sessions:
             )
 
     def _free_slot(self, produces: bool) -> int:
-        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % handlers. A lane whose
+        """The free slot whose lane has the fewest sessions of this kind; a producer's lane is slot % lanes. A lane whose
         handler hangs comes last: it would keep the session waiting, and later the slot when the client has gone."""
-        lanes = self._tree.settings.handlers
+        lanes = self._tree.settings.lanes
         busy = [0] * lanes
         for session in self._sessions.values():
             if session.produces == produces:

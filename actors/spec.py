@@ -14,34 +14,47 @@ from orbitmq.actors.flush import Flush
 from orbitmq.actors.handler import Handler
 from orbitmq.actors.notifier import Notifier
 from orbitmq.actors.reput import Reput
+from orbitmq.actors.stages import Stages
 from orbitmq.actors.tree import Tree
 from orbitmq.actors.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """One actor. id names it in `ps` and in status; page is its page in the control block; start makes it, in the child."""
+    """One process. id names it in `ps`. roles: what it does, by the names that status shows, each with its page in the control
+    block. start makes its actor, in the child."""
 
     id: str
-    page: int
+    roles: tuple[tuple[str, int], ...]
     start: Callable[[Tree], Actor]
     serves: bool = False  # takes the control socket and the descriptor store
 
+    @property
+    def pages(self) -> list[int]:
+        return [page for _, page in self.roles]
 
-def child_specs(handlers: int) -> list[ChildSpec]:
-    """All actors of a tree in the order of starting; stopping goes backwards.
+
+def child_specs(handlers: int, *, together: bool) -> list[ChildSpec]:
+    """All processes of a tree in the order of starting; stopping goes backwards. together: one process for the handler, the
+    writer and reput.
 
     Each actor comes before those that feed it. So at a stop the actors that take work in end first, and the flush service,
     which makes the work durable, has seen everything that the others did."""
-    return [
-        ChildSpec("flush", pages.PAGE_FLUSH, Flush),
-        ChildSpec("allocator", pages.PAGE_ALLOCATOR, Allocator),
-        ChildSpec("reput", pages.PAGE_REPUT, Reput),
-        ChildSpec("writer", pages.PAGE_WRITER, Writer),
-        *(
-            ChildSpec(f"handler {lane}", pages.PAGE_HANDLER + lane, partial(Handler, lane=lane))
-            for lane in range(handlers)
-        ),
-        ChildSpec("notifier", pages.PAGE_NOTIFIER, Notifier),
-        ChildSpec("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
+    reput, writer = ("reput", pages.PAGE_REPUT), ("writer", pages.PAGE_WRITER)
+    lanes = [(f"handler {lane}", pages.PAGE_HANDLER + lane) for lane in range(handlers)]
+    alone = [
+        _alone(*reput, Reput),
+        _alone(*writer, Writer),
+        *(_alone(*role, partial(Handler, lane=lane)) for lane, role in enumerate(lanes)),
     ]
+    return [
+        _alone("flush", pages.PAGE_FLUSH, Flush),
+        _alone("allocator", pages.PAGE_ALLOCATOR, Allocator),
+        *([ChildSpec("stages", (reput, writer, *lanes), Stages)] if together else alone),
+        _alone("notifier", pages.PAGE_NOTIFIER, Notifier),
+        _alone("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
+    ]
+
+
+def _alone(name: str, page: int, start: Callable[[Tree], Actor], *, serves: bool = False) -> ChildSpec:
+    return ChildSpec(name, ((name, page),), start, serves)

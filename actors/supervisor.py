@@ -82,7 +82,7 @@ class Supervisor:
         self._posted: socket.socket | None = None  # the control socket that the coordinator has
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
-        self._children = [Child(spec) for spec in child_specs(settings.handlers)]
+        self._children = [Child(spec) for spec in child_specs(settings.lanes, together=settings.together)]
         self._ground: ground.Ground | None = None
 
     def run(self) -> int:
@@ -162,7 +162,8 @@ class Supervisor:
     def _fork(self, child: Child) -> None:
         assert self._ground is not None
         tree, spec = self._ground.tree, child.spec
-        child.epoch = lib.actor_born(tree.control, spec.page, spec.id.encode())
+        for name, page in spec.roles:
+            child.epoch = lib.actor_born(tree.control, page, name.encode())
         crash_point("supervisor_born")
         keep = {self._ground.lock.descriptor, self._news.writer}
         tree.keeper = tree.post = None
@@ -184,9 +185,10 @@ class Supervisor:
         stopping = Stopping()
         self._show(spec.id)
         try:
-            live(spec.start(tree), spec.page, stopping, self._news.tell_running)
+            live(spec.start(tree), spec.pages, stopping, self._news.tell_running)
         except OrbitError as error:
-            tree.set_state(spec.page, ActorState.FAILED, error.values.get("errno") or 0)
+            for page in spec.pages:
+                tree.set_state(page, ActorState.FAILED, error.values.get("errno") or 0)
             self._news.tell_failed(error)
             return 1
         return 0
@@ -304,7 +306,8 @@ class Supervisor:
         pid, started = child.pid, child.running
         how = child.reaped()
         crash_point("supervisor_reaped")
-        lib.actor_set_state(self._ground.tree.control, child.spec.page, 0, ActorState.FAILED, 0)
+        for page in child.spec.pages:
+            lib.actor_set_state(self._ground.tree.control, page, 0, ActorState.FAILED, 0)
         failure, child.failure = child.failure, None
         why = str(failure or how)
         if self._stopping():

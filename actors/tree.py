@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,10 @@ class Tree:
     def set_state(self, page: int, state: int, error: int = 0) -> None:
         """What this process reports about itself in its page."""
         lib.actor_set_state(self.control, page, os.getpid(), state, error)
+
+    def set_states(self, pages: Iterable[int], state: int) -> None:
+        for page in pages:
+            self.set_state(page, state)
 
     def page_pid(self, page: int) -> int:
         """The process to which the page belongs; 0 between two lives."""

@@ -14,22 +14,25 @@ class Writer(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_WRITER)
-        self._owns_log = False
+        self.owns_log = False
         self._unsynced = Unsynced(tree.settings.layout)
         self._left_over: int | None = None  # where that ends; None: nobody has looked yet
 
     def run(self, limit_ms: int) -> None:
-        if self._owns_log:
+        if self.owns_log:
             super().run(limit_ms)
-            return
-        # Until reput has caught up with the predecessor's log, the queues' next offsets are not known. That may take longer
-        # than one call, so orders are looked at in between.
+        else:
+            self.take_over(limit_ms)
+
+    def take_over(self, limit_ms: int) -> None:
+        """Clears up after the predecessor, then waits for limit_ms at most until reput has caught up with its log: before that,
+        the queues' next offsets are not known. That may take longer than one call, so orders are looked at in between."""
         self._note_left_over()
         result = lib.writer_take_over(self.handle, limit_ms)
         if result == lib.RUN_FAILED:
             self.fail()
-        self._owns_log = result == lib.RUN_NEED
-        if self._owns_log and self._left_over and not self.tree.positions().wrote_error:
+        self.owns_log = result == lib.RUN_NEED
+        if self.owns_log and self._left_over and not self.tree.positions().wrote_error:
             self._unsynced.lower_tail()
 
     def _note_left_over(self) -> None:
@@ -41,4 +44,4 @@ class Writer(CoreActor):
 
     def step(self) -> int:
         # A writer that was stopped before it had taken over leaves everything to the next one.
-        return super().step() if self._owns_log else 0
+        return super().step() if self.owns_log else 0

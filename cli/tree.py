@@ -128,7 +128,8 @@ def _show_progress(line: str) -> None:
 def _describe(status: Status, settings: list[SettingState], started: Started) -> None:
     """What runs, what a receipt promises, how to reach it."""
     plain = status.name == "default"
-    out.print(f"broker [bold]{escape(status.name)}[/] runs, pid {started.process.pid}, {len(status.actors)} processes")
+    processes = len({actor.pid for actor in status.actors})
+    out.print(f"broker [bold]{escape(status.name)}[/] runs, pid {started.process.pid}, {processes} processes")
     out.print(f"  store       {escape(status.store)}")
     if status.flush == "batch":
         out.print("  durability  [bold]flushed[/]: every receipt waits for the disk")

@@ -24,6 +24,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     lane_capacity: int | _Unsaid
     message_max: int | _Unsaid
     offsets_interval_s: float | _Unsaid
+    placement: Literal["auto", "spread", "together"] | _Unsaid
     queue_capacity: int | _Unsaid
     restart_period_s: float | _Unsaid
     restarts: int | _Unsaid

@@ -26,28 +26,33 @@ RECORD_OVERHEAD = 112  # bytes that a record takes beside its body
 ACTORS = ("handler 0", "writer", "reput", "flush", "allocator")
 
 
-def once(size: int) -> dict[str, float]:
-    """ns of processor time a message of `size` bytes, by process; and of the clock, while messages were sent."""
+def once(size: int, placement: str) -> dict[str, float]:
+    """ns of processor time a message of `size` bytes, by process; and of the clock, while messages were sent. placement: of the
+    broker; empty: its default, which older checkouts have too."""
     import orbitmq
 
     found: dict[str, float] = {}
+    settings = {"placement": placement} if placement else {}
     messages = LOG_BYTES // (size + RECORD_OVERHEAD) // BATCH * BATCH
     with tempfile.TemporaryDirectory(prefix="orbitmq-") as folder:
         os.environ["ORBITMQ_RUNTIME_DIR"] = folder
-        with orbitmq.Broker(Path(folder, "store"), handlers=1) as broker:
+        with orbitmq.Broker(Path(folder, "store"), handlers=1, **settings) as broker:
             broker.create_topic("t", queues=8)
             producer = broker.producer(window=32768)
             bodies = [bytes(size)] * BATCH
             for _ in range(messages // 10 // BATCH):
                 producer.send_batch("t", bodies)
-            pids = actors(broker, ACTORS)
-            before = {name: ran_ns(pid) for name, pid in pids.items()}
+            names: dict[int, list[str]] = {}  # several may share a process
+            for name, pid in actors(broker, ACTORS).items():
+                names.setdefault(pid, []).append(name)
+            before = {pid: ran_ns(pid) for pid in names}
             clock, own = time.perf_counter_ns(), time.process_time_ns()
             for _ in range(messages // BATCH):
                 producer.send_batch("t", bodies)
             found["clock, while sending"] = (time.perf_counter_ns() - clock) / messages
             found["sender"] = (time.process_time_ns() - own) / messages
-            found |= {name: (ran_ns(pid) - before[name]) / messages for name, pid in pids.items()}
+            found |= {", ".join(names[pid]): (ran_ns(pid) - before[pid]) / messages for pid in names}
+            found["broker"] = sum(ran_ns(pid) - before[pid] for pid in names) / messages
             gc.disable()
             import orbitmq.client.arrow
             ways: dict[str, Callable[[orbitmq.Consumer], int]] = {
@@ -69,27 +74,34 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description="Processor time a message, in ns: the median of the runs, and the least.")
     arguments.add_argument("--runs", type=int, default=5, help="of each checkout, in turns (5)")
     arguments.add_argument("--size", type=int, default=100, help="of a body, in bytes (100)")
+    arguments.add_argument(
+        "--placement", action="append", default=[], help="the broker's setting; if it is given again, a column for each"
+    )
     arguments.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     arguments.add_argument("checkouts", nargs="*", type=Path, default=[Path.cwd()])
     given = arguments.parse_args()
     if given.once:
-        print(json.dumps(once(given.size)))
+        print(json.dumps(once(given.size, "".join(given.placement))))
         return
 
     from rich.console import Console
     from rich.progress import track
     from rich.table import Table
 
-    runs: dict[Path, list[dict[str, float]]] = {checkout: [] for checkout in given.checkouts}
-    for checkout in track(list(runs) * given.runs, "measuring", console=Console(stderr=True)):
+    placements = given.placement or [""]
+    runs: dict[tuple[Path, str], list[dict[str, float]]] = {
+        (checkout, placement): [] for checkout in given.checkouts for placement in placements
+    }
+    for checkout, placement in track(list(runs) * given.runs, "measuring", console=Console(stderr=True)):
         command = [str(checkout / ".venv" / "bin" / "python"), __file__, "--once", "--size", str(given.size)]
+        command += ["--placement", placement] if placement else []
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=True)
-        runs[checkout].append(json.loads(done.stdout))
-    table = Table("ns a message, median (least)", *(str(checkout) for checkout in runs))
-    for name in next(iter(runs.values()))[0]:
-        values = [[run[name] for run in each] for each in runs.values()]
-        table.add_row(name, *(f"{statistics.median(each):.0f} ({min(each):.0f})" for each in values))
+        runs[checkout, placement].append(json.loads(done.stdout))
+    table = Table("ns a message, median (least)", *(" ".join(map(str, column)).strip() for column in runs))
+    for name in dict.fromkeys(name for each in runs.values() for run in each for name in run):
+        values = [[run[name] for run in each if name in run] for each in runs.values()]
+        table.add_row(name, *(f"{statistics.median(each):.0f} ({min(each):.0f})" if each else "" for each in values))
     Console().print(table)
 
 

@@ -22,6 +22,9 @@ SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
 # The log's file that is written, the one that is ready after it, and one to read.
 RETENTION_FILES_MIN = 3
+PLACEMENTS = ("auto", "spread", "together")
+# auto: together where there are no more processors than this; measured on two.
+TOGETHER_PROCESSORS = 2
 # What a lane adds to a message's image: the lane record, the ring's header, rounding.
 LANE_OVERHEAD = 128
 
@@ -40,7 +43,8 @@ class TreeSettings:
     """One broker tree. Sizes in bytes.
 
     layout, files: the store, and the sizes of its files (store/settings.py).
-    handlers: send handlers, each with a lane of lane_capacity bytes to the writer.
+    handlers: send handlers, each with a lane of lane_capacity bytes to the writer; see lanes.
+    placement: whether a handler, the writer and reput have a process each ("spread") or one for all of them ("together").
     sessions_per_process: producers and consumers that one client process may have, so that none takes all SESSIONS_MAX;
         connections_per_process: clients that it may have connected.
     user_share_percent: how much of the sessions, topics, queues and consumer groups one user may take whom `group` lets in;
@@ -54,6 +58,7 @@ class TreeSettings:
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
         the CommitLog's files take at most; 0: no limit.
     owner: pid of the process whose death ends the tree; 0: none.
+    together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
     """
 
@@ -61,6 +66,7 @@ class TreeSettings:
     files: StoreSettings
     name: str = "default"
     handlers: int = field(default_factory=_default_handlers)
+    placement: str = "auto"
     lane_capacity: int = 8 * MIB
     read_only: bool = False
     group: int | None = None
@@ -80,10 +86,16 @@ class TreeSettings:
     retention_hours: int = 72
     retention_bytes: int = 0
     owner: int = 0
+    together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def lanes(self) -> int:
+        """How many send handlers there are. In one process a second one would have nothing to do while the first one runs."""
+        return 1 if self.together else self.handlers
 
-OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "group": str, "spin_us": int} | {
+
+OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
     each.name: type(each.default) for each in fields(TreeSettings) if isinstance(each.default, int | float)
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
@@ -140,6 +152,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
             raise refused(name, value, f"it must be a number of seconds from {shortest:g} to {longest:,}")
     _check_switches(settings)
+    settings = replace(settings, together=_together(settings.placement))
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
         if value & (value - 1):
@@ -185,6 +198,13 @@ def _check_switches(settings: TreeSettings) -> None:
     for name in ("read_only", "shared_groups"):
         if not isinstance(getattr(settings, name), bool):
             raise refused(name, getattr(settings, name), "it must be true or false")
+    if settings.placement not in PLACEMENTS:
+        raise refused("placement", settings.placement, f"it must be one of {', '.join(PLACEMENTS)}")
+
+
+def _together(placement: str) -> bool:
+    few = len(os.sched_getaffinity(0)) <= TOGETHER_PROCESSORS
+    return placement == "together" or (placement == "auto" and few)
 
 
 def _check_retention(settings: TreeSettings) -> None:

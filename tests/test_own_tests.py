@@ -26,6 +26,7 @@ TESTED_BY: dict[str, str] = {
     "actors/peer.py": "tests/actors/test_strangers.py",
     "actors/recovery.py": "tests/cli/test_starter.py",
     "actors/segments.py": "tests/actors/test_supervisor.py",
+    "actors/stages.py": "tests/native/test_stages.py",
     "actors/topic_registry.py": "tests/actors/test_durable_topics.py",
     "actors/writer.py": "tests/power/life.py",
     "cli/clients.py": "tests/cli/test_groups.py",

@@ -16,6 +16,7 @@ from tests.waiting import WATCHDOG_S, dead, until
 
 SMALL: dict[str, Any] = {
     "handlers": 2,
+    "placement": "spread",
     "log_file_size": 1 << 20,
     "lane_capacity": 1 << 18,
     "index_slots": 1000,

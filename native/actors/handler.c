@@ -26,6 +26,7 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
     handler->lane = tree->lanes[lane];
     handler->last_topic = TOPIC_NONE;
     handler->pace = pace_start();
+    handler->step_bytes = handler->lane->capacity;
     ring_producer_attach(&handler->out, &handler->lane->ring, handler->lane->capacity);
     handler->published = handler->out.position;
     handler_scan_lane(handler);
@@ -37,6 +38,10 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
 }
 
 void handler_close(struct handler *handler) { free(handler); }
+
+void handler_limit_step(struct handler *handler, uint64_t bytes) { handler->step_bytes = bytes; }
+
+struct bell *handler_bell(struct handler *handler) { return &handler->tree->wake->handler[handler->index]; }
 
 /* Moves the news bits of our lane to pending[]. */
 static void collect(struct handler *handler)
@@ -123,7 +128,7 @@ static void serve(struct handler *handler, uint32_t slot, uint32_t *taken)
  * all, else with the one after the last: a session that can fill the lane alone must not starve those after it. */
 static void serve_between(struct handler *handler, uint32_t from, uint32_t to, uint32_t *taken)
 {
-    for (uint32_t slot = from; slot < to && !handler->stalled; slot++) {
+    for (uint32_t slot = from; slot < to && !handler->full; slot++) {
         const uint64_t bits = handler->pending[slot / 64] >> (slot % 64);
         if (!bits) {
             slot |= 63;
@@ -134,7 +139,8 @@ static void serve_between(struct handler *handler, uint32_t from, uint32_t to, u
             return;
         const uint32_t before = *taken;
         serve(handler, slot, taken);
-        if (handler->stalled)
+        handler->full = handler->stalled || handler->out.position - handler->step_from >= handler->step_bytes;
+        if (handler->full)
             handler->turn = (*taken == before ? slot : slot + 1) % SESSIONS_MAX;
     }
 }
@@ -145,7 +151,8 @@ uint32_t handler_step(struct handler *handler)
     attachment_sweep(handler->tree);
     deliver(handler);
     collect(handler);
-    handler->stalled = false;
+    handler->stalled = handler->full = false;
+    handler->step_from = handler->out.position;
     const uint32_t turn = handler->turn;
     serve_between(handler, turn, SESSIONS_MAX, &taken);
     serve_between(handler, 0, turn, &taken);
@@ -157,8 +164,7 @@ uint32_t handler_step(struct handler *handler)
     return taken;
 }
 
-/* Is there anything to do that the last step did not see? Called between announcement and sleep. */
-static bool has_news(struct handler *handler)
+bool handler_has_news(const struct handler *handler)
 {
     const _Atomic uint64_t *news = handler->tree->wake->news[handler->index];
     const _Atomic uint64_t *words = handler->tree->control->deliver[handler->index];
@@ -179,7 +185,7 @@ static bool has_news(struct handler *handler)
 
 static enum bell_wake sleep_for_news(struct handler *handler)
 {
-    struct bell *bell = &handler->tree->wake->handler[handler->index];
+    struct bell *bell = handler_bell(handler);
     if (handler->stalled) {
         count(handler->tree->page, COUNT_FULL, 1);
         /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
@@ -188,7 +194,7 @@ static enum bell_wake sleep_for_news(struct handler *handler)
     }
     enum bell_wake wake = BELL_RUNG;
     const uint32_t ticket = bell_announce(bell);
-    if (has_news(handler))
+    if (handler_has_news(handler))
         bell_cancel(bell, ticket);
     else {
         count(handler->tree->page, COUNT_SLEEPS, 1);
@@ -210,6 +216,12 @@ static void look_at_all(struct handler *handler, uint64_t now_ms)
     all_pending(handler);
 }
 
+void handler_tick(struct handler *handler, uint64_t now_ms)
+{
+    look_at_all(handler, now_ms);
+    attachment_beat(handler->tree);
+}
+
 enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
 {
     const uint64_t end = clock_ms() + limit_ms;
@@ -222,8 +234,7 @@ enum run_result handler_run(struct handler *handler, uint32_t limit_ms)
         if (rest == PACE_SIGNAL || (rest == PACE_SLEEP && sleep_for_news(handler) == BELL_SIGNAL))
             return RUN_SIGNAL;
         const uint64_t now_ms = clock_ms();
-        look_at_all(handler, now_ms);
-        attachment_beat(handler->tree);
+        handler_tick(handler, now_ms);
         if (now_ms >= end)
             return RUN_TIME;
     }

@@ -185,7 +185,8 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
 enum intake_result handler_take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken)
 {
     struct intake *intake = &handler->intake[slot];
-    const uint64_t turn = handler->out.position + SESSION_BYTES, ring_turn = intake->in.position + SESSION_BYTES;
+    const uint64_t most = SESSION_BYTES < handler->step_bytes ? SESSION_BYTES : handler->step_bytes;
+    const uint64_t turn = handler->out.position + most, ring_turn = intake->in.position + most;
     enum intake_result result = INTAKE_MORE;
     while (result == INTAKE_MORE && handler->out.position < turn && intake->in.position < ring_turn) {
         struct ring_record header;

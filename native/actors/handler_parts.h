@@ -51,6 +51,8 @@ struct handler {
     uint32_t sessions_version;
     struct pace pace;
     bool stalled;       /* the lane had no room for the next record */
+    bool full;          /* this step ends here: stalled, or step_bytes are in the lane since step_from */
+    uint64_t step_bytes, step_from;
     uint32_t turn;      /* the session to begin the next step with */
     uint64_t looked_ms; /* CLOCK_MONOTONIC of the last look at every session */
     uint32_t last_topic; /* the topic resolved last: the checked copy of its entry */

@@ -445,8 +445,21 @@ uint32_t reput_step(struct reput *reput, uint32_t limit_bytes)
     return messages;
 }
 
-static bool has_news(const struct reput *reput)
+static bool stuck(const struct reput *reput)
 {
+    /* relaxed: only we write it */
+    return atomic_load_explicit(&reput->tree->control->reput.error, memory_order_relaxed) != 0;
+}
+
+uint64_t reput_patience_ns(const struct reput *reput)
+{
+    return stuck(reput) && !reput->stopped ? RETRY_NS : BELL_LIMIT_NS;
+}
+
+bool reput_has_news(const struct reput *reput)
+{
+    if (stuck(reput))
+        return false;
     /* acquire: as in reput_step */
     return atomic_load_explicit(&reput->tree->control->wrote.value, memory_order_acquire) > reput->position;
 }
@@ -456,7 +469,7 @@ static enum bell_wake wait_for_news(struct reput *reput)
 {
     struct bell *bell = &reput->tree->control->reput_bell;
     const uint32_t ticket = bell_announce(bell);
-    if (has_news(reput)) {
+    if (reput_has_news(reput)) {
         bell_cancel(bell, ticket);
         return BELL_RUNG;
     }
@@ -469,10 +482,27 @@ static enum bell_wake wait_for_news(struct reput *reput)
 static enum bell_wake wait_for_room(struct reput *reput)
 {
     struct bell *bell = &reput->tree->control->reput_bell;
-    if (reput->stopped)
-        return bell_sleep(bell, bell_announce(bell), BELL_LIMIT_NS);
-    count(reput->tree->page, COUNT_FULL, 1);
-    return bell_sleep(bell, bell_announce(bell), RETRY_NS);
+    if (!reput->stopped)
+        count(reput->tree->page, COUNT_FULL, 1);
+    return bell_sleep(bell, bell_announce(bell), reput_patience_ns(reput));
+}
+
+void reput_tick(struct reput *reput, bool idle)
+{
+    if (idle)
+        attachment_sweep(reput->tree); /* not only before a sleep: as in the writer */
+    attachment_beat(reput->tree);
+}
+
+enum run_result reput_turn(struct reput *reput, bool *moved, uint32_t *messages)
+{
+    const uint64_t from = reput->position;
+    const bool stopped = reput->stopped;
+    *messages = reput_step(reput, STEP_BYTES);
+    *moved = reput->position != from;
+    if (reput->stopped && !stopped)
+        return RUN_FAILED;
+    return reput->missing_size && !stopped ? RUN_NEED : RUN_TIME;
 }
 
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
@@ -481,25 +511,21 @@ enum run_result reput_run(struct reput *reput, uint32_t limit_ms)
     const uint64_t end = clock_ms() + limit_ms;
     const uint64_t spin_ns = (uint64_t)control->settings.spin_us * 1000u;
     for (;;) {
-        const uint64_t from = reput->position;
-        const bool stopped = reput->stopped;
+        bool moved;
+        uint32_t messages;
+        const enum run_result result = reput_turn(reput, &moved, &messages);
+        if (result != RUN_TIME)
+            return result;
         enum bell_wake wake = BELL_RUNG;
-        const uint32_t messages = reput_step(reput, STEP_BYTES);
-        const uint32_t error = atomic_load_explicit(&control->reput.error, memory_order_relaxed); /* only we write it */
-        if (reput->stopped && !stopped)
-            return RUN_FAILED;
-        if (reput->missing_size && !stopped)
-            return RUN_NEED;
-        if (error) {
+        if (stuck(reput)) {
             wake = wait_for_room(reput);
-        } else if (reput->position != from) {
+        } else if (moved) {
             pace_work(&reput->pace, messages);
         } else {
-            attachment_sweep(reput->tree); /* not only before a sleep: as in the writer */
             const enum pace_rest rest = pace_idle(&reput->pace, spin_ns, control_crowded(control));
             wake = rest == PACE_SLEEP ? wait_for_news(reput) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }
-        attachment_beat(reput->tree);
+        reput_tick(reput, !moved);
         if (wake == BELL_SIGNAL)
             return RUN_SIGNAL;
         if (clock_ms() >= end)

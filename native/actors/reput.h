@@ -31,6 +31,15 @@ uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue
 void reput_pass(struct reput *reput);
 void reput_stop(struct reput *reput, uint32_t error);
 
+/* What a loop needs around the steps. turn: one step; RUN_NEED and RUN_FAILED as below, else RUN_TIME; moved: it passed something.
+ * has_news, looked at between announcement and sleep: is there anything that a step could do now? patience_ns: how long a sleep may
+ * be; shorter if the last step found no room on the disk, for which no bell rings. tick: what must be done from time to time; idle:
+ * the last step found nothing. */
+enum run_result reput_turn(struct reput *reput, bool *moved, uint32_t *messages);
+bool reput_has_news(const struct reput *reput);
+uint64_t reput_patience_ns(const struct reput *reput);
+void reput_tick(struct reput *reput, bool idle);
+
 /* RUN_NEED: the log holds a queue that the topic table does not know (another broker's log, or a table lost with
  * config/topics.json); see above. RUN_FAILED: once, when an error has come that persists; later calls only wait. */
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms);

@@ -23,6 +23,14 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);
 
 /* Appends at most one write group; returns the number of messages it answered. */
 uint32_t writer_step(struct writer *writer);
+
+/* What a loop needs around the steps: is there anything to do that the last one did not see (looked at between announcement and
+ * sleep)? True if the writer waits for the next CommitLog file, not for a handler; before a sleep, so that the allocator is rung. And
+ * what must be done from time to time; `idle`: the last step found nothing. */
+bool writer_has_news(const struct writer *writer);
+bool writer_ask_for_file(struct writer *writer);
+void writer_tick(struct writer *writer, bool idle);
+
 enum run_result writer_run(struct writer *writer, uint32_t limit_ms);
 
 #endif

@@ -73,7 +73,7 @@ def run_stream(
     topic = stage.kept_topic(queues)
     consumer = Role(consume, stage.name, topic, messages)
     producer = Role(produce, stage.name, topic, of, messages, keyed, durability)
-    pids = actors(stage.broker).values()
+    pids = set(actors(stage.broker).values())  # several may share a process
     before = {pid: ran_ns(pid) for pid in pids}
     consumed, produced = together(consumer, producer, warm=stage.folder)
     ran = consumer.ran_ns + producer.ran_ns + sum(ran_ns(pid) - before[pid] for pid in pids)

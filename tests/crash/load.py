@@ -88,10 +88,11 @@ class Worker:
 class Load:
     """The tree and its clients. name: of the broker, the same in all of its lives."""
 
-    def __init__(self, folder: Path, seed: int, roles: tuple[str, ...] = ROLES) -> None:
+    def __init__(self, folder: Path, seed: int, roles: tuple[str, ...] = ROLES, placement: str = "spread") -> None:
         self.folder = folder
         self.seed = seed
         self.rng = random.Random(seed)
+        self.placement = placement
         self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
         self.lives = 0
         self.starts = 0
@@ -119,7 +120,7 @@ class Load:
             self.starts += 1
             group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else ""
             told = {"group": group, "retention_hours": 72 + self.starts % 2}
-            options = {"name": self.name, "owner": os.getpid(), **told, **SMALL}
+            options = {"name": self.name, "owner": os.getpid(), **told, **SMALL, "placement": self.placement}
             self.broker = start_tree(str(self.folder / "store"), options, errors_to=self.errors).process
         except BrokerBroken:
             return False

@@ -33,6 +33,7 @@ from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
+PLACEMENTS = ("spread", "together")  # in turns, a round each
 ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1")
 # Kind of kill, and how often it is chosen.
 KINDS = {
@@ -129,7 +130,7 @@ class Rampage:
                 return
             folder = self._folder / f"round-{number}"
             folder.mkdir()
-            load = Load(folder, self._seed)
+            load = Load(folder, self._seed, placement=PLACEMENTS[(self._seed + number) % 2])
             try:
                 for kill in itertools.islice(kills, ROUND):
                     if self._ended(self.tally.kills):
@@ -174,7 +175,9 @@ class Rampage:
                     os.kill(pid, signal.SIGKILL)
             load.kill_tree()
         else:
-            until(lambda: load.kill_actor(kind), f"{kind} to live")
+            # Together, there is one handler.
+            name = "handler 0" if kind == "handler 1" and load.placement == "together" else kind
+            until(lambda: load.kill_actor(name), f"{name} to live")
         return True
 
     def _point(self, load: Load, kill: Kill) -> bool:

@@ -23,10 +23,10 @@ SMALL_LOG = {"log_file_size": 8 << 20, "lane_capacity": 1 << 20}
 
 
 @contextmanager
-def honest_broker(folder: Path, messages: int, seed: int) -> Iterator[orbitmq.Broker]:
+def honest_broker(folder: Path, messages: int, seed: int, placement: str = "spread") -> Iterator[orbitmq.Broker]:
     """A broker with two honest producers beside whatever the test does; it checks everything when that is over."""
     store = folder / "store"
-    with small_broker(store, **SMALL_LOG) as broker:
+    with small_broker(store, placement=placement, **SMALL_LOG) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         broker.create_topic(hostile.TOPIC, queues=2)
         producers = ledger.start_producers(broker.name, folder, 2, messages, seed)
@@ -59,21 +59,23 @@ def test_one_kind_of_deed(tmp_path: Path, deed: str) -> None:
         end([hostile.start(broker.name, 1, 8, tmp_path / "deeds", deed)], [tmp_path / "deeds"])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_all_of_them(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "placement"), [(0, "spread"), (1, "spread"), (2, "together")])
+def test_all_of_them(tmp_path: Path, seed: int, placement: str) -> None:
     """Three attackers at once, forty deeds each."""
-    with honest_broker(tmp_path, 3000, seed) as broker:
+    with honest_broker(tmp_path, 3000, seed, placement) as broker:
         logs = [tmp_path / f"deeds-{each}" for each in range(3)]
         end([hostile.start(broker.name, 100 * seed + each, 40, log) for each, log in enumerate(logs)], logs)
 
 
-def test_actors_are_restarted_on_scribbled_wake_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", ["spread", "together"])
+def test_actors_are_restarted_on_scribbled_wake_words(tmp_path: Path, placement: str) -> None:
     """Nothing that clients can write is believed, neither by a new actor nor by a new client."""
-    with small_broker(tmp_path) as broker:
+    names = ["handler 0", "handler 1", "writer", "reput"] if placement == "spread" else ["writer"]
+    with small_broker(tmp_path, placement=placement) as broker:
         broker.create_topic("t", 1)
         attacker = hostile.Attacker(broker.name, 1)
         wake = hostile.wake_bytes(attacker)
-        for name in ("handler 0", "handler 1", "writer", "reput", "notifier", "flush", "coordinator"):
+        for name in (*names, "notifier", "flush", "coordinator"):
             wake[:] = os.urandom(len(wake))
             kill(broker, name)
             until(lambda: actors(broker)[name].epoch == 2 and actors(broker)[name].state == "running", f"a new {name}")

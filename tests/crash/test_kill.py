@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,18 @@ def life_of(client: orbitmq.Client, actor: str) -> tuple[int, str]:
 
 
 ACTORS = ["handler 0", "handler 1", "writer", "reput", "flush", "allocator", "notifier", "coordinator"]
+SPREAD: dict[str, Any] = {"placement": "spread", "handlers": 2, "log_file_size": 64 << 20, "restarts": 1_000_000}
+TOGETHER: dict[str, Any] = {**SPREAD, "placement": "together"}
 
 
-@pytest.mark.parametrize("actor", ACTORS)
-def test_one_actor_again_and_again(tmp_path: Path, actor: str) -> None:
+@pytest.mark.parametrize(
+    ("actor", "settings"),
+    [*((actor, SPREAD) for actor in ACTORS), ("writer", TOGETHER)],
+    ids=[*ACTORS, "handler, writer and reput together"],
+)
+def test_one_actor_again_and_again(tmp_path: Path, actor: str, settings: dict[str, Any]) -> None:
     """Method: two producers send while the actor is killed as soon as it runs again, a dozen times."""
-    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20, restarts=1_000_000) as broker:
+    with orbitmq.Broker(tmp_path / "store", **settings) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 2, 6_000, seed=len(actor))
         for _ in range(8):
@@ -56,12 +63,12 @@ def _alive(process: object) -> bool:
     return process.is_alive()  # type: ignore[attr-defined, no-any-return]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_actors_at_random(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "settings"), [(1, SPREAD), (2, TOGETHER)], ids=["spread", "together"])
+def test_actors_at_random(tmp_path: Path, seed: int, settings: dict[str, Any]) -> None:
     """Method: three producers, which send until twelve seeded actors were killed; one dies whenever the log has grown by a
     seeded number of bytes."""
     rng = random.Random(seed)
-    with orbitmq.Broker(tmp_path / "store", log_file_size=64 << 20, restarts=1_000_000) as broker:
+    with orbitmq.Broker(tmp_path / "store", **settings) as broker:
         broker.create_topic(ledger.TOPIC, queues=ledger.QUEUES)
         producers = ledger.start_producers(broker.name, tmp_path, 3, 10**7, seed)
         names = [actor.name for actor in broker.status().actors if actor.name != "supervisor"]
