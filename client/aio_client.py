@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orbitmq.client.aio_administration import AsyncAdministration
 from orbitmq.client.aio_consumer import AsyncConsumer
+from orbitmq.client.aio_dead_letters import AsyncDeadLetters
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
@@ -107,6 +108,14 @@ class AsyncClient(AsyncAdministration, Shown):
             raise SettingError(f"an awaitable consumer cannot spin: {why}", setting="spin", value=settings["spin"], hint=hint)
         doing = f"make a consumer of the broker {self.name!r}"
         return AsyncConsumer(await aside(lambda: self._client.consumer(*group_and_topics, **settings), doing))
+
+    def dead_letters(self, group: str) -> AsyncDeadLetters:
+        """The messages that this group has given up; see Client.dead_letters."""
+        return AsyncDeadLetters(self._client.dead_letters(group))
+
+    async def dead_letter_groups(self) -> list[str]:
+        """The groups that have dead letters; see Client.dead_letter_groups."""
+        return await aside(self._client.dead_letter_groups, f"list dead letters of the broker {self.name!r}")
 
     async def stop_broker(self) -> None:
         """See Client.stop_broker."""

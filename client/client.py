@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from orbitmq.client.consumer import Consumer
+    from orbitmq.client.dead_letters import DeadLetters
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
@@ -190,6 +191,20 @@ class Client(Administration, Shown):
             from orbitmq.client.lookup import messages_by_key
 
             return messages_by_key(self._connection.attachment, topic, key, begin_ms=begin_ms, end_ms=end_ms, most=most)
+
+    def dead_letters(self, group: str) -> DeadLetters:
+        """The messages that this group has given up, in this broker's or RocketMQ's form. A group without any has an empty
+        list. Raises: TopicNameError: no group has this name."""
+        from orbitmq.client.dead_letters import DeadLetters
+
+        return DeadLetters(self, group)
+
+    def dead_letter_groups(self) -> list[str]:
+        """The groups that have dead letters, or had some, by name. Raises: BrokerNotRunning."""
+        with means(f"list dead letters of the broker {self.name!r}"):
+            from orbitmq.client.dead_letters import groups_with_letters
+
+            return groups_with_letters(self._connection.attachment)
 
     def close(self) -> None:
         """Closes the producers and consumers made from this client, also those that other threads are making now, and then the

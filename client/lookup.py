@@ -94,6 +94,20 @@ def messages_by_key(
     return list(found.values())
 
 
+def message_with_unique_key(attached: Attached, topic: str, key: str, *, begin_ms: int) -> Message | None:
+    """The newest message of the topic with this unique key, stored at or after this time; also one that the topic does not show
+    any more. Raises: CorruptRecord: it is damaged."""
+    settings = lib.control_settings(attached.control)
+    folder = Path(ffi.string(settings.store).decode()) / "index"
+    first, end = _readable(attached)
+    reader = _reader(attached)
+    for offset in candidates(folder, settings.index_slots, settings.index_entries, key_hash(topic, key), begin_ms=begin_ms):
+        message = _record(reader, offset) if first <= offset < end else None
+        if message is not None and message.topic == topic and message.properties.get("UNIQ_KEY") == key:
+            return message
+    return None
+
+
 def _reader(attached: Attached) -> Reader:
     return Reader(attached.control_address, attached.topics_address, attached)
 

@@ -49,6 +49,7 @@ TESTED_BY: dict[str, str] = {
     "client/broker.py": "tests/client/test_left_open.py",
     "client/client.py": "tests/client/test_parameters.py",
     "client/consumer_session.py": "tests/client/test_consumer_life.py",
+    "client/dead_letter.py": "tests/client/test_dead_letters.py",
     "client/group_reset.py": "tests/actors/test_group_changes.py",
     "client/launch.py": "tests/cli/test_starter.py",
     "client/opened_session.py": "tests/client/test_connection.py",

@@ -1,0 +1,150 @@
+"""The dead letters of a group: lists them, and sends them again.
+
+RocketMQ keeps them in the topic %DLQ%GROUP, which only grows; so a letter that was sent again stays there until it is purged,
+and is recognized by what was sent (redrive.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from orbitmq.client.dead_letter import PREFIX, QUEUE, DeadLetter, letter_of
+from orbitmq.client.lookup import Attached
+from orbitmq.client.redrive import Redrive, sent_again
+from orbitmq.client.unclosed import Shown
+from orbitmq.errors import OffsetOutOfRange, SettingError
+from orbitmq.native._types import Message, Reader
+from orbitmq.shm.means import means
+from orbitmq.shm.topic_name import check_topic_name
+from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
+
+if TYPE_CHECKING:
+    from orbitmq.client.client import Client
+    from orbitmq.client.several import Several
+
+Letters = list[DeadLetter]
+AT_ONCE = 256  # messages that are looked at together
+
+
+class DeadLetters(Shown):
+    """Made by `Client.dead_letters()`. Iterating it gives those that were not sent again, oldest first."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        """Raises: TopicNameError: no group has this name."""
+        check_topic_name(PREFIX + group)
+        self._client = client
+        self.group = group
+        self.topic = PREFIX + group
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        return self._letters(redriven=False)
+
+    def list(self, *, redriven: bool | None = False, most: int | None = None) -> Letters:
+        """Oldest first.
+
+        Args:
+            redriven: False: only those that were not sent again; True: only those that were; None: both.
+            most: how many at most; None: all.
+
+        Raises: SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        """
+        if most is not None and most < 1:
+            raise SettingError(f"could not list {most} dead letters: 1 is the least", setting="most", value=most)
+        with means(f"list the dead letters of the group {self.group!r}"):
+            return list(islice(self._letters(redriven=redriven), most))
+
+    def letter(self, offset: int) -> DeadLetter:
+        """The one at this offset. Raises: OffsetOutOfRange: there is none. CorruptRecord: it is damaged. BrokerNotRunning."""
+        with means(f"look at dead letter {offset} of the group {self.group!r}"):
+            bounds = self.bounds
+            if bounds.minimum <= offset < bounds.maximum:
+                for message in self._messages(offset, offset + 1):
+                    return letter_of(self.group, message, sent_again(self._attached, message))
+            raise OffsetOutOfRange(
+                f"could not find dead letter {offset} of the group {self.group!r}: it has {_range(bounds)}",
+                topic=self.topic,
+                queue=QUEUE,
+                offset=offset,
+                minimum=bounds.minimum,
+                maximum=bounds.maximum,
+            )
+
+    @property
+    def bounds(self) -> QueueBounds:
+        """Offsets of the dead letters that are there, sent again or not: [minimum, maximum)."""
+        topic = self._found()
+        return QueueBounds(0, 0) if topic is None else TopicTable(self._attached.topics).bounds(topic.first_slot + QUEUE)
+
+    def redrive(self, offsets: Several[int] | None = None, *, most: int | None = None) -> Letters:
+        """Sends dead letters again, to the topics to which they were sent first, oldest first: as new messages, with body,
+        tags, keys, flag and the sender's properties as they were. The property REDRIVEN_FROM says which dead letter a message
+        was. Returns those that were sent, with `redriven`.
+
+        Each is sent once, however often this is called, and whichever process is killed meanwhile, this one too: a letter that
+        was sent is found by the unique key of what was sent, which is the letter's id. One process at a time does this for a
+        group.
+
+        Args:
+            offsets: only these; one that was sent again before is passed over. None: all that were not.
+            most: how many at most; None: all.
+
+        Raises: UnknownTopic, UsageError: the topic of one does not exist or is not known. NoPermission. OffsetOutOfRange.
+            GroupInUse: another process is doing this. All those before anything is sent. StoreFull, BrokerStopped and what a
+            send raises: `sent` says how many have been sent; repeating is safe.
+        """
+        with means(f"redrive the dead letters of the group {self.group!r}"):
+            if most is not None and most < 1:
+                raise SettingError(f"could not redrive {most} dead letters: 1 is the least", setting="most", value=most)
+            if self._found() is None and not offsets:
+                return []
+            with Redrive(self._client, self.group) as redrive:
+                if offsets is None:
+                    chosen = self._letters(redriven=False)
+                else:
+                    found = map(self.letter, sorted(dict.fromkeys(offsets)))
+                    chosen = (each for each in list(found) if each.redriven is None)
+                return redrive.send(list(islice(chosen, most)))
+
+    def _letters(self, *, redriven: bool | None) -> Iterator[DeadLetter]:
+        bounds = self.bounds
+        for message in self._messages(bounds.minimum, bounds.maximum):
+            letter = letter_of(self.group, message, sent_again(self._attached, message))
+            if redriven is None or redriven == (letter.redriven is not None):
+                yield letter
+
+    def _messages(self, begin: int, end: int) -> Iterator[Message]:
+        topic = self._found()
+        if topic is None:
+            return
+        attached = self._attached
+        reader = Reader(attached.control_address, attached.topics_address, attached)
+        try:
+            reader.add(topic.first_slot + QUEUE, begin)
+            while found := reader.messages(AT_ONCE):
+                for message in found:
+                    if message.offset >= end:
+                        return
+                    yield message
+        finally:
+            reader.close()
+
+    def _found(self) -> Topic | None:
+        return TopicTable(self._attached.topics).find(self.topic)
+
+    @property
+    def _attached(self) -> Attached:
+        return self._client.connection.attachment
+
+    def _words(self) -> str:
+        return f"of the group {self.group!r} at the broker {self._client.name!r}"
+
+
+def groups_with_letters(attached: Attached) -> list[str]:
+    """The groups that have a topic of dead letters, by name."""
+    names = (topic.name for topic in TopicTable(attached.topics))
+    return sorted(name[len(PREFIX) :] for name in names if name.startswith(PREFIX))
+
+
+def _range(bounds: QueueBounds) -> str:
+    return f"offsets {bounds.minimum} to {bounds.maximum - 1}" if bounds.maximum > bounds.minimum else "none"

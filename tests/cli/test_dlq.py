@@ -1,0 +1,54 @@
+"""Goal: `orbitmq dlq` shows dead letters, sends them again, and refuses with a reason. Method: the commands on a broker with
+dead letters of RocketMQ's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from orbitmq.client.broker import Broker
+from tests.cli.commands import run
+from tests.client.dead_stores import store_with_letters
+from tests.trees import everything, small_broker
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    path = tmp_path_factory.mktemp("dead")
+    store_with_letters(path, 5)
+    with small_broker(path, name="dead", retention_hours=0) as broker:
+        yield broker
+
+
+def dlq(*arguments: str) -> str:
+    done = run("dlq", *arguments, "--name", "dead")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def records(*arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in dlq(*arguments, "--json").splitlines()]
+
+
+def test_all_of_it(broker: Broker) -> None:
+    assert dlq("list").split()[-3:] == ["billing", "5", "5"]
+    assert "group nobody has no dead letters" in dlq("list", "nobody")
+    table = dlq("list", "billing")
+    assert "orders" in table and "k-3" in table and " 16 " in table
+    shown = dlq("show", "billing", "2")
+    assert "group billing gave it up after 16 tries; not sent again" in shown and "property RETRY_TOPIC" in shown
+    (letter,) = records("show", "billing", "2")
+    assert (letter["offset"], letter["original_topic"], letter["body"], letter["redriven"]) == (2, "orders", "2", None)
+    missing = run("dlq", "show", "billing", "7", "--name", "dead")
+    assert missing.returncode == 1 and "could not find dead letter 7" in missing.stderr
+
+    (sent,) = records("redrive", "billing", "2")
+    assert sent["redriven"] and records("list", "billing", "--all")[2]["redriven"] == sent["redriven"]
+    assert "sent 4 dead letters again, to orders" in dlq("redrive", "billing", "--yes")
+    assert "sent 0 dead letters again" in dlq("redrive", "billing")
+    assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
+    assert records("list", "billing") == [] and records("list") == [{"group": "billing", "letters": 0, "with_redriven": 5}]
+    assert sent["redriven"] in dlq("list", "billing", "--all")

@@ -1,0 +1,101 @@
+"""Goal: a dead letter is sent again once, whatever is killed meanwhile. Method: processes that redrive are killed when random
+numbers of messages have arrived, and actors of the broker with them; the last one must find exactly what is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from orbitmq.client import redrive
+from orbitmq.shm.topic_table import TopicTable
+from tests.client.dead_stores import store_with_letters
+from tests.trees import actors, everything, kill, small_broker
+from tests.waiting import until
+
+LETTERS = 700
+STRIKES = 6
+
+
+def arrived(broker: orbitmq.Client) -> int:
+    table = TopicTable(broker.connection.attachment.topics)
+    topic = table.find("orders")
+    assert topic is not None
+    return sum(table.bounds(topic.first_slot + queue).maximum for queue in range(topic.queues))
+
+
+def redriver(name: str) -> int:
+    """The pid of a process that redrives all."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        with suppress(BaseException):
+            with orbitmq.connect(name) as client:
+                client.dead_letters("billing").redrive()
+            code = 0
+        os._exit(code)
+    return pid
+
+
+def test_each_is_sent_once(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    store_with_letters(tmp_path, LETTERS)
+    with small_broker(tmp_path, retention_hours=0) as broker:
+        for strike in range(STRIKES):
+            goal = arrived(broker) + dice.randrange(LETTERS // STRIKES)
+            pid = redriver(broker.name)
+            ended = until(lambda: arrived(broker) >= goal or os.waitpid(pid, os.WNOHANG)[0], look_ms=0)
+            if strike % 3 == 2:
+                kill(broker, dice.choice(["writer", "reput", "coordinator"]))
+            if ended is True:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        broker.dead_letters("billing").redrive()
+        found = sorted(int(body) for body, *_ in everything(broker, "orders"))
+        assert found == list(range(LETTERS))
+        assert broker.dead_letters("billing").list() == []
+
+
+def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: messages of a killed redrive that are still on their way are not sent a second time. Method: one is killed when it
+    has sent, while the broker's handlers are stopped; they go on when the next one waits, or has ended without waiting."""
+    store_with_letters(tmp_path, 5)
+    with small_broker(tmp_path, retention_hours=0) as broker:
+        broker.status()
+        handlers = [each.pid for name, each in actors(broker).items() if "handler" in name]
+        assert len(handlers) == 2
+        for handler in handlers:
+            os.kill(handler, signal.SIGSTOP)
+        try:
+            with monkeypatch.context() as patch:
+                strike: Any = lambda name: name == "redrive_sent" and os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+                patch.setattr(redrive, "crash_point", strike)
+                pid = redriver(broker.name)
+            assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+            waits = threading.Event()
+            pause = redrive._pause
+
+            def noted(*arguments: Any) -> None:
+                waits.set()
+                pause(*arguments)
+
+            monkeypatch.setattr(redrive, "_pause", noted)
+            thread = threading.Thread(target=broker.dead_letters("billing").redrive)
+            thread.start()
+            ours = lambda: any(session.pid == os.getpid() for session in broker.status().sessions)  # noqa: E731
+            until(lambda: waits.is_set() or not thread.is_alive() or ours())
+        finally:
+            for handler in handlers:
+                os.kill(handler, signal.SIGCONT)
+        thread.join()
+        assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
+        assert broker.dead_letters("billing").list() == []
