@@ -67,6 +67,14 @@ def look_after(broker: orbitmq.Client) -> None:
             assert count == 1
 
 
+def bury(broker: orbitmq.Client) -> None:
+    """Dead letters, of which there are none."""
+    letters = broker.dead_letters("billing")
+    reasons: list[str] = [letter.reason + letter.digest for letter in letters]
+    again: list[str | None] = [letter.redriven for letter in letters.redrive([], most=None)]
+    assert not reasons and not again and broker.dead_letter_groups() == []
+
+
 def bodies() -> Iterator[bytes]:
     """A batch need not be a list."""
     yield from (b"a", b"b")
@@ -237,6 +245,7 @@ def main(path: Path) -> None:
         with orbitmq.connect(broker.name, timeout=10.0, wait=0) as client, orbitmq.connect(store=path):
             look_at(client, ())
             look_after(client)
+            bury(client)
             consume(client, len(send(client)) + 1)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)
