@@ -37,13 +37,14 @@ def bodies(client: orbitmq.Client, topic: str, count: int) -> list[bytes]:
     return sorted(found)
 
 
-def test_more_queues_than_the_topic_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", ["spread", "together"])
+def test_more_queues_than_the_topic_has(tmp_path: Path, placement: str) -> None:
     """A topic that now has fewer queues: the log has records of the earlier ones, far beyond the room that a topic of this size
     gets."""
     log = foreign(tmp_path, {"shrunk": 4})
     for queue in (0, 3, 20, 200):
         log.append("shrunk", queue, body=b"%d" % queue)
-    with small_broker(tmp_path) as broker:
+    with small_broker(tmp_path, placement=placement) as broker:
         assert bodies(broker, "shrunk", 4) == [b"0", b"20", b"200", b"3"]
         assert actors(broker)["reput"].epoch == 1
         broker.producer().send("shrunk", b"new")

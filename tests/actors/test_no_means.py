@@ -57,9 +57,9 @@ def send(producer: orbitmq.Producer, count: int) -> tuple[int, list[errors.Store
 
 
 @pytest.mark.parametrize("means", MEANS)
-@pytest.mark.parametrize("name", ACTORS)
-def test_one_process_without(tmp_path: Path, name: str, means: str) -> None:
-    with small_broker(tmp_path) as broker:
+@pytest.mark.parametrize(("name", "placement"), [*((name, "spread") for name in ACTORS), ("writer", "together")])
+def test_one_process_without(tmp_path: Path, name: str, placement: str, means: str) -> None:
+    with small_broker(tmp_path, placement=placement) as broker:
         broker.create_topic("orders", 2)
         with broker.producer() as producer, broker.consumer(None, topics=["orders"], start="earliest") as consumer:
             first = producer.send("orders", BODY)
