@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from orbitmq.actors import scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.retention import Retention
@@ -28,7 +29,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
-from orbitmq.store import abort, access, atomic_file, commits, kept, settings_file
+from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import TreeSettings
@@ -173,12 +174,21 @@ class Ground:
             return False
         commits.settle(self.settings.layout, self._queue_end)
         crash_point("ground_offsets_kept")
+        self._keep_delays()
         if self.settings.read_only:
             return True
         if seen.reput != seen.wrote:
             return False
         abort.remove(self.settings.layout)
         return True
+
+    def _keep_delays(self) -> None:
+        """The next start then need not read the log. Raises: OSError."""
+        layout = self.settings.layout
+        found = None if self.settings.read_only else scheduler.now(self.tree)
+        before = None if found is None else delays.load(layout)
+        if found is not None and before is not None and before.start is not None and found != before:
+            delays.store(layout, found)
 
     def _queue_end(self, queue: QueueKey) -> int | None:
         """The end of each queue: commits past it do not count. None: it is not known."""
@@ -230,7 +240,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.queue_file_units = files.queue_file_units
     core.index_slots = files.index_slots
     core.index_entries = files.index_entries
-    core.lanes = settings.lanes
+    core.lanes, core.own_lanes = settings.lanes + 1, 1
     core.message_max = files.message_max
     core.flush_interval_ms = files.flush_interval_ms
     core.flush_every_message = files.flush == "batch"

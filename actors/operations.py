@@ -62,6 +62,8 @@ class Operations(Administration):
     def _written(self, operation: str, question: dict[str, Any]) -> str:
         """For errors: the file that could not be written, and why it was written."""
         folder = self._tree.settings.layout.config
+        if operation == "prepare_delays":
+            return f"the topic of delayed messages in {folder / TOPICS}"
         if operation in ("create_topic", "adopt_topic"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
         if operation == "configure":
@@ -125,6 +127,12 @@ class Operations(Administration):
         if peer.pid != self._tree.page_pid(PAGE_REPUT):
             raise NoPermission(f"cannot adopt topics for process {peer.pid}: only the broker's reput may do that")
         return asdict(self._topics.adopt(question["name"], question["queues"]))
+
+    def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Makes the topic in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
+        if not self._tree.settings.read_only:
+            self._topics.add_delays()
+        return None
 
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:
         return [asdict(topic) for topic in self._topics]

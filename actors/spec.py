@@ -14,6 +14,7 @@ from orbitmq.actors.flush import Flush
 from orbitmq.actors.handler import Handler
 from orbitmq.actors.notifier import Notifier
 from orbitmq.actors.reput import Reput
+from orbitmq.actors.scheduler import Scheduler
 from orbitmq.actors.stages import Stages
 from orbitmq.actors.tree import Tree
 from orbitmq.actors.writer import Writer
@@ -51,6 +52,7 @@ def child_specs(handlers: int, *, together: bool) -> list[ChildSpec]:
         _alone("flush", pages.PAGE_FLUSH, Flush),
         _alone("allocator", pages.PAGE_ALLOCATOR, Allocator),
         *([ChildSpec("stages", (reput, writer, *lanes), Stages)] if together else alone),
+        _alone("scheduler", pages.PAGE_SCHEDULER, Scheduler),
         _alone("notifier", pages.PAGE_NOTIFIER, Notifier),
         _alone("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
     ]

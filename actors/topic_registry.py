@@ -24,6 +24,7 @@ SPARE_SLOTS = 16
 # How long a topic's messages may be kept, and the value for "no time of its own".
 RETENTION_HOURS_MAX = 1_000_000
 AS_THE_BROKER = -1
+DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
 class TopicRegistry(TopicTable):
@@ -52,7 +53,7 @@ class TopicRegistry(TopicTable):
         for name, config in self._configs.items():
             if not possible(name, 0):
                 continue
-            queues = max(config.read_queues, config.write_queues, found.get(name, 1))
+            queues = max(config.read_queues, config.write_queues, found.get(name, 1), _least_queues(name))
             topic = self.find(name)
             if topic is None:
                 topic = self._add(name, queues, config.perm)
@@ -144,9 +145,16 @@ class TopicRegistry(TopicTable):
         self._keep(topic.index, config)
         return self._live(topic.index)
 
+    def add_delays(self) -> None:
+        """Makes sure of the topic in which delayed messages wait, with a queue for each level. Raises: Full; OSError."""
+        topic = self.find(DELAY_TOPIC)
+        if topic is None or DELAY_TOPIC not in self._configs or self._behind:
+            self.adopt(DELAY_TOPIC, lib.DELAY_LEVELS)
+
     def adopt(self, name: str, queues: int) -> Topic:
         """A topic that the log knows: creates it, or gives it the queues that the log shows. Raises: TopicNameError; Full."""
         check_topic_name(name)
+        queues = max(queues, _least_queues(name))
         topic = self.find(name)
         if topic is None:
             topic = self._add(name, queues, PERM_READ_WRITE)
@@ -237,6 +245,11 @@ class TopicRegistry(TopicTable):
         crash_point("topic_registry_stored")
         self._configs = configs
         self._behind = False
+
+
+def _least_queues(name: str) -> int:
+    """Each delay level has its queue, even if another broker's log shows only some of them."""
+    return int(lib.DELAY_LEVELS) if name == DELAY_TOPIC else 1
 
 
 def _check(name: str, queues: object, perm: object, retention_hours: object, durability: object) -> None:

@@ -37,6 +37,9 @@ def send(
         bool | None,
         typer.Option("--flushed/--appended", "-f", help=usual("Wait until the disk, or the log, has it.", "as the topic says")),
     ] = None,
+    delay_level: Annotated[
+        int, typer.Option(min=0, help="Deliver it later: from 1 (a second) to 18 (two hours), see docs/delay.md.")
+    ] = 0,
     count: Annotated[int, typer.Option(min=1, help="Send it this many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
@@ -58,7 +61,7 @@ def send(
         err.print("nothing to send: standard input was empty")
         raise typer.Exit(1)
     durability = None if flushed is None else "flushed" if flushed else "appended"
-    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
+    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability, "delay_level": delay_level}
     # The size of a session follows from its largest message.
     message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
     client = orbitmq.connect(name, store=store, wait=wait)
@@ -71,7 +74,7 @@ def send(
 
 def _send_one(producer: Producer, topic: str, body: bytes, **fields: Any) -> None:
     receipt = producer.send(topic, body, **fields)
-    place = f"{escape(topic)}/{receipt.queue}@{receipt.offset}"
+    place = f"{escape(_where(topic, fields))}/{receipt.queue}@{receipt.offset}"
     out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}")
 
 
@@ -96,11 +99,17 @@ def _send_many(producer: Producer, topic: str, bodies: list[bytes], key: list[st
     took = time.perf_counter() - begun
     assert first is not None and last is not None
     what = f"{len(bodies):,} messages to {escape(topic)}"
+    where = escape(_where(topic, fields))
     out.print(
         f"[green]{last.durability}[/]  {what} in {took:.3f} s, {rate(len(bodies) / took)}/s"
-        f"\nfirst  {escape(topic)}/{first.queue}@{first.offset}  {first.id}"
-        f"\nlast   {escape(topic)}/{last.queue}@{last.offset}  {last.id}"
+        f"\nfirst  {where}/{first.queue}@{first.offset}  {first.id}"
+        f"\nlast   {where}/{last.queue}@{last.offset}  {last.id}"
     )
+
+
+def _where(topic: str, fields: dict[str, Any]) -> str:
+    """The topic that a receipt's queue and offset belong to: a delayed message waits in another one."""
+    return "SCHEDULE_TOPIC_XXXX" if fields["delay_level"] else topic
 
 
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:

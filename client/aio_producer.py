@@ -73,13 +73,14 @@ class AsyncProducer(Shown):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Durability | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If the call is cancelled while
         it waits, the message has been sent. To ask for the receipt later, use `send_async` and keep its Pending."""
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-            durability=durability, timeout=timeout,
+            durability=durability, delay_level=delay_level, timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -95,13 +96,14 @@ class AsyncProducer(Shown):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Durability | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Returns once the message is on its way. Await the Pending for the receipt. See Producer.send_async."""
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, timeout=0,
+                durability=durability, delay_level=delay_level, timeout=0,
             ),
             topic,
             timeout,
@@ -119,13 +121,14 @@ class AsyncProducer(Shown):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Durability | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. Returns once it is on its way. See Producer.send_oneway."""
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, timeout=0,
+                durability=durability, delay_level=delay_level, timeout=0,
             ),
             topic,
             timeout,
@@ -141,12 +144,14 @@ class AsyncProducer(Shown):
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
         pending = await self.send_batch_async(
-            topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability, timeout=timeout
-        )
+            topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
+            delay_level=delay_level, timeout=timeout,
+        )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
     async def send_batch_async(
@@ -159,6 +164,7 @@ class AsyncProducer(Shown):
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
@@ -169,7 +175,10 @@ class AsyncProducer(Shown):
         while True:
             await self._open()
             try:
-                batch = make(topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability)
+                batch = make(
+                    topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
+                    delay_level=delay_level,
+                )  # fmt: skip
                 break
             except NotReadyError:
                 continue
@@ -246,7 +255,7 @@ class AsyncProducer(Shown):
     async def _open(self, limit: asyncio.Timeout | None = None) -> None:
         """Opens a session after a fork, or after the broker's death, without blocking the event loop. If a call waits for room
         at that moment, its limit stands still: the wait for an absent broker does not count."""
-        if self._producer.ready or self._producer.closed:
+        if self._side.ready or self._producer.closed:
             return
         left = None
         loop = running_loop("open a producer's session")

@@ -24,7 +24,7 @@ from orbitmq.client.bell import Bell
 from orbitmq.client.parameters import made_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
-from orbitmq.client.session import PatientOpener, SessionHandle, SessionOpener
+from orbitmq.client.session import ConsumerOpener, PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
@@ -88,6 +88,7 @@ class Producer(Shown, ProducerBase):
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
+        self.wants_delays = False  # the broker is to be asked for the topic in which delayed messages wait
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"
         self._window = 1 << (asked.window - 1).bit_length()
@@ -158,6 +159,14 @@ class Producer(Shown, ProducerBase):
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
+
+    def _prepare_delays(self) -> None:
+        """The broker has no topic yet in which delayed messages wait. Raises: NotReadyError; what the broker answers."""
+        self.wants_delays = True
+        if self._asides is not None and threading.get_ident() not in self._asides:
+            raise NotReadyError
+        cast("ConsumerOpener", self._opener).ask("prepare_delays")
+        self.wants_delays = False
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
@@ -251,6 +260,11 @@ class LoopSide:
         producer._asides = set()
 
     @property
+    def ready(self) -> bool:
+        """A call would not have to wait for the coordinator."""
+        return self.producer.ready and not self.producer.wants_delays
+
+    @property
     def waiter(self) -> Waiter:
         """Where tasks sleep."""
         return self.producer._waiting
@@ -262,6 +276,8 @@ class LoopSide:
         asides.add(threading.get_ident())
         try:
             self.producer.prepare()
+            if self.producer.wants_delays:
+                self.producer._prepare_delays()
         finally:
             asides.discard(threading.get_ident())
 

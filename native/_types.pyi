@@ -90,6 +90,7 @@ class ProducerBase:
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt.
@@ -106,6 +107,8 @@ class ProducerBase:
             flag: a number of the sender's own, signed 32 bits.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
+            delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
+                its place among waiting messages. None or 0: at once.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: the Receipt: where the message is, and how safe it is there.
@@ -132,6 +135,7 @@ class ProducerBase:
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Sends a message without waiting for its receipt.
@@ -148,6 +152,8 @@ class ProducerBase:
             flag: a number of the sender's own, signed 32 bits.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
+            delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
+                its place among waiting messages. None or 0: at once.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a Pending, once the message is on its way. Waits only for room.
@@ -173,6 +179,7 @@ class ProducerBase:
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. `failed` counts messages that were not stored.
@@ -189,6 +196,8 @@ class ProducerBase:
             flag: a number of the sender's own, signed 32 bits.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
+            delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
+                its place among waiting messages. None or 0: at once.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Raises:
@@ -210,6 +219,7 @@ class ProducerBase:
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().
@@ -223,6 +233,8 @@ class ProducerBase:
             queue_key: str or bytes instead of queue, for all messages.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
+            delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
+                its place among waiting messages. None or 0: at once.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: Receipts, in the order of the bodies.
@@ -255,6 +267,7 @@ class ProducerBase:
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Sends many messages of one topic without waiting for their receipts.
@@ -268,6 +281,8 @@ class ProducerBase:
             queue_key: str or bytes instead of queue, for all messages.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
+            delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
+                its place among waiting messages. None or 0: at once.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a PendingBatch, once all of them are on their way. Waits only for room.
@@ -301,6 +316,7 @@ class ProducerBase:
         queue: int | None = None,
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
+        delay_level: int | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async."""
@@ -416,7 +432,7 @@ class Message:
         """int: how often it was sent back"""
     @property
     def prepared_offset(self) -> int:
-        """int: physical offset of the half message, or 0"""
+        """int: physical offset of the half message; of a delayed message that came, which one it was (docs/delay.md); or 0"""
 
 class Taken(Exception):
     """Another thread has the turn."""

@@ -1,4 +1,4 @@
-"""The files of <root>/config: topics, subscription groups and their offsets, in RocketMQ 4.9's shapes.
+"""The files of <root>/config: topics, subscription groups and their offsets, delay levels' offsets, in RocketMQ 4.9's shapes.
 
 X is written as X.tmp and synced; the previous X becomes X.bak; then X.tmp is renamed to X. So a crash leaves a whole X, or at
 least a whole X.bak, which is read instead. Fields that this program does not know are kept and written back.
@@ -25,6 +25,7 @@ from orbitmq.store.note import Note
 TOPICS = "topics.json"
 OFFSETS = "consumerOffset.json"
 GROUPS = "subscriptionGroup.json"
+DELAYS = "delayOffset.json"
 
 # Group offsets: {(topic, group): {queue id: next queue offset}}
 Offsets = dict[tuple[str, str], dict[int, int]]
@@ -167,6 +168,16 @@ def store_offsets(layout: StoreLayout, offsets: Offsets) -> None:
     _store(layout, OFFSETS, _offset_table(offsets))
 
 
+def load_delay_offsets(layout: StoreLayout) -> dict[int, int]:
+    """For each delay level, from 1, the next offset in the schedule topic. Raises: StoreFailed, as load_topics."""
+    return _load(layout, DELAYS, _read_delays)[0]
+
+
+def store_delay_offsets(layout: StoreLayout, offsets: Mapping[int, int]) -> None:
+    """Replaces delayOffset.json durably. Raises: OSError."""
+    _store(layout, DELAYS, {"offsetTable": dict(offsets)})
+
+
 def _offset_table(offsets: Offsets) -> dict[str, Any]:
     return {"offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.items()}}
 
@@ -210,7 +221,16 @@ def _read_offsets(stored: dict[str, Any]) -> Offsets:
     return found
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {TOPICS: _read_topics, GROUPS: _read_groups, OFFSETS: _read_offsets}
+def _read_delays(stored: dict[str, Any]) -> dict[int, int]:
+    return {int(level): max(0, int(offset)) for level, offset in stored.get("offsetTable", {}).items()}
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    TOPICS: _read_topics,
+    GROUPS: _read_groups,
+    OFFSETS: _read_offsets,
+    DELAYS: _read_delays,
+}
 _NOT_READABLE = (ValueError, TypeError, AttributeError, KeyError)
 
 

@@ -11,6 +11,7 @@
                    positions         what is known to be on disk
                    rising            the place in the log from which times are known to rise
                    reput             how far the log is indexed
+                   delayed           how far delayed messages are delivered
                    holder            who holds the lock
                    broker.json       which broker runs on the store, and how to reach it (broker_file.py)
                    tree.json         its segments of shared memory
@@ -49,6 +50,7 @@ _CONFIG_FILES = {
     "topics.json": "the file of topics",
     "subscriptionGroup.json": "the file of groups",
     "consumerOffset.json": "the file of the groups' offsets",
+    "delayOffset.json": "the file of the delay levels' offsets",
 }
 
 
@@ -141,6 +143,10 @@ class StoreLayout:
     @cached_property
     def reput(self) -> Path:
         return self.own / "reput"
+
+    @cached_property
+    def delayed(self) -> Path:
+        return self.own / "delayed"
 
     @cached_property
     def abort_made(self) -> Path:
@@ -265,6 +271,7 @@ class StoreLayout:
         yield self.positions, "the file of positions"
         yield self.rising, "the file of the order of times"
         yield self.reput, "the file of reput's position"
+        yield self.delayed, "the note of delivered delayed messages"
         yield self.clock, "the note of the clock"
         yield self.unsynced, "the note of syncs"
         for half in (0, 1):

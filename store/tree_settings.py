@@ -17,7 +17,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
-LANES_MAX: int = lib.LANES_MAX
+HANDLERS_MAX: int = lib.HANDLERS_MAX
 SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
 # The log's file that is written, the one that is ready after it, and one to read.
@@ -107,7 +107,7 @@ OF_ONE_START = ("name", "owner", "read_only")
 REMEMBERED: dict[str, type] = {name: kind for name, kind in KINDS.items() if name not in (*OF_ONE_START, *FILE_SETTINGS)}
 
 _ALLOWED: dict[str, tuple[int, int]] = {
-    "handlers": (1, LANES_MAX),
+    "handlers": (1, HANDLERS_MAX),
     "lane_capacity": (64 << 10, 1 << 30),
     "sessions_per_process": (1, SESSIONS_MAX),
     "connections_per_process": (1, 65536),

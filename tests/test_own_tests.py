@@ -72,6 +72,7 @@ TESTED_BY: dict[str, str] = {
     "store/atomic_file.py": "tests/store/test_access.py",
     "store/commit_words.py": "tests/store/test_group_memory.py",
     "store/commits.py": "tests/client/test_commits.py",
+    "store/delays.py": "tests/actors/test_scheduler.py",
     "store/file_system.py": "tests/store/test_layout.py",
     "store/index_headers.py": "tests/store/test_index_file.py",
     "store/queue_rewrite.py": "tests/actors/test_queue_sync.py",

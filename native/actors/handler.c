@@ -10,14 +10,14 @@ static bool ours(const struct handler *handler, uint32_t slot)
 
 static void all_pending(struct handler *handler)
 {
-    for (uint32_t slot = handler->index; slot < SESSIONS_MAX; slot += handler->tree->control->settings.lanes)
+    for (uint32_t slot = handler->index; slot < SESSIONS_MAX; slot += handler_lanes(&handler->tree->control->settings))
         if (handler->tree->control->sessions[slot].shape.epoch)
             handler->pending[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
 struct handler *handler_open(struct attachment *tree, uint32_t lane)
 {
-    assert(lane < tree->control->settings.lanes && tree->lanes[lane]);
+    assert(lane < handler_lanes(&tree->control->settings) && tree->lanes[lane]);
     struct handler *handler = calloc(1, sizeof *handler);
     if (!handler)
         return NULL;

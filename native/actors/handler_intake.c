@@ -109,7 +109,13 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     struct intake *intake = &handler->intake[slot];
     const struct record_template *template = &handler->like.template;
     uint32_t detail;
-    const enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
+    const struct topic_entry *topic = frame->topic;
+    uint32_t queue = message->queue_id;
+    enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
+    if (__builtin_expect(message->delay_level != 0, 0) && verdict == VERDICT_APPENDED) {
+        verdict = handler_divert(handler, frame, message, &topic, &queue, &detail);
+        template = &handler->delayed;
+    }
     const uint32_t size = verdict == VERDICT_APPENDED ? template->size : 0;
     struct lane_record *record = ring_claim(&handler->out, sizeof *record + size);
     if (!record)
@@ -117,14 +123,14 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     record->session_slot = slot;
     record->session_epoch = intake->epoch;
     record->sequence = intake->sequence + 1;
-    record->queue_id = message->queue_id;
+    record->queue_id = queue;
     record->image_size = size;
     record->flags = frame->head.flags;
     record->code = verdict;
     record->detail = detail;
     if (verdict == VERDICT_APPENDED) {
-        record->queue_slot = frame->topic->first_slot + message->queue_id;
-        record_template_fill(template, message->queue_id, payload + message->properties_size, (uint8_t *)(record + 1), &record->seal);
+        record->queue_slot = topic->first_slot + queue;
+        record_template_fill(template, queue, payload + message->properties_size, (uint8_t *)(record + 1), &record->seal);
         CRASH_POINT("handler_intake_encoded");
         ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
         CRASH_POINT("handler_intake_committed");

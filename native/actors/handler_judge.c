@@ -50,9 +50,8 @@ static bool tail_is(const struct alike *like, const struct topic_entry *topic, c
     return ours.size == size && bytes_equal(ours.data, properties, size);
 }
 
-/* What a record has beside its body, of which only the size matters here. */
-static struct record_parts parts_of(const struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
-                                    const uint8_t *properties)
+struct record_parts handler_parts(const struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                  const uint8_t *properties)
 {
     struct record_parts parts = {
         .topic = frame->topic->name,
@@ -102,7 +101,7 @@ enum verdict handler_judge(struct handler *handler, const struct judged_frame *f
         return VERDICT_PROPERTIES_TOO_LARGE;
     }
     if (!tail_is(like, frame->topic, properties, message->properties_size)) {
-        const struct record_parts parts = parts_of(handler, frame, message, properties);
+        const struct record_parts parts = handler_parts(handler, frame, message, properties);
         make_tail(like, frame->topic, &parts);
     }
     if (like->reserved)
@@ -110,7 +109,7 @@ enum verdict handler_judge(struct handler *handler, const struct judged_frame *f
     if (header_is(like, frame, message))
         return VERDICT_APPENDED;
     const uint32_t message_max = handler->tree->control->settings.message_max;
-    const struct record_parts parts = parts_of(handler, frame, message, properties);
+    const struct record_parts parts = handler_parts(handler, frame, message, properties);
     if (message->body_size > message_max || record_image_size(&parts) > message_max) {
         *detail = message_max;
         return VERDICT_BODY_TOO_LARGE;

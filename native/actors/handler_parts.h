@@ -3,6 +3,7 @@
  *   handler.c          its life and its loop: which sessions have news, whose turn it is, sleeping
  *   handler_intake.c   frames of one session, from its ring into the lane; what a successor must know of them
  *   handler_judge.c    whether a message may be stored, and what its record has in common with the last one
+ *   handler_delay.c    where a delayed message goes instead
  */
 #ifndef ORBITMQ_HANDLER_PARTS_H
 #define ORBITMQ_HANDLER_PARTS_H
@@ -61,6 +62,8 @@ struct handler {
     struct alike like;
     uint64_t pending[SESSION_WORDS]; /* sessions that may have frames left */
     struct intake intake[SESSIONS_MAX];
+    struct record_template delayed;     /* of a delayed message */
+    uint8_t properties[PROPERTIES_MAX]; /* likewise */
 };
 
 enum intake_result { INTAKE_EMPTY, INTAKE_MORE, INTAKE_STALLED, INTAKE_FAULTY };
@@ -90,5 +93,16 @@ void handler_judge_frame(struct handler *handler, struct judged_frame *frame);
 /* What is wrong with a message of the frame, or VERDICT_APPENDED: then handler->like.template is that of its record. */
 enum verdict handler_judge(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                            const uint8_t *properties, uint32_t *detail);
+
+/* What the message's record has beside its body, of which only the size is told. */
+struct record_parts handler_parts(const struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                  const uint8_t *properties);
+
+/* ---- handler_delay.c ---- */
+
+/* For a message that handler_judge has accepted, with a delay level: *topic and *queue are those in which it waits, and
+ * handler->delayed is the template of its record. Anything but VERDICT_APPENDED: why that is not possible; nothing is changed. */
+enum verdict handler_divert(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                            const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
 
 #endif

@@ -153,7 +153,7 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
 }
 
 /* Answers a record that the handler has refused. */
-static void pass_on(struct writer *writer, struct write_group *group, uint32_t lane, const struct lane_record *record)
+static void pass_on(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     const struct completion answer = {.queue_id = record->queue_id, .code = record->code, .detail = record->detail};
     writer_answer(writer, lane, record, &answer);

@@ -1,5 +1,6 @@
 /* Puts verdicts into the sessions' slots, and says how many there are. */
 #include "base/crash_point.h"
+#include "shared/verdict.h"
 #include "actors/writer_parts.h"
 #include <assert.h>
 
@@ -26,7 +27,8 @@ static __attribute__((noinline)) void address(struct writer *writer, uint32_t la
 {
     struct attachment *tree = writer->tree;
     const uint32_t slot = record->session_slot, epoch = record->session_epoch;
-    writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = tree->control->sessions[slot].shape.epoch != epoch};
+    const bool own = lane >= handler_lanes(&tree->control->settings); /* the scheduler's: see note() */
+    writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = own || tree->control->sessions[slot].shape.epoch != epoch};
     /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
      * it for a count of its own messages and drop as many. */
     if (writer->to.gone)
@@ -58,10 +60,23 @@ static inline bool answers(struct writer *writer, uint32_t lane, const struct la
     return writer->to.slots != NULL;
 }
 
-void writer_answer(struct writer *writer, uint32_t lane, const struct lane_record *record, const struct completion *verdict)
+/* The scheduler reads what became of its records in its lane, which stays as it is until it has: lane.h. */
+static __attribute__((noinline)) void note(struct lane_record *record, const struct completion *verdict)
 {
-    if (!answers(writer, lane, record))
+    record->code = verdict->code;
+    record->detail = verdict->detail;
+    if (verdict->code == VERDICT_APPENDED)
+        record->placed = verdict->physical_offset;
+    CRASH_POINT("writer_deliver_noted");
+}
+
+void writer_answer(struct writer *writer, uint32_t lane, struct lane_record *record, const struct completion *verdict)
+{
+    if (!answers(writer, lane, record)) {
+        if (lane >= handler_lanes(&writer->tree->control->settings))
+            note(record, verdict);
         return;
+    }
     writer->to.slots[(record->sequence - 1) & (writer->to.window - 1)] = *verdict;
     CRASH_POINT("writer_deliver_put");
 }

@@ -16,7 +16,7 @@
 /* The session that a record of a lane comes from. */
 struct addressee {
     uint32_t slot, epoch;       /* SESSIONS_MAX: none yet */
-    bool gone;                  /* the slot is another session's, or nobody's */
+    bool gone;                  /* the slot is another session's, or nobody's; or the record is the scheduler's */
     uint64_t window;
     struct completion *slots;   /* NULL if it is gone, or we cannot map it */
 };
@@ -89,7 +89,7 @@ bool writer_file_ready(const struct writer *writer);
 /* ---- writer_deliver.c ---- */
 
 /* Puts the verdict on a record into its session's slot. Nobody looks there before writer_deliver. */
-void writer_answer(struct writer *writer, uint32_t lane, const struct lane_record *record, const struct completion *verdict);
+void writer_answer(struct writer *writer, uint32_t lane, struct lane_record *record, const struct completion *verdict);
 
 /* For a successor: finds the newest message of each session in a lane from its position up to `applied`. Their slots were filled
  * before `applied` was stored. */

@@ -10,6 +10,8 @@ static const uint32_t level_ms[DELAY_LEVELS] = {
     6 * MINUTE, 7 * MINUTE, 8 * MINUTE,  9 * MINUTE,  10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 1 * HOUR,   2 * HOUR,
 };
 
+uint64_t delay_level_ms(uint32_t level) { return level_ms[level]; }
+
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms)
 {
     uint32_t number = 0;

@@ -299,7 +299,7 @@ static PyGetSetDef message_attributes[] = {
     NUMBER("flag", FLAG, "int: the sender's own, signed 32 bits"),
     NUMBER("sys_flag", SYS_FLAG, "int: bits of RocketMQ's sysFlag"),
     NUMBER("reconsume_times", RECONSUME, "int: how often it was sent back"),
-    NUMBER("prepared_offset", PREPARED, "int: physical offset of the half message, or 0"),
+    NUMBER("prepared_offset", PREPARED, "int: physical offset of the half message; of a delayed message that came, which one it was (docs/delay.md); or 0"),
     {NULL, NULL, NULL, NULL, NULL},
 };
 

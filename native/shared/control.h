@@ -8,6 +8,7 @@
 
 #include "shared/bell.h"
 #include "shared/counters.h"
+#include "shared/delay_record.h"
 #include "shared/lane.h"
 #include "shared/session.h"
 
@@ -80,14 +81,14 @@ struct settings {
     uint32_t queue_file_units;    /* units of one ConsumeQueue file */
     uint32_t index_slots;         /* of one IndexFile */
     uint32_t index_entries;       /* likewise, one more than it may hold */
-    uint32_t lanes;               /* send handlers */
+    uint32_t lanes;               /* to the writer; each but the last own_lanes has a send handler */
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
     uint32_t flush_every_message; /* 1: every message waits for the disk, whatever its sender asked for */
     uint32_t go_on_unsynced;      /* 1: after a failed sync of the log, messages that do not wait for the disk are accepted */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t untouched;           /* 1: queues and index stay as they are too; in a damaged store they are brought up to date */
-    uint32_t reserved;
+    uint32_t own_lanes;           /* 1: the last lane is the scheduler's; 0: there is no scheduler */
     uint32_t spin_us;             /* how long an idle stage spins before it sleeps; 0 if cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;
@@ -124,6 +125,7 @@ struct control {
     struct bell reput_bell;
     struct bell allocator_bell;
     struct commit_record commit;
+    struct delay_record delay; /* the scheduler's */
     /* [lane][word]: sessions with fresh verdicts whose clients sleep; the writer sets bits, the handler takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
     /* [word]: queues with arrivals for more than one waiter; reput sets bits, the notifier takes them */
@@ -142,12 +144,13 @@ enum actor_index {
     ACTOR_NOTIFIER = 4,
     ACTOR_COORDINATOR = 5,
     ACTOR_ALLOCATOR = 6,
+    ACTOR_SCHEDULER = 7,
     ACTOR_HANDLER = 8,
 };
 
 struct wake {
     struct segment_header header;
-    struct bell handler[LANES_MAX];
+    struct bell handler[LANES_MAX]; /* by lane; the last is the scheduler's */
     struct bell notifier;
     struct bell flush;    /* the flush service sleeps here */
     struct bell flushed;  /* everybody who waits for the flushed position sleeps here */
@@ -228,8 +231,11 @@ static inline bool control_crowded(const struct control *control)
     return atomic_load_explicit(&control->flush_crowd, memory_order_relaxed) >= FLUSH_CROWD;
 }
 
-/* A session belongs to the handler slot % lanes. */
-static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % settings->lanes; }
+/* Lanes that have a send handler. */
+static inline uint32_t handler_lanes(const struct settings *settings) { return settings->lanes - settings->own_lanes; }
+
+/* A session belongs to the handler slot % handler_lanes. */
+static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % handler_lanes(settings); }
 
 /* The commit record's valid slot, copied. */
 struct commit_slot commit_read(const struct commit_record *record);

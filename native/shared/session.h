@@ -99,7 +99,7 @@ struct send_message { /* then properties, then body, then up to 7 bytes to the n
     uint32_t queue_id;
     uint32_t flag;
     uint32_t sys_flag;  /* only SYSFLAG_COMPRESSED is let through */
-    uint32_t zero;
+    uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h) */
 };
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_message) == 24, "frames keep 8-byte alignment");
 

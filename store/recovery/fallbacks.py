@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from orbitmq.store import checkpoint, config, positions, rising
+from orbitmq.store import checkpoint, config, delays, positions, rising
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.note import Note
 from orbitmq.store.reput_commit import ReputCommit
@@ -38,6 +38,9 @@ def _of_others(layout: StoreLayout) -> Iterator[str]:
     content = _content(layout.rising)
     if content and rising.parse(content) is None:
         yield f"{layout.rising} cannot be read: searches by time look at every message of what the log has now"
+    content = _content(layout.delayed)
+    if content and delays.parse(content) is None:
+        yield f"{layout.delayed} cannot be read: the whole log is read to see which delayed messages were delivered"
     group = layout.own / "group"
     content = _content(group)
     if content and not content.strip().isdigit():

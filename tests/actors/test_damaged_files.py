@@ -80,7 +80,7 @@ def test_damaged_while_the_broker_runs(tmp_path: Path, capfd: pytest.CaptureFixt
 def test_every_small_file(tmp_path: Path) -> None:
     layout = stored(tmp_path)
     assert fallbacks(layout) == ()
-    (layout.config / "delayOffset.json").write_bytes(b"{")
+    (layout.config / "consumerFilter.json").write_bytes(b"{")
     (layout.config / config.GROUPS).write_bytes(b"[]")
     content = layout.positions.read_bytes()
     at = positions.SLOTS[0]
@@ -88,13 +88,14 @@ def test_every_small_file(tmp_path: Path) -> None:
     for path in (layout.checkpoint, layout.reput, layout.rising):
         assert path.exists()
         path.write_bytes(b"\1" * 20)
+    layout.delayed.write_bytes(b"\1" * 168)
     (layout.own / "group").write_bytes(b"\xff")
     notes = fallbacks(layout)
     named = [note.text.partition(" cannot")[0].partition(" has ")[0] for note in notes]
     assert [note.lost for note in notes if note.lost] == [f"config/{config.GROUPS}"], "the rest costs time, or nothing"
     assert named[0] == str(layout.config / config.GROUPS)
     others = [Path(each.rpartition(" ")[2]).name for each in named[1:]]
-    assert others == ["delayOffset.json", "older", "checkpoint", "reput", "rising", "group"]
+    assert others == ["consumerFilter.json", "older", "checkpoint", "reput", "rising", "delayed", "group"]
     layout.positions.write_bytes(b"\1" * 4096)
     (unknown,) = [note for note in fallbacks(layout) if f"{layout.positions} cannot be read" in note.text]
     assert unknown.lost == "orbitmq/positions"

@@ -26,7 +26,7 @@ def test_neither_topics_nor_properties(tmp_path: Path) -> None:
                 broker.consumer(None, [name])
         broker.create_topic("t", 1)
         with broker.producer() as producer:
-            with pytest.raises(UnknownTopic, match="nobody can make a topic of this name: RocketMQ keeps delayed"):
+            with pytest.raises(UnknownTopic, match="nobody can make a topic of this name: delayed messages wait there"):
                 producer.send("SCHEDULE_TOPIC_XXXX", b"x")
             for name in ("DELAY", "WAIT", "TAGS", "CLUSTER", "__CRC32#", "TRAN_MSG", "TIMER_DELAY_SEC"):
                 for send in (producer.send, producer.send_async, producer.send_oneway):
@@ -65,7 +65,7 @@ def test_topics_of_rocketmq(tmp_path: Path, described: bool) -> None:
                 assert bytes(message) == name.encode()
         with broker.producer() as producer:
             for name in topics[:-1]:
-                with pytest.raises(NoPermission, match="RocketMQ keeps"):
+                with pytest.raises(NoPermission, match="RocketMQ"):
                     producer.send(name, b"x")
                 with pytest.raises(NoPermission):
                     producer.send_batch(name, [b"x"])

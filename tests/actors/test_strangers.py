@@ -111,7 +111,7 @@ def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) 
         assert faults(folder / "store") == []
         assert len(extents.of(folder / "store").topics) == 1
         shut = {folder / "store" / "lock"}
-        shut |= {MOUNT / segment_name(broker.connection.attachment.generation, f"l{lane:02}") for lane in range(2)}
+        shut |= {MOUNT / segment_name(broker.connection.attachment.generation, f"l{lane:02}") for lane in range(3)}
         for path, status in everything(folder, broker).items():
             assert status.st_mode & 0o007 == 0, path
             assert path not in shut or status.st_mode & 0o077 == 0, path

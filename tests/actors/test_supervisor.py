@@ -22,7 +22,7 @@ from orbitmq.store.tree_settings import tree_settings
 from tests.trees import SMALL, actors, kill, segments, small_broker
 from tests.waiting import dead, until
 
-KINDS = ["flush", "allocator", "reput", "writer", "handler 0", "handler 1", "notifier", "coordinator"]
+KINDS = ["flush", "allocator", "reput", "writer", "scheduler", "handler 0", "handler 1", "notifier", "coordinator"]
 
 
 def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
         for actor in seen.values():
             command = Path(f"/proc/{actor.pid}/cmdline").read_bytes().rstrip(b"\0").decode()
             assert command == f"orbitmq[{broker.name}] {actor.name}"
-        assert len(segments(generation)) == 4
+        assert len(segments(generation)) == 5
         assert (tmp_path / "store" / "abort").exists()
         name, pids = broker.name, [actor.pid for actor in seen.values()]
     assert all(dead(pid) for pid in pids)

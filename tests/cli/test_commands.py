@@ -167,6 +167,16 @@ def test_send_prints_receipts(broker: Path, run: Run) -> None:
     failed(run("send", "letters", "-", feed=""), "standard input was empty")
 
 
+def test_send_later(broker: Path, run: Run) -> None:
+    """Goal: a delayed message says where it waits, and comes. Method: one and several, and tail until they are there."""
+    run("topic", "create", "reminders", "--queues", "1")
+    assert run("send", "reminders", "a", "--delay-level", "1").stdout.split()[:2] == ["appended", "SCHEDULE_TOPIC_XXXX/0@0"]
+    many = run("send", "reminders", "b", "--count", "3", "--delay-level", "1").stdout
+    assert "3 messages to reminders" in many and "SCHEDULE_TOPIC_XXXX/0@3 " in many
+    assert run("tail", "reminders", "--from", "earliest", "--count", "4").stdout.count("\n") == 4
+    failed(run("send", "reminders", "a", "--delay-level", "-1"), "--delay-level", code=2)
+
+
 def test_tail_shows_what_was_sent(broker: Path, run: Run) -> None:
     """Goal: messages come out as they went in. Method: text, JSON, other bytes, tags, an offset, a group that continues."""
     run("topic", "create", "tales", "--queues", "1")

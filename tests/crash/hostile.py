@@ -169,6 +169,17 @@ def lie_in_frames(me: Attacker) -> None:
     me.put(head + me.rng.choice((b"", inner, inner * 3, message(b"x") + inner)))
 
 
+def delay_anything(me: Attacker) -> None:
+    """Delayed messages of any level, with names in their properties that only the broker may set, and others."""
+    me.client.connection.ask("prepare_delays")
+    names = (b"", b"K\x01v\x02", b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", me.garbage(20))
+    for _ in range(20):
+        properties, body = me.rng.choice(names), me.rng.randbytes(me.rng.choice((0, 10, 900)))
+        fields = (len(body), len(properties), me.rng.choice((0, 1, 99)), 0, 0, me.rng.choice((1, 1, 1, 18, 19, me.number(32))))
+        content = MESSAGE.pack(*fields) + properties + body
+        me.put(me.session.frame(TOPIC, content + bytes(-len(content) % 8)))
+
+
 def promise_more(me: Attacker) -> None:
     """A message that claims bytes behind its record: the session is given up for it, and the bytes are not stored."""
     fresh = RawSession(me.client, window=16, sq_capacity=4096)
@@ -435,7 +446,7 @@ def want_too_much(me: Attacker) -> None:
 
 
 DEEDS: tuple[Callable[[Attacker], None], ...] = (
-    scribble, lie_about_positions, lie_about_lengths, lie_in_frames, promise_more, flood, run_in_circles,
+    scribble, lie_about_positions, lie_about_lengths, lie_in_frames, delay_anything, promise_more, flood, run_in_circles,
     change_while_read, forge_verdicts, ask_for_everything, hold_the_lock, spoil_commits, resize, punch_holes, take_a_lease,
     scribble_wake_words, talk_nonsense, ask_wrongly, ask_without_listening, send_descriptors, want_too_much,
 )  # fmt: skip

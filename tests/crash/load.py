@@ -21,7 +21,7 @@ from orbitmq.shm import runtime
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.ledger import BODY, Account, settle
-from tests.crash.worker import GROUP, SEALED, SIDE, TOPIC
+from tests.crash.worker import GROUP, LATER, SEALED, SIDE, TOPIC
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -40,6 +40,7 @@ SMALL: dict[str, Any] = {
 }
 # Between two looks at all processes, each of which costs a part of a millisecond.
 LOOK_MS = 10
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 ROLES = ("produce", "produce", "share", "share", "keep", "stir")
 ENDED = (BrokerError, TimedOut)
 
@@ -102,7 +103,7 @@ class Load:
         self.workers: list[Worker] = []
         self.start()
         self.client = orbitmq.connect(self.name, timeout=WATCHDOG_S)
-        for topic in (TOPIC, SIDE):
+        for topic in (TOPIC, SIDE, LATER):
             self.client.create_topic(topic, queues=4)
         self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
         self.workers = [Worker(self, role, place) for place, role in enumerate(roles)]
@@ -223,14 +224,33 @@ class Load:
         """Ends the load, waits until everything is consumed, and compares."""
         self.plan.disarm()
         self.repair()
-        for role in ("produce", "stir"):
+        for role in ("produce", "delay", "stir"):
             self._end(role)
         until(self._drained, "the group to have everything")
         for role in ("share", "keep"):
             self._end(role)
         account = settle_all(self.folder, everything(self.client, TOPIC))
+        if any(worker.role == "delay" for worker in self.workers):
+            self._settle_delayed(account)
         self.close()
         return account
+
+    def _settle_delayed(self, account: Account) -> None:
+        """Each delayed message that is stored must come once, and no other."""
+        until(lambda: self._count(LATER) >= self._count(SCHEDULE), "every delayed message to come")
+        waiting = everything(self.client, SCHEDULE)
+        ledgers = {int(path.name.partition("-")[2]): path for path in self.folder.glob("delay-*")}
+        waited = settle(ledgers, waiting)
+        account.wrong += waited.wrong
+        account.acknowledged += waited.acknowledged
+        account.stored += waited.stored
+        came = sorted(body for body, *_ in everything(self.client, LATER))
+        if came != sorted(body for body, *_ in waiting):
+            account.wrong.append(f"{len(came)} delayed messages came, {len(waiting)} were stored, and they are not the same")
+
+    def _count(self, name: str) -> int:
+        topics = {topic.name: topic for topic in self.client.status().topics}
+        return sum(queue.max_offset for queue in topics[name].queues) if name in topics else 0
 
     def _drained(self) -> bool:
         for worker in self.workers:

@@ -30,6 +30,10 @@ OWNER = {
     "index_log": "reput",
     "notifier": "notifier",
     "reput": "reput",
+    "delay_record": "scheduler",
+    "delays": "scheduler",
+    "scheduler": "scheduler",
+    "scheduler_image": "scheduler",
     "sessions": "coordinator",
     "topic_registry": "coordinator",
     "small_write": "writer",
@@ -50,7 +54,7 @@ CLIENT = {
 # Files most of whose points are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
-    "recovery", "segments", "settings_file", "supervisor", "unsynced",
+    "recovery", "scheduler_load", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
 # Passed when somebody has removed the files by which the broker is found.
 CLEARED = {"coordinator_moved", "supervisor_posted"}

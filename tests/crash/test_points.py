@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import crash_build
-from tests.crash.load import Load
+from tests.crash.load import ROLES, Load
 from tests.crash.retained import PARTS
 from tests.crash.strike import strike
 
@@ -40,6 +40,7 @@ FAMILIES = {
     },
     "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
+    "scheduler": {"delay_record", "delays", "scheduler", "scheduler_image", "scheduler_load"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
 
@@ -49,6 +50,8 @@ FAMILIES = {
 HOSTED = ("writer", "handler", "reput")
 # Passed by a handler that sleeps while the writer works.
 ALONE = {"handler_stalled"}
+# Those with points that only delayed messages pass.
+DELAYED = {"scheduler", "writer"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,8 +60,9 @@ def build() -> None:
 
 
 @pytest.fixture
-def load(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Load]:
-    made = Load(tmp_path, seed=1, placement=request.param)
+def load(tmp_path: Path, request: pytest.FixtureRequest, family: str) -> Iterator[Load]:
+    roles = (*ROLES, "delay") if family in DELAYED else ROLES
+    made = Load(tmp_path, seed=1, roles=roles, placement=request.param)
     yield made
     made.close()
 

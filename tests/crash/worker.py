@@ -1,11 +1,12 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|share|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|share|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
 produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
          and notes each one's verdict, a line a message
+delay    sends numbered messages that wait a second, and notes each one's verdict
 share    a member of the group "share": notes what it got, then commits
 keep     takes all queues, and stores each batch's results together with its positions, in one transaction
 stir     gives the coordinator work: sessions, topics, members that come and go, changes of groups, and a client that breaks
@@ -30,6 +31,7 @@ from orbitmq.client.producer import Pending, Producer
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
 SIDE = "side"
+LATER = "later"  # for delayed messages
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
@@ -128,6 +130,37 @@ def produce(name: str, path: Path, who: int, seed: int) -> None:
         ledger.write(f"{producing.number} end\n")
 
 
+def delay(name: str, path: Path, who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    number = 0
+    with path.open("w") as ledger:
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY):
+                sender = client.producer(window=1024, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
+                while not over(0.02):
+                    bodies = [BODY.pack(who, number + n) + bytes(rng.randrange(600)) for n in range(rng.choice((1, 1, 5, 50)))]
+                    verdicts = _send_delayed(sender, bodies)
+                    ledger.write("".join(f"{number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
+                    ledger.flush()
+                    number += len(bodies)
+                sender.close()
+                break
+        ledger.write(f"{number} end\n")
+
+
+def _send_delayed(sender: Producer, bodies: list[bytes]) -> list[str]:
+    sent = len(bodies)
+    try:
+        if len(bodies) == 1:
+            return [str(sender.send(LATER, bodies[0], delay_level=1).physical_offset)]
+        return [str(receipt.physical_offset) for receipt in sender.send_batch(LATER, bodies, delay_level=1)]
+    except (errors.PerhapsStored, errors.TimedOut) as error:
+        sent = len(bodies) if error.sent is None else error.sent
+    except errors.BrokerError as error:
+        sent = error.sent or 0
+    return ["perhaps"] * sent + ["refused"] * (len(bodies) - sent)
+
+
 def share(name: str, path: Path, _who: int, seed: int) -> None:
     rng = random.Random(seed)
     with path.open("w") as notes:
@@ -219,5 +252,5 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, share, keep, stir)}[sys.argv[1]]
+    work = {each.__name__: each for each in (produce, delay, share, keep, stir)}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -7,12 +7,14 @@
 #include "python/producer/producer.h"
 
 #include "base/crc32.h"
+#include "format/delay.h"
 #include "format/reserved.h"
 #include <string.h>
 
 static const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
-    [ARG_DURABILITY] = "durability", [ARG_TIMEOUT] = "timeout", [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag",
+    [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_TIMEOUT] = "timeout",
+    [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag",
 };
 static PyObject *interned[ARGUMENTS];
 
@@ -233,6 +235,23 @@ int parse_queue(PyObject *value, int64_t *queue)
     return 0;
 }
 
+int parse_delay_level(PyObject *value, uint32_t *level)
+{
+    if (value == Py_None)
+        return 0;
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (number == -1 && PyErr_Occurred())
+        return -1;
+    if (number < 0 || overflow < 0) {
+        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "delay_level", "value", value),
+                   "could not send with delay_level %R: levels are numbered from 1, and 0 is no delay", value);
+        return -1;
+    }
+    *level = overflow || number > DELAY_LEVELS ? DELAY_LEVELS : (uint32_t)number;
+    return 0;
+}
+
 static int parse_flag(PyObject *value, uint32_t *flag)
 {
     const long long number = PyLong_AsLongLong(value);
@@ -255,6 +274,8 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
         return 0;
     if (strcmp(text, "WAIT") == 0)
         why = "what a receipt waits for is given as durability=";
+    if (strcmp(text, "DELAY") == 0)
+        why = "how long a message waits is given as delay_level=";
     return property_error(name, "property", why);
 }
 
@@ -328,6 +349,8 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return parse_flag(value, &letter->flag);
     case ARG_DURABILITY:
         return parse_durability(value, &letter->durability);
+    case ARG_DELAY_LEVEL:
+        return parse_delay_level(value, &letter->delay_level);
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:

@@ -217,6 +217,8 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
         return 0;
     case ARG_DURABILITY:
         return parse_durability(value, &batch->durability);
+    case ARG_DELAY_LEVEL:
+        return parse_delay_level(value, &batch->delay_level);
     case ARG_TIMEOUT:
         return parse_timeout(value, timeout_ns);
     case ARG_POSITIONAL:
@@ -240,7 +242,7 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
         if (take_argument(batch, which, args[count + i], &to, timeout_ns) < 0)
             return -1;
     }
-    if (producer_ready(self, born_now()) < 0)
+    if (producer_ready(self, born_now()) < 0 || (batch->delay_level && producer_delays(self) < 0))
         return -1;
     const uint32_t topic = producer_topic(self, batch->topic);
     if (topic == TOPIC_NONE || measure(self, batch, topic) < 0)

@@ -131,6 +131,9 @@ static inline bool producer_durable(const Producer *self, uint32_t topic, enum d
     return said == DURABILITY_UNSAID && topic_durable(self->link->sender.topics, topic);
 }
 
+/* Called before a delayed message is sent: makes sure that there is a topic in which it can wait. -1 with an exception. */
+int producer_delays(Producer *self);
+
 /* _attach(handle): takes a session. */
 PyObject *producer_attach(Producer *self, PyObject *handle);
 void producer_forget_topics(Producer *self);
@@ -175,6 +178,7 @@ struct letter {
     uint32_t tags_size;
     uint32_t keys_size;
     uint32_t flag;
+    uint32_t delay_level; /* 0: none */
     int64_t queue;        /* -1: not given */
     bool viewed;
     enum durability durability;
@@ -197,6 +201,7 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
 int parse_durability(PyObject *value, enum durability *durability);
 int parse_timeout(PyObject *value, uint64_t *timeout_ns);
 int parse_queue(PyObject *value, int64_t *queue);
+int parse_delay_level(PyObject *value, uint32_t *level);
 
 /* The argument of result(timeout=None). */
 int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
@@ -208,7 +213,7 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
 /* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
  * positional arguments; -1 with TypeError. */
 enum argument {
-    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_TIMEOUT, /* these for batches too */
+    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_TIMEOUT, /* these for batches too */
     ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
@@ -302,6 +307,7 @@ struct batch {
     uint32_t longer;    /* runs to come that take one more than count / queues */
     uint32_t queues;    /* of the topic, when the batch was made */
     enum durability durability;
+    uint32_t delay_level; /* of all; 0: none */
     bool durable;       /* the result when the first message was sent: one answer for all */
 };
 

@@ -7,8 +7,10 @@
 #define DOC_SIGNATURE(name, arguments) name "(" arguments ")\n--\n\n"
 
 #define DOC_MESSAGE                                                                                                            \
-    "$self, topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, timeout=None"
-#define DOC_BATCH "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, timeout=None"
+    "$self, topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, "            \
+    "delay_level=None, timeout=None"
+#define DOC_BATCH                                                                                                              \
+    "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, delay_level=None, timeout=None"
 
 #define DOC_QUEUES                                                                                                             \
     "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
@@ -17,6 +19,8 @@
 #define DOC_WAITS                                                                                                              \
     "    durability: \"appended\": survives the death of any process; \"flushed\": is on disk; None: the producer's "          \
     "level,\n        else the topic's.\n"                                                                                      \
+    "    delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is "  \
+    "of\n        its place among waiting messages. None or 0: at once.\n"                                                     \
     "    timeout: seconds to wait, for room and then for receipts; None: the producer's.\n"
 
 #define DOC_MESSAGE_ARGUMENTS                                                                                                  \

@@ -4,6 +4,7 @@
 #include "python/producer/producer.h"
 
 #include "base/clock.h"
+#include "format/delay.h"
 #include <time.h>
 
 #define LOOK_MS 100u          /* how often a sender checks that the tree is alive */
@@ -184,6 +185,16 @@ int producer_ready(Producer *self, uint64_t now_ms)
             return -1;
     }
     return open_session(self);
+}
+
+int producer_delays(Producer *self)
+{
+    if (topics_find(self->link->sender.topics, (const uint8_t *)DELAY_TOPIC, sizeof DELAY_TOPIC - 1) != TOPIC_NONE)
+        return 0;
+    PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_delays", NULL);
+    Py_XDECREF(done);
+    /* Another thread may have changed the session meanwhile. If the topic is missing still, the handler says why nothing is stored. */
+    return done ? producer_ready(self, born_now()) : -1;
 }
 
 uint32_t producer_topic(Producer *self, PyObject *name)

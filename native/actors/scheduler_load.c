@@ -1,0 +1,87 @@
+/* After a death of the whole tree: which messages are in the log already, though the files do not say so.
+ *
+ * The files are written now and then. From the position that they name on, each record of the log is looked at: one that a scheduler
+ * put there names its message. The queues are believed once reput has reached the end of what is read. Nothing is put into the log
+ * before all of it is read.
+ */
+#include "actors/scheduler_parts.h"
+#include "base/crash_point.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LOAD_BYTES (4u << 20) /* of the log in one step */
+
+void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], uint64_t from)
+{
+    static_assert(DELAY_LEVELS == 18, "as the header says");
+    const struct control *control = scheduler->tree->control;
+    memcpy(scheduler->slot.next, next, sizeof scheduler->slot.next);
+    /* acquire, both: the log's bytes before the position [W1], and min_offset before files are removed */
+    scheduler->load_end = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
+    const uint64_t min = atomic_load_explicit(&control->min_offset.value, memory_order_acquire);
+    scheduler->load_at = from > min ? from : min;
+}
+
+/* The queues know how far they go. */
+static void heed_queues(struct scheduler *scheduler)
+{
+    const struct topic_entry *topic = scheduler_topic(scheduler);
+    struct delay_slot *slot = &scheduler->slot;
+    for (uint32_t level = 0; topic && level < DELAY_LEVELS; level++) {
+        /* relaxed: reput's position was acquired, and covers it [P1] */
+        const uint64_t max = level < topic->slot_capacity ? atomic_load_explicit(
+            &topics_queue(scheduler->tree->topics, topic->first_slot + level)->max_offset, memory_order_relaxed) : 0;
+        if (slot->next[level] > max) { /* the log was cut, or the files are another store's */
+            slot->next[level] = max;
+            memset(slot->done[level], 0, sizeof slot->done[level]);
+        }
+    }
+}
+
+static void look_at(struct scheduler *scheduler, const struct record_view *view)
+{
+    uint32_t level;
+    uint64_t offset;
+    if (!delay_of_mark(view->prepared_offset, &level, &offset))
+        return;
+    delay_done(&scheduler->slot, level, offset);
+    scheduler->slot.end = view->physical_offset + view->total_size;
+}
+
+uint32_t scheduler_load(struct scheduler *scheduler)
+{
+    const uint64_t file_size = scheduler->log.file_size, from = scheduler->load_at;
+    while (scheduler->load_at < scheduler->load_end && scheduler->load_at - from < LOAD_BYTES) {
+        const uint64_t file_end = scheduler->load_at - scheduler->load_at % file_size + file_size;
+        const uint64_t end = scheduler->load_end < file_end ? scheduler->load_end : file_end;
+        const uint8_t *at = log_map_at(&scheduler->log, scheduler->load_at);
+        const int error = at ? 0 : errno;
+        struct record_view view;
+        while (at && scheduler->load_at < end && scheduler->load_at - from < LOAD_BYTES) {
+            if (record_parse(at, end - scheduler->load_at, &view) != RECORD_GOOD) {
+                at = NULL;
+                break;
+            }
+            look_at(scheduler, &view);
+            at += view.total_size;
+            scheduler->load_at += view.total_size;
+        }
+        if (!at && log_map_passing(error))
+            return 0; /* at the next look */
+        if (!at)
+            scheduler->load_at = file_end; /* its end, or retention has removed it */
+    }
+    scheduler->read += scheduler->load_at - from;
+    scheduler_let_go(scheduler);
+    /* acquire: every queue's maximum before reput's position [P1] */
+    if (scheduler->load_at < scheduler->load_end ||
+        atomic_load_explicit(&scheduler->tree->control->reput.value, memory_order_acquire) < scheduler->load_end)
+        return (uint32_t)(scheduler->load_at - from);
+    heed_queues(scheduler);
+    CRASH_POINT("scheduler_load_done");
+    scheduler->slot.lane = scheduler->out.position;
+    delay_write(&scheduler->tree->control->delay, &scheduler->slot);
+    scheduler->known = true;
+    return 1;
+}

@@ -1,0 +1,72 @@
+/* What the files of the scheduler share.
+ *
+ *   scheduler.c        its life and its loop: what is due, portiones, counting, sleeping
+ *   scheduler_image.c  from a scheduled record to the one that is put into the lane
+ *   scheduler_load.c   what the log knows after a death of the whole tree
+ */
+#ifndef ORBITMQ_SCHEDULER_PARTS_H
+#define ORBITMQ_SCHEDULER_PARTS_H
+
+#include "actors/scheduler.h"
+#include "format/consume_queue.h"
+#include "format/log_map.h"
+#include "format/record.h"
+
+#define DELAY_LOOKS 12u /* more than the looks at a level's queue within its delay that are remembered */
+
+/* One level's queue. Looks say which messages have waited long enough by CLOCK_MONOTONIC, should the clock have been set back. */
+struct level {
+    struct consume_queue_reader units;
+    struct { uint64_t at_ms, max; } looks[DELAY_LOOKS]; /* when, and which offsets were there already; the oldest first */
+    uint32_t look_count;
+    uint64_t waited; /* offsets below it have waited for their level's delay */
+};
+
+struct scheduler {
+    struct attachment *tree;
+    uint32_t index;          /* of the lane */
+    struct lane *lane;
+    struct ring_producer out;
+    struct delay_slot slot;  /* as in the control block, and what was passed since */
+    bool known;
+    bool kept;
+    bool needs_kept;         /* something is due, and must wait for scheduler_kept */
+    bool changed;            /* slot is to be written although there is no portion */
+    uint32_t turn;           /* the level to begin the next portion with */
+    uint64_t due_ms;         /* when the next message is due, or UINT64_MAX */
+    uint64_t retry_ms;       /* CLOCK_MONOTONIC: the log took no more; not before then */
+    uint64_t load_at, load_end;
+    int64_t ahead_ms[2];     /* for tests: added to the real and to the monotonic clock */
+    uint64_t read;           /* bytes of the log read through mappings since they were made */
+    struct log_map log;
+    struct level levels[DELAY_LEVELS];
+    uint8_t properties[PROPERTIES_MAX];
+};
+
+/* ---- scheduler.c ---- */
+
+/* The schedule topic, or NULL while there is none. */
+const struct topic_entry *scheduler_topic(const struct scheduler *scheduler);
+
+/* Unmaps what was read, once it is much: pages stay in memory as long as they are mapped. */
+void scheduler_let_go(struct scheduler *scheduler);
+
+/* ---- scheduler_image.c ---- */
+
+enum image_result {
+    IMAGE_PUT = 0,   /* it is in the lane */
+    IMAGE_GONE = 1,  /* it will never be: its topic is gone, or it cannot be read */
+    IMAGE_FULL = 2,  /* the lane has no room now */
+    IMAGE_LATER = 3, /* this process is short of something now */
+};
+enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uint64_t offset, const struct queue_unit *unit);
+
+/* When the record of a unit was stored, ms; 0 if it cannot be read. */
+uint64_t scheduler_stored_ms(struct scheduler *scheduler, const struct queue_unit *unit);
+
+/* ---- scheduler_load.c ---- */
+
+/* Reads a piece of the log; counts what it finds. Returns bytes, 0 if it must wait for reput, or is over. */
+uint32_t scheduler_load(struct scheduler *scheduler);
+
+#endif

@@ -1,0 +1,81 @@
+"""How far delayed messages are delivered: config/delayOffset.json, RocketMQ's, and beside it orbitmq/delayed.
+
+    0   magic "orbitdly"   8  u32 layout version   12  u64 physical offset   20  18 x u64 next offset, by level
+    164 u32 CRC-32 of the 164 bytes before, big-endian
+
+A next offset is that of a queue in SCHEDULE_TOPIC_XXXX: every message below it is in the log again, for its topic. Both files
+are written now and then, so they may be old. The physical offset says from where on the log has to be read for messages that
+were put there since: those name the message that they were made of (docs/delay.md).
+
+RocketMQ knows the first file only. Whichever says more of a level is right, because offsets never fall and are never used
+again.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from orbitmq.errors import StoreFailed
+from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store import atomic_file, config
+from orbitmq.store.layout import StoreLayout
+
+LEVELS: int = lib.DELAY_LEVELS
+VERSION = 1
+_CONTENT = struct.Struct(f">8sIQ{LEVELS}Q")
+_CRC = struct.Struct(">I")
+_MAGIC = b"orbitdly"
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """next: by level - 1. start: the physical offset from which the log has to be read; None: it need not be read, because no
+    scheduler has ever put anything there."""
+
+    next: tuple[int, ...] = (0,) * LEVELS
+    start: int | None = None
+
+
+def load(layout: StoreLayout) -> Delays:
+    """Raises: StoreFailed: neither delayOffset.json nor its .bak can be read, and orbitmq/delayed does not help."""
+    own = _load_own(layout)
+    try:
+        offsets = config.load_delay_offsets(layout)
+    except StoreFailed:
+        if own is None or own.start == 0:
+            raise
+        offsets = {}
+    known = own.next if own is not None else (0,) * LEVELS
+    merged = tuple(max(ours, offsets.get(level, 0)) for level, ours in enumerate(known, start=1))
+    return Delays(merged, None if own is None else own.start)
+
+
+def parse(content: bytes) -> Delays | None:
+    if len(content) != _CONTENT.size + _CRC.size:
+        return None
+    magic, version, start, *offsets = _CONTENT.unpack_from(content)
+    good = _CRC.unpack_from(content, _CONTENT.size)[0] == zlib.crc32(content[: _CONTENT.size])
+    if not good or (magic, version) != (_MAGIC, VERSION):
+        return None
+    return Delays(tuple(offsets), start)
+
+
+def store(layout: StoreLayout, delays: Delays) -> None:
+    """Durable on return. Each file alone is true, so a death between the two does no harm. Raises: OSError."""
+    content = _CONTENT.pack(_MAGIC, VERSION, delays.start or 0, *delays.next)
+    atomic_file.replace(layout.delayed, content + _CRC.pack(zlib.crc32(content)))
+    crash_point("delays_stored_own")
+    offsets = {level: offset for level, offset in enumerate(delays.next, start=1) if offset}
+    config.store_delay_offsets(layout, offsets)
+    crash_point("delays_stored")
+
+
+def _load_own(layout: StoreLayout) -> Delays | None:
+    """None: there is no file. One that is damaged makes the whole log be read."""
+    try:
+        return parse(layout.delayed.read_bytes()) or Delays(start=0)
+    except FileNotFoundError:
+        return None

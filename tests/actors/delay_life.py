@@ -1,0 +1,143 @@
+"""A broker's stages in this process (tests/power/life.py), together with the scheduler, whose clocks the test moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from orbitmq.actors.scheduler import Scheduler
+from orbitmq.native._core import lib
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.record import Record, check
+from orbitmq.store.settings import StoreSettings
+from orbitmq.store.tree_settings import TreeSettings
+from tests.native.pipeline import MESSAGE, Verdict
+from tests.power.life import Life, open_store
+
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+BLANK = (0xCBD43194).to_bytes(4, "big")
+
+
+def delayed(body: bytes, level: int, queue: int = 0, properties: bytes = b"") -> bytes:
+    """One message of a frame."""
+    content = MESSAGE.pack(len(body), len(properties), queue, 0, 0, level) + properties + body
+    return content + bytes(-len(content) % 8)
+
+
+def settings_of(root: Path, **files: int) -> TreeSettings:
+    sizes = {"log_file_size": 64 << 10, "message_max": 8 << 10}
+    sizes |= {"index_slots": 100, "index_entries": 400, "queue_file_units": 50}
+    return TreeSettings(
+        layout=StoreLayout.at(root),
+        files=StoreSettings(**{**sizes, **files}),
+        name="delay",
+        handlers=1,
+        lane_capacity=64 << 10,
+        topic_capacity=64,
+        queue_capacity=512,
+        retention_hours=0,
+    )
+
+
+class DelayLife:
+    """One life of a tree. ahead: how far the scheduler's two clocks are ahead of the machine's, ms."""
+
+    def __init__(self, settings: TreeSettings, topics: tuple[str, ...] = ("T", "U")) -> None:
+        self.settings = settings
+        self.life = Life(settings, open_store(settings), topics)
+        self.life.registry.add_delays()
+        self.life.take_writes()
+        self.ahead = (0, 0)
+        self.scheduler: Any = None
+        self.begin_scheduler()
+
+    def begin_scheduler(self) -> None:
+        """As after the death of the one before: what it has mapped is let go, and nothing else."""
+        if self.scheduler is not None:
+            self.scheduler.close()
+        self.scheduler = Scheduler(self.life.tree)
+        self.set_clocks(*self.ahead)
+        self.life.index()
+        while not lib.scheduler_knows(self.scheduler.handle):
+            self.scheduler.step()
+        if self.scheduler._files.start is None:
+            self.flush()
+            self.scheduler.need()
+
+    def begin_writer(self) -> None:
+        """The same for the writer."""
+        life = self.life
+        life._open.remove(life.writer)
+        life.writer.close()
+        life.writer = type(life.writer)(life.tree)
+        life._open.append(life.writer)
+        life.index()
+        life.writer.run(10_000)
+
+    def set_clocks(self, real_ms: int, monotonic_ms: int) -> None:
+        self.ahead = (real_ms, monotonic_ms)
+        lib.scheduler_set_clocks(self.scheduler.handle, real_ms, monotonic_ms)
+
+    def pass_time(self, ms: int) -> None:
+        self.set_clocks(self.ahead[0] + ms, self.ahead[1] + ms)
+
+    def send(self, topic: str, level: int, *bodies: bytes, queue: int = 0, properties: bytes = b"") -> list[Verdict]:
+        life = self.life
+        parts = [delayed(body, level, queue, properties) for body in bodies]
+        life._session.send(*parts, topic=life.topics[topic].index, topic_hash=life._hashes[topic])
+        while lib.handler_step(life._handler) + life.writer.step() or life._session.completed < life._answered + len(parts):
+            life.make_file()
+        first = life._answered + 1
+        life._answered = life._session.completed
+        life.index()
+        return [life._session.verdict(sequence) for sequence in range(first, life._answered + 1)]
+
+    def schedule(self) -> int:
+        """One step of the scheduler."""
+        done: int = self.scheduler.step()
+        return done
+
+    def flush(self) -> None:
+        lib.flush_step(self.life.flush.handle)
+
+    def settle(self) -> None:
+        """Until everybody has nothing more to do."""
+        while self.schedule() + self.life.writer.step():
+            self.life.make_file()
+            self.life.index()
+        self.life.index()
+
+    def keep(self) -> None:
+        """The files, as they are written now and then; only if the disk has what they would say."""
+        self.scheduler._keep()
+        self.scheduler._settle(wait=True)
+
+    def stop(self) -> bool:
+        self.life.writer.step()
+        self.scheduler.drain()
+        return self.life.stop()
+
+    def end(self) -> None:
+        """Like SIGKILL to the whole tree: nothing is written any more."""
+        self.scheduler.close()
+        self.life.close()
+
+    def records(self) -> list[Record]:
+        """Every record of the log, as it stands below the wrote position."""
+        seen, size = self.life.tree.positions(), self.settings.files.log_file_size
+        at, found = int(seen.min_offset), []
+        while at < seen.wrote:
+            content = self.settings.layout.log_file(at - at % size).read_bytes()
+            place = at % size
+            if content[place + 4 : place + 8] == BLANK:
+                at += size - place
+                continue
+            record = check(content[place:], physical_offset=at)
+            assert isinstance(record, Record), f"at {at}: {record!r}"
+            found.append(record)
+            at += record.size
+        return found
+
+    def delivered(self) -> list[Record]:
+        """Messages in their own topics."""
+        return [record for record in self.records() if record.topic != SCHEDULE]

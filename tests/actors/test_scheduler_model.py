@@ -1,0 +1,130 @@
+"""Goal: whatever dies and whenever the files are written, each delayed message is in the log once for its topic, never early,
+and never lost. Method: random histories of the real stages in this process (delay_life.py): messages come, time passes, each
+stage moves a step, scheduler, writer or the whole tree die between any two steps, and the files are written or are behind."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from orbitmq.native._core import lib
+from orbitmq.store.record import Record
+from tests.actors.delay_life import SCHEDULE, DelayLife, settings_of
+
+LEVELS = st.sampled_from([1, 1, 2, 3, 18])
+LONG_MS = 3 * 3600 * 1000
+
+
+class DelayModel(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="orbitmq-delay-", dir="/dev/shm"))
+        self.settings = settings_of(self.root)
+        self.life = DelayLife(self.settings)
+        self.sent: dict[bytes, tuple[str, int, int]] = {}  # body: topic, queue, level
+
+    @rule(topic=st.sampled_from("TU"), queue=st.integers(0, 1), level=LEVELS, sizes=st.lists(st.integers(0, 3000), max_size=20))
+    def send(self, topic: str, queue: int, level: int, sizes: list[int]) -> None:
+        bodies = [b"%d " % (len(self.sent) + n) + bytes(size) for n, size in enumerate(sizes)]
+        if not bodies:
+            return
+        verdicts = self.life.send(topic, level, *bodies, queue=queue)
+        assert {verdict.code for verdict in verdicts} == {1}
+        self.sent |= dict.fromkeys(bodies, (topic, queue, level))
+
+    @rule(ms=st.sampled_from([100, 600, 1100, 5100, 10_100, LONG_MS]))
+    def pass_time(self, ms: int) -> None:
+        self.life.pass_time(ms)
+
+    @rule(back_ms=st.sampled_from([500, 5000, LONG_MS]))
+    def set_clock_back(self, back_ms: int) -> None:
+        self.life.set_clocks(self.life.ahead[0] - back_ms, self.life.ahead[1])
+
+    @rule()
+    def schedule(self) -> None:
+        self.life.schedule()
+
+    @rule()
+    def write(self) -> None:
+        self.life.life.writer.step()
+        self.life.life.make_file()
+
+    @rule()
+    def index(self) -> None:
+        self.life.life.index()
+
+    @rule()
+    def flush(self) -> None:
+        self.life.flush()
+
+    @rule()
+    def keep(self) -> None:
+        self.life.keep()
+
+    @rule()
+    def kill_scheduler(self) -> None:
+        self.life.begin_scheduler()
+
+    @rule()
+    def kill_writer(self) -> None:
+        self.life.begin_writer()
+
+    @rule()
+    def kill_tree(self) -> None:
+        ahead = self.life.ahead
+        self.life.end()
+        self.life = DelayLife(self.settings)
+        self.life.set_clocks(*ahead)
+
+    @rule()
+    def stop(self) -> None:
+        ahead = self.life.ahead
+        self.life.life.writer.step()
+        self.life.stop()
+        self.life.end()
+        self.life = DelayLife(self.settings)
+        self.life.set_clocks(*ahead)
+
+    @rule()
+    def look(self) -> None:
+        """Nothing comes twice, or before its time by the furthest that any of the clocks has been."""
+        records = self.life.records()
+        waited = {bytes(record.body): record for record in records if record.topic == SCHEDULE}
+        now_ms = time.time_ns() // 1_000_000
+        for record in self._delivered(records):
+            source = waited[bytes(record.body)]
+            ahead_ms = max(self.life.ahead) + LONG_MS + 5000  # clocks were set back by that much at most
+            level = self.sent[bytes(record.body)][2]
+            assert now_ms + ahead_ms >= source.store_ms + lib.delay_level_ms(level - 1)
+
+    def _delivered(self, records: list[Record]) -> list[Record]:
+        found = [record for record in records if record.topic != SCHEDULE]
+        bodies = [bytes(record.body) for record in found]
+        assert len(bodies) == len(set(bodies)), "a message is in the log twice"
+        for record in found:
+            topic, queue, level = self.sent[bytes(record.body)]
+            assert (record.topic, record.queue_id, record.properties["DELAY"]) == (topic, queue, str(level))
+        return found
+
+    def teardown(self) -> None:
+        if not hasattr(self, "life"):
+            return
+        try:
+            self.life.set_clocks(10 * LONG_MS, 10 * LONG_MS)
+            self.life.settle()
+            self.life.settle()
+            found = self._delivered(self.life.records())
+            assert {bytes(record.body) for record in found} == set(self.sent)
+        finally:
+            self.life.end()
+            shutil.rmtree(self.root)
+
+
+TestDelayModel = DelayModel.TestCase
+TestDelayModel.settings = hypothesis_settings(max_examples=30, stateful_step_count=40, deadline=None)

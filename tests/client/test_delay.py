@@ -1,0 +1,129 @@
+"""Goal: every way of sending can delay a message, and says what it cannot do. Method: a real broker and both clients; no clock
+is looked at, only the times that the broker wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.errors import NoPermission, PropertyError, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.store import config
+from orbitmq.store.layout import StoreLayout
+from tests.trees import kill, small_broker
+from tests.waiting import WATCHDOG_S, until
+
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path) as running:
+        running.create_topic("t", 4)
+        yield running
+
+
+def came(client: orbitmq.Client, topic: str, count: int) -> list[orbitmq.Message]:
+    """So many messages of a topic, in the order of their bodies."""
+    found: list[orbitmq.Message] = []
+    with client.consumer(None, [topic]) as consumer:
+        while len(found) < count:
+            batch = consumer.poll_batch(1000, timeout=WATCHDOG_S)
+            assert batch, f"{len(found)} of {count} came"
+            found += batch
+    return sorted(found, key=bytes)
+
+
+def test_every_way_of_sending(broker: orbitmq.Broker) -> None:
+    with broker.producer() as producer:
+        receipt = producer.send("t", b"0", queue=2, tags="red", keys="k", properties={"mine": "1"}, delay_level=1)
+        assert (receipt.queue, receipt.offset) == (0, 0), "the place where it waits"
+        assert producer.send_async("t", b"1", delay_level=1).result().queue == 0
+        producer.send_oneway("t", b"2", delay_level=1)
+        producer.send_batch("t", [b"3", b"4"], delay_level=1)
+        producer.send_batch_async("t", [b"5", b"6"], tags="blue", delay_level=1).result()
+        assert producer.send("t", b"9", delay_level=99).queue == 17
+        assert producer.send("t", b"now", delay_level=0, queue=0).queue == 0
+        producer.send("t", b"now", delay_level=None, queue=0)
+    name = broker.name
+
+    async def others() -> None:
+        async with orbitmq.aio.connect(name) as client, await client.producer() as producer:
+            await producer.send("t", b"7", delay_level=1)
+            await producer.send_batch("t", [b"8"], delay_level=1)
+
+    asyncio.run(others())
+    messages = came(broker, "t", 11)
+    assert [bytes(message) for message in messages] == [*(b"%d" % n for n in range(9)), b"now", b"now"]
+    first = messages[0]
+    assert (first.queue, first.tags, first.keys, first.properties["mine"]) == (2, "red", ["k"], "1")
+    waiting = {bytes(message): message for message in came(broker, SCHEDULE, 10)}
+    for message in messages[:9]:
+        assert message.stored_ms >= waiting[bytes(message)].stored_ms + 1000
+        assert message.born_ms == waiting[bytes(message)].born_ms
+
+
+def test_asyncio_alone_makes_the_topic(broker: orbitmq.Broker) -> None:
+    """The first delayed message of a store asks the coordinator for the topic in which it waits, outside of the event loop."""
+    name = broker.name
+
+    async def send() -> None:
+        async with orbitmq.aio.connect(name) as client, await client.producer() as producer:
+            batches = [producer.send_batch("t", [b"a", b"b"], delay_level=1) for _ in range(3)]
+            singles = [producer.send("t", b"c", delay_level=1) for _ in range(3)]
+            await asyncio.gather(*batches, *singles)
+
+    asyncio.run(send())
+    assert [bytes(message) for message in came(broker, "t", 9)] == sorted([b"a", b"b", b"c"] * 3)
+
+
+def test_what_cannot_be_sent(broker: orbitmq.Broker) -> None:
+    with broker.producer() as producer:
+        with pytest.raises(SettingError, match="delay_level -1: levels are numbered from 1"):
+            producer.send("t", b"x", delay_level=-1)
+        with pytest.raises(SettingError, match="delay_level -1"):
+            producer.send_batch("t", [b"x"], delay_level=-1)
+        with pytest.raises(TypeError):
+            producer.send("t", b"x", delay_level="3")  # type: ignore[arg-type]
+        with pytest.raises(UnknownTopic):
+            producer.send("none", b"x", delay_level=3)
+        with pytest.raises(UnknownQueue):
+            producer.send("t", b"x", queue=9, delay_level=3)
+        for name in ("DELAY", "REAL_TOPIC", "REAL_QID"):
+            with pytest.raises(PropertyError, match=name):
+                producer.send("t", b"x", properties={name: "3"}, delay_level=3)
+        with pytest.raises(PropertyError, match="delay_level="):
+            producer.send("t", b"x", properties={"DELAY": "3"})
+        producer.send("t", b"x", delay_level=18)
+        for level in (None, 1):
+            with pytest.raises(NoPermission, match="delayed messages wait there"):
+                producer.send(SCHEDULE, b"x", delay_level=level)
+    assert came(broker, SCHEDULE, 1)
+
+
+def test_the_scheduler_dies_again_and_again(broker: orbitmq.Broker) -> None:
+    with broker.producer() as producer:
+        for first in range(0, 1000, 100):
+            producer.send_batch("t", [b"%04d" % n for n in range(first, first + 100)], delay_level=1)
+            kill(broker, "scheduler")
+    assert [int(bytes(message)) for message in came(broker, "t", 1000)] == list(range(1000))
+    assert broker.status().positions.reput == broker.status().positions.wrote
+
+
+def test_over_a_stop(tmp_path: Path) -> None:
+    """What waits at a stop comes after the next start, and what came does not come again."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        with broker.producer() as producer:
+            producer.send("t", b"first", delay_level=1)
+            came(broker, "t", 1)
+            producer.send("t", b"second", delay_level=2)
+    assert config.load_delay_offsets(StoreLayout.at(tmp_path)) == {1: 1}
+    with small_broker(tmp_path) as broker:
+        assert [bytes(message) for message in came(broker, "t", 2)] == [b"first", b"second"]
+        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        assert sum(queue.max_offset for topic in broker.status().topics for queue in topic.queues if topic.name == "t") == 2
+
