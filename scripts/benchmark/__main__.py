@@ -14,14 +14,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.benchmark import ceiling, drain, ladder, latency, lifecycle, locks, peers, queues, sends, stream
+from scripts.benchmark import ceiling, delays, drain, ladder, latency, lifecycle, locks, peers, queues, sends, stream
 from scripts.benchmark.result import Measure, Result, Sample
 from scripts.benchmark.spark import memory, planning, read
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *queues.MEASURES,
-    *lifecycle.MEASURES, *locks.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 notes = Console(stderr=True)
 
