@@ -32,7 +32,7 @@ from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
 
 # A tree that was killed just now holds its lock until the last of its actors is gone.
 LOCK_PATIENCE_S = 3.0
@@ -240,12 +240,13 @@ def core_settings(settings: TreeSettings) -> Any:
     core.queue_file_units = files.queue_file_units
     core.index_slots = files.index_slots
     core.index_entries = files.index_entries
-    core.lanes, core.own_lanes = settings.lanes + 1, 1
+    core.lanes, core.own_lanes = settings.lanes + OWN_LANES, OWN_LANES
     core.message_max = files.message_max
     core.flush_interval_ms = files.flush_interval_ms
     core.flush_every_message = files.flush == "batch"
     core.go_on_unsynced = files.after_failed_sync == "go-on"
     core.read_only = settings.read_only
+    core.together = settings.together
     core.spin_us = settings.spin_us
     core.retention_hours = settings.retention_hours
     core.retention_bytes = settings.retention_bytes

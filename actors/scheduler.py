@@ -19,14 +19,13 @@ from orbitmq.store.delays import Delays
 UNREAD_MAX = 256 << 20
 DRAIN_MS = 1000  # how long to wait at a stop for what is in the lane; the next start finds it in the log otherwise
 NAP_NS = 100_000_000
-RETRY_S = 0.1  # between two tries to write the files before the first delivery
 
 
 class Scheduler(CoreActor):
     kind = "scheduler"
 
     def __init__(self, tree: Tree) -> None:
-        super().__init__(tree, PAGE_SCHEDULER, tree.settings.lanes)
+        super().__init__(tree, PAGE_SCHEDULER)
         self._interval_s = tree.settings.offsets_interval_s
         self._keep_at = time.monotonic()  # at once: a scheduler that dies often must not put it off each time
         self._complaint = ""
@@ -57,7 +56,7 @@ class Scheduler(CoreActor):
         if self._files.start is not None:
             lib.scheduler_kept(self.handle)
         elif isinstance(self._outcome, OSError):
-            time.sleep(RETRY_S)
+            lib.scheduler_not_kept(self.handle)
         else:
             lib.control_await_flushed(self.tree.control, self.tree.wake, int(self.tree.positions().wrote), NAP_NS)
 
@@ -104,6 +103,7 @@ def now(tree: Tree) -> Delays | None:
     """What the files may say now. None: part of it is not on disk, or not certain."""
     flushed = int(tree.positions().flushed)  # first: what is counted afterwards has everything below it
     seen = ffi.new("struct delay_seen *")
-    if not lib.scheduler_seen(tree.control, tree.lanes[tree.settings.lanes], seen) or seen.end > flushed:
+    lane = tree.lanes[tree.settings.lanes + lib.OWN_LANE_SCHEDULER]
+    if not lib.scheduler_seen(tree.control, lane, seen) or seen.end > flushed:
         return None
     return Delays(tuple(seen.next), flushed)

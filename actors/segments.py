@@ -14,7 +14,7 @@ from orbitmq.shm.file_id import FileId
 from orbitmq.shm.memfd import create_memfd
 from orbitmq.shm.segment import MOUNT, Segment, create_segment, require_room, segment_name
 from orbitmq.shm.segment_owner import SegmentOwner
-from orbitmq.store.tree_settings import TreeSettings
+from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
 
 
 class Segments:
@@ -34,7 +34,7 @@ class Segments:
             "ctl": ffi.sizeof("struct control"),
             "top": lib.topics_size(settings.topic_capacity, settings.queue_capacity),
         }
-        lane_parts = [f"l{lane:02}" for lane in range(settings.lanes + 1)]  # the last is the scheduler's
+        lane_parts = [f"l{lane:02}" for lane in range(settings.lanes + OWN_LANES)]
         sizes |= dict.fromkeys(lane_parts, lib.lane_size_of(settings.lane_capacity))
         # The whole need at once: the first segments must not take what the last ones lack, and the error names all of it.
         require_room(sum(sizes.values()), "the broker's segments")

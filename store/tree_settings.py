@@ -18,6 +18,7 @@ from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
 HANDLERS_MAX: int = lib.HANDLERS_MAX
+OWN_LANES: int = lib.OWN_LANES  # behind those of the handlers: of actors that put records into the log themselves
 SESSIONS_MAX: int = lib.SESSIONS_MAX
 MIB = 1 << 20
 # The log's file that is written, the one that is ready after it, and one to read.

@@ -7,21 +7,18 @@
 
 #define PORTION_BYTES (128u << 10)  /* a portion ends with the record that passes this */
 #define MAPPED_BYTES (8u << 20)   /* of the log that may be read before its mappings are made anew */
-#define RETRY_MS 100u             /* between two tries when the log takes no more */
+#define RETRY_MS 100u             /* between two tries when the log takes no more, or a file cannot be written */
 
-struct scheduler *scheduler_open(struct attachment *tree, uint32_t lane)
+struct scheduler *scheduler_open(struct attachment *tree)
 {
     const struct settings *settings = &tree->control->settings;
-    assert(settings->own_lanes == 1 && lane == handler_lanes(settings) && tree->lanes[lane]);
     struct scheduler *scheduler = calloc(1, sizeof *scheduler);
     if (!scheduler)
         return NULL;
     scheduler->tree = tree;
-    scheduler->index = lane;
-    scheduler->lane = tree->lanes[lane];
     scheduler->due_ms = UINT64_MAX;
     log_map_open(&scheduler->log, settings->store, settings->log_file_size, false);
-    ring_producer_attach(&scheduler->out, &scheduler->lane->ring, scheduler->lane->capacity);
+    put_lane_open(&scheduler->put, tree, OWN_LANE_SCHEDULER);
     uint64_t version;
     delay_read(&tree->control->delay, &scheduler->slot, &version);
     scheduler->known = version > 0;
@@ -64,6 +61,13 @@ void scheduler_kept(struct scheduler *scheduler)
 {
     scheduler->kept = true;
     scheduler->needs_kept = false;
+    scheduler->retry_ms = 0;
+}
+
+void scheduler_not_kept(struct scheduler *scheduler)
+{
+    scheduler->needs_kept = false;
+    scheduler->retry_ms = clock_ms() + RETRY_MS;
 }
 
 const struct topic_entry *scheduler_topic(const struct scheduler *scheduler)
@@ -76,38 +80,27 @@ const struct topic_entry *scheduler_topic(const struct scheduler *scheduler)
 /* ---- counting ------------------------------------------------------------------------------------------------------ */
 
 /* Something was published, by us or by a predecessor, that is not counted yet. */
-static bool pending(const struct scheduler *scheduler) { return scheduler->out.position != scheduler->slot.lane; }
-
-/* The writer has answered all of it. */
-static bool answered(const struct scheduler *scheduler)
-{
-    /* acquire, in there: the notes before the writer's head [R2] */
-    return ring_head_position(&scheduler->lane->ring) == scheduler->out.position;
-}
+static bool pending(const struct scheduler *scheduler) { return put_lane_ahead(&scheduler->put, scheduler->slot.lane) > 0; }
 
 /* Reads what the writer noted, and counts. What it refused is tried again. */
 static uint32_t settle(struct scheduler *scheduler)
 {
-    struct ring_consumer look;
-    struct ring_record header;
-    uint8_t *payload;
+    struct put_note note;
     uint32_t appended = 0, refused = 0;
-    ring_consumer_attach(&look, &scheduler->lane->ring, scheduler->lane->capacity, scheduler->slot.lane);
-    while (look.position < scheduler->out.position && ring_peek(&look, &header, &payload) == RING_RECORD) {
-        const struct lane_record *record = (const struct lane_record *)payload;
-        assert(record->session_slot < DELAY_LEVELS);
-        if (record->code == VERDICT_APPENDED) {
-            delay_done(&scheduler->slot, record->session_slot, record->sequence);
-            if (scheduler->slot.end < record->placed + record->image_size)
-                scheduler->slot.end = record->placed + record->image_size;
+    struct ring_consumer look = put_lane_notes(&scheduler->put, scheduler->slot.lane);
+    while (put_lane_next(&scheduler->put, &look, &note)) {
+        assert(note.name.kind < DELAY_LEVELS);
+        if (note.code == VERDICT_APPENDED) {
+            delay_done(&scheduler->slot, note.name.kind, note.name.number);
+            if (scheduler->slot.end < note.end)
+                scheduler->slot.end = note.end;
             appended++;
         } else {
             refused++;
         }
-        ring_pass(&look, &header);
     }
     CRASH_POINT("scheduler_read_notes");
-    scheduler->slot.lane = scheduler->out.position;
+    scheduler->slot.lane = scheduler->put.out.position;
     delay_write(&scheduler->tree->control->delay, &scheduler->slot);
     scheduler->changed = false;
     if (refused) {
@@ -209,7 +202,7 @@ static bool put_level(struct scheduler *scheduler, const struct topic_entry *top
         } else {
             histogram_record(&scheduler->tree->page->histogram, now_ms > (uint64_t)unit.tags_code ? now_ms - (uint64_t)unit.tags_code : 0);
         }
-        if (scheduler->out.position - slot->lane >= PORTION_BYTES)
+        if (put_lane_ahead(&scheduler->put, slot->lane) >= PORTION_BYTES)
             return false;
     }
     if (offset < max)
@@ -228,25 +221,19 @@ static uint32_t put_portion(struct scheduler *scheduler)
     /* relaxed: the number of queues only grows */
     const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
     const uint32_t levels = queues < DELAY_LEVELS ? queues : DELAY_LEVELS;
-    const uint64_t before = scheduler->slot.lane;
     for (uint32_t i = 0; i < levels; i++)
         if (!put_level(scheduler, topic, (scheduler->turn + i) % levels, now_ms))
             break;
     scheduler->turn = (scheduler->turn + 1) % levels;
-    if (scheduler->out.position != before) {
-        CRASH_POINT("scheduler_filled");
-        ring_publish(&scheduler->out);
-        CRASH_POINT("scheduler_published");
-        if (bell_ring(&scheduler->tree->control->writer_bell))
-            count(scheduler->tree->page, COUNT_WAKES, 1);
-        CRASH_POINT("scheduler_rang_writer");
+    if (pending(scheduler)) {
+        put_lane_publish(&scheduler->put);
     } else if (scheduler->changed) {
         delay_write(&scheduler->tree->control->delay, &scheduler->slot);
         scheduler->changed = false;
         return 1;
     }
     scheduler_let_go(scheduler);
-    return scheduler->out.position != before;
+    return pending(scheduler);
 }
 
 uint32_t scheduler_step(struct scheduler *scheduler)
@@ -256,7 +243,7 @@ uint32_t scheduler_step(struct scheduler *scheduler)
     if (!scheduler->known)
         return scheduler_load(scheduler);
     if (pending(scheduler))
-        return answered(scheduler) ? settle(scheduler) : 0;
+        return put_lane_answered(&scheduler->put) ? settle(scheduler) : 0;
     if (scheduler->retry_ms > clock_ms())
         return 0;
     return put_portion(scheduler);
@@ -276,23 +263,8 @@ static uint64_t rest_ns(const struct scheduler *scheduler)
 
 static enum bell_wake rest(struct scheduler *scheduler)
 {
-    struct bell *bell = &scheduler->tree->wake->handler[scheduler->index];
-    const bool waits = scheduler->known && pending(scheduler);
-    if (waits)
-        /* relaxed: the announcement's fence below orders it before our look at the lane's head [M1] */
-        atomic_store_explicit(&scheduler->lane->stalled, 1, memory_order_relaxed);
-    CRASH_POINT("scheduler_resting");
-    enum bell_wake wake = BELL_RUNG;
-    const uint32_t ticket = bell_announce(bell);
-    if (waits && answered(scheduler))
-        bell_cancel(bell, ticket);
-    else {
-        count(scheduler->tree->page, COUNT_SLEEPS, 1);
-        wake = bell_sleep(bell, ticket, waits ? BELL_LIMIT_NS : rest_ns(scheduler));
-    }
-    /* relaxed: if the flag is still seen, the writer rings once in vain */
-    atomic_store_explicit(&scheduler->lane->stalled, 0, memory_order_relaxed);
-    return wake;
+    const bool awaits = scheduler->known && pending(scheduler);
+    return put_lane_rest(&scheduler->put, awaits, awaits ? BELL_LIMIT_NS : rest_ns(scheduler));
 }
 
 enum run_result scheduler_run(struct scheduler *scheduler, uint32_t limit_ms)
@@ -314,7 +286,7 @@ bool scheduler_drain(struct scheduler *scheduler, uint32_t limit_ms)
 {
     const uint64_t end = clock_ms() + limit_ms;
     while (scheduler->known && pending(scheduler) && clock_ms() < end)
-        if (answered(scheduler))
+        if (put_lane_answered(&scheduler->put))
             settle(scheduler);
         else
             rest(scheduler);

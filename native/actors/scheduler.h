@@ -2,7 +2,7 @@
  *
  * It reads the queues of SCHEDULE_TOPIC_XXXX, one for each level, in which due times rise, and looks only at the first message of each.
  * So what it holds in memory does not depend on how much is pending. Due messages go through a lane of its own to the CommitLog
- * writer, a portion at a time: encode, publish, wait until the writer has freed them, read its notes, count (delay_record.h).
+ * writer, a portion at a time (put_lane.h): encode, publish, wait until the writer has freed them, read its notes, count (delay_record.h).
  *
  * Each message comes once, whatever is killed; docs/delay.md says how. In short:
  *   scheduler   the lane's records name the messages that they are made of, and stay until they are counted. A successor finds behind
@@ -20,8 +20,8 @@
 
 struct scheduler;
 
-/* lane: the last one. NULL if memory is short. */
-struct scheduler *scheduler_open(struct attachment *tree, uint32_t lane);
+/* NULL if memory is short. */
+struct scheduler *scheduler_open(struct attachment *tree);
 void scheduler_close(struct scheduler *scheduler);
 
 /* False in the first life of a tree, until scheduler_begin and the reading of the log after it are over. */
@@ -33,6 +33,9 @@ void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], uint6
 
 /* orbitmq/delayed exists. Nothing is put into the log before: without it, nobody would look for that. */
 void scheduler_kept(struct scheduler *scheduler);
+
+/* It could not be written now: asks again after a while. */
+void scheduler_not_kept(struct scheduler *scheduler);
 
 /* One bounded piece of work; returns how much there was, 0 if there is nothing to do now. */
 uint32_t scheduler_step(struct scheduler *scheduler);

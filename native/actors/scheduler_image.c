@@ -3,8 +3,6 @@
  * REAL_QID stay in the properties. The prepared transaction offset says which message it was (delay_mark).
  */
 #include "actors/scheduler_parts.h"
-#include "base/crash_point.h"
-#include "format/record_template.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,21 +100,6 @@ enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uin
     take_properties(scheduler, &view, &parts);
     if (parts.properties_size > RECORD_PROPERTIES_MAX || record_image_size(&parts) > scheduler->tree->control->settings.message_max)
         return IMAGE_GONE; /* only another broker's can be so large: a handler refuses them */
-    const uint32_t size = record_image_size(&parts);
-    struct lane_record *record = ring_claim(&scheduler->out, sizeof *record + size);
-    if (!record)
-        return IMAGE_FULL;
-    *record = (struct lane_record){
-        .session_slot = level,
-        .sequence = offset,
-        .queue_slot = topic->first_slot + queue,
-        .queue_id = queue,
-        .image_size = size,
-        .placed = LANE_UNPLACED,
-    };
-    record_encode(&parts, (uint8_t *)(record + 1), &record->seal);
-    CRASH_POINT("scheduler_image_encoded");
-    ring_commit(&scheduler->out, sizeof *record + size, LANE_APPEND);
-    CRASH_POINT("scheduler_image_committed");
-    return IMAGE_PUT;
+    const struct put_name name = {.kind = level, .number = offset};
+    return put_lane_add(&scheduler->put, &name, &parts, topic->first_slot + queue) ? IMAGE_PUT : IMAGE_FULL;
 }

@@ -80,7 +80,7 @@ uint32_t scheduler_load(struct scheduler *scheduler)
         return (uint32_t)(scheduler->load_at - from);
     heed_queues(scheduler);
     CRASH_POINT("scheduler_load_done");
-    scheduler->slot.lane = scheduler->out.position;
+    scheduler->slot.lane = scheduler->put.out.position;
     delay_write(&scheduler->tree->control->delay, &scheduler->slot);
     scheduler->known = true;
     return 1;

@@ -7,6 +7,7 @@
 #ifndef ORBITMQ_SCHEDULER_PARTS_H
 #define ORBITMQ_SCHEDULER_PARTS_H
 
+#include "actors/put_lane.h"
 #include "actors/scheduler.h"
 #include "format/consume_queue.h"
 #include "format/log_map.h"
@@ -24,9 +25,7 @@ struct level {
 
 struct scheduler {
     struct attachment *tree;
-    uint32_t index;          /* of the lane */
-    struct lane *lane;
-    struct ring_producer out;
+    struct put_lane put;
     struct delay_slot slot;  /* as in the control block, and what was passed since */
     bool known;
     bool kept;
@@ -34,7 +33,7 @@ struct scheduler {
     bool changed;            /* slot is to be written although there is no portion */
     uint32_t turn;           /* the level to begin the next portion with */
     uint64_t due_ms;         /* when the next message is due, or UINT64_MAX */
-    uint64_t retry_ms;       /* CLOCK_MONOTONIC: the log took no more; not before then */
+    uint64_t retry_ms;       /* CLOCK_MONOTONIC: the log took no more, or a file could not be written; not before then */
     uint64_t load_at, load_end;
     int64_t ahead_ms[2];     /* for tests: added to the real and to the monotonic clock */
     uint64_t read;           /* bytes of the log read through mappings since they were made */

@@ -27,7 +27,7 @@ static __attribute__((noinline)) void address(struct writer *writer, uint32_t la
 {
     struct attachment *tree = writer->tree;
     const uint32_t slot = record->session_slot, epoch = record->session_epoch;
-    const bool own = lane >= handler_lanes(&tree->control->settings); /* the scheduler's: see note() */
+    const bool own = lane >= handler_lanes(&tree->control->settings); /* see note() */
     writer->to = (struct addressee){.slot = slot, .epoch = epoch, .gone = own || tree->control->sessions[slot].shape.epoch != epoch};
     /* Our mapping may outlive the session. `completed` in the entry is then that of the next session, whose handler would take
      * it for a count of its own messages and drop as many. */
@@ -60,7 +60,7 @@ static inline bool answers(struct writer *writer, uint32_t lane, const struct la
     return writer->to.slots != NULL;
 }
 
-/* The scheduler reads what became of its records in its lane, which stays as it is until it has: lane.h. */
+/* An actor of the broker reads what became of its records in its lane, which stays as it is until it has: put_lane.h. */
 static __attribute__((noinline)) void note(struct lane_record *record, const struct completion *verdict)
 {
     record->code = verdict->code;

@@ -16,7 +16,7 @@
 /* The session that a record of a lane comes from. */
 struct addressee {
     uint32_t slot, epoch;       /* SESSIONS_MAX: none yet */
-    bool gone;                  /* the slot is another session's, or nobody's; or the record is the scheduler's */
+    bool gone;                  /* the slot is another session's, or nobody's; or the record is an actor's own */
     uint64_t window;
     struct completion *slots;   /* NULL if it is gone, or we cannot map it */
 };

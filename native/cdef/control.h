@@ -10,7 +10,7 @@ enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
 struct settings {
     uint64_t log_file_size, lane_capacity;
     uint32_t queue_file_units, index_slots, index_entries, lanes, message_max, flush_interval_ms, flush_every_message;
-    uint32_t go_on_unsynced, read_only, untouched, own_lanes, spin_us;
+    uint32_t go_on_unsynced, read_only, untouched, own_lanes, together, spin_us;
     uint8_t store_host[8];
     uint32_t supervisor_pid, retention_hours;
     uint64_t retention_bytes;
@@ -26,6 +26,7 @@ struct positions_seen {
 #define HANDLERS_MAX ...
 #define GROUPS_MAX ...
 #define ACTORS_MAX ...
+enum own_lane { OWN_LANE_SCHEDULER, OWN_LANES, ... };
 enum tree_state { TREE_STARTING, TREE_RUNNING, TREE_STOPPING, TREE_STOPPED, ... };
 enum session_state { SESSION_FREE, SESSION_READY, SESSION_CLOSING, SESSION_DRAINED, SESSION_FAULTY, SESSION_LOST, ... };
 enum actor_index {

@@ -4,11 +4,12 @@ struct delay_seen {
     uint64_t next[18], end;
 };
 struct scheduler;
-struct scheduler *scheduler_open(struct attachment *tree, uint32_t lane);
+struct scheduler *scheduler_open(struct attachment *tree);
 void scheduler_close(struct scheduler *scheduler);
 bool scheduler_knows(const struct scheduler *scheduler);
 void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], uint64_t from);
 void scheduler_kept(struct scheduler *scheduler);
+void scheduler_not_kept(struct scheduler *scheduler);
 uint32_t scheduler_step(struct scheduler *scheduler);
 int scheduler_run(struct scheduler *scheduler, uint32_t limit_ms);
 void scheduler_set_clocks(struct scheduler *scheduler, int64_t real_ms, int64_t monotonic_ms);

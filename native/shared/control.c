@@ -3,7 +3,7 @@
 
 void control_init(struct control *control, const struct settings *settings, uint64_t generation)
 {
-    assert(handler_lanes(settings) >= 1 && handler_lanes(settings) <= HANDLERS_MAX && settings->own_lanes <= 1);
+    assert(handler_lanes(settings) >= 1 && handler_lanes(settings) <= HANDLERS_MAX && settings->own_lanes <= OWN_LANES);
     assert(settings->log_file_size >= settings->message_max + RECORD_BLANK_SIZE);
     assert(ring_stride(sizeof(struct lane_record) + settings->message_max) <= settings->lane_capacity / 2);
     segment_init(control, SEGMENT_CONTROL, sizeof *control, generation);

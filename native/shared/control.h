@@ -81,14 +81,15 @@ struct settings {
     uint32_t queue_file_units;    /* units of one ConsumeQueue file */
     uint32_t index_slots;         /* of one IndexFile */
     uint32_t index_entries;       /* likewise, one more than it may hold */
-    uint32_t lanes;               /* to the writer; each but the last own_lanes has a send handler */
+    uint32_t lanes;               /* to the writer: those of the send handlers, then own_lanes */
     uint32_t message_max;         /* largest record */
     uint32_t flush_interval_ms;
     uint32_t flush_every_message; /* 1: every message waits for the disk, whatever its sender asked for */
     uint32_t go_on_unsynced;      /* 1: after a failed sync of the log, messages that do not wait for the disk are accepted */
     uint32_t read_only;           /* READ_ONLY_*; 0: it may be written */
     uint32_t untouched;           /* 1: queues and index stay as they are too; in a damaged store they are brought up to date */
-    uint32_t own_lanes;           /* 1: the last lane is the scheduler's; 0: there is no scheduler */
+    uint32_t own_lanes;           /* OWN_LANES; 0: a test has no such actors */
+    uint32_t together;            /* 1: the writer is stepped by a process that sleeps behind the bell of handler 0 (stages.h) */
     uint32_t spin_us;             /* how long an idle stage spins before it sleeps; 0 if cores are short */
     uint8_t store_host[8];
     uint32_t supervisor_pid;
@@ -150,7 +151,7 @@ enum actor_index {
 
 struct wake {
     struct segment_header header;
-    struct bell handler[LANES_MAX]; /* by lane; the last is the scheduler's */
+    struct bell handler[LANES_MAX]; /* by lane, also of those that are no handler's */
     struct bell notifier;
     struct bell flush;    /* the flush service sleeps here */
     struct bell flushed;  /* everybody who waits for the flushed position sleeps here */
@@ -233,6 +234,9 @@ static inline bool control_crowded(const struct control *control)
 
 /* Lanes that have a send handler. */
 static inline uint32_t handler_lanes(const struct settings *settings) { return settings->lanes - settings->own_lanes; }
+
+/* The lane of an actor that puts records into the log itself. */
+static inline uint32_t own_lane(const struct settings *settings, enum own_lane own) { return handler_lanes(settings) + (uint32_t)own; }
 
 /* A session belongs to the handler slot % handler_lanes. */
 static inline uint32_t session_lane(const struct settings *settings, uint32_t slot) { return slot % handler_lanes(settings); }

@@ -7,9 +7,9 @@
  * commit record, control.h) and freed (the ring's head). What lies between them is in the log, and its verdicts are in their
  * sessions' slots, but perhaps nobody was told yet (writer.c).
  *
- * The last lane is the scheduler's, who puts delayed messages into the log when they are due (scheduler.h). No session waits for
- * what comes through it: the writer notes each result in the record itself before its commit, in `code` and `placed`. The scheduler
- * reads the notes once the records are freed, and puts nothing more into the lane before.
+ * The last lanes are the broker's own: an actor puts records into the log, such as delayed messages that are due (put_lane.h). No
+ * session waits for what comes through them: the writer notes each result in the record itself before its commit, in `code` and
+ * `placed`. The actor reads the notes once the records are freed, and puts nothing more into the lane before.
  */
 #ifndef ORBITMQ_LANE_H
 #define ORBITMQ_LANE_H
@@ -19,20 +19,23 @@
 #include "shared/segment.h"
 
 #define HANDLERS_MAX 16u
-#define LANES_MAX (HANDLERS_MAX + 1) /* and the scheduler's */
+
+/* Lanes behind those of the handlers, by which actors of the broker put records into the log themselves (put_lane.h). */
+enum own_lane { OWN_LANE_SCHEDULER = 0, OWN_LANES };
+#define LANES_MAX (HANDLERS_MAX + OWN_LANES)
 
 enum { LANE_APPEND = 1, LANE_REJECT = 2 };
 
 struct lane_record { /* payload of the ring record; the image follows, 8-byte aligned */
-    uint32_t session_slot;   /* in the scheduler's lane: the delay level - 1 */
+    uint32_t session_slot;   /* in a lane of the broker's own: put_name.kind */
     uint32_t session_epoch;
-    uint64_t sequence;       /* of the message in its session, from 1; in the scheduler's lane: its offset in the schedule topic */
+    uint64_t sequence;       /* of the message in its session, from 1; in a lane of the broker's own: put_name.number */
     uint32_t queue_slot;
     uint32_t queue_id;
     uint32_t image_size;     /* 0 for LANE_REJECT */
     uint32_t flags;          /* SEND_* of the frame */
     struct record_seal seal;
-    uint32_t code;           /* the handler's verdict: VERDICT_APPENDED if it refuses nothing; in the scheduler's lane the writer's */
+    uint32_t code;           /* the handler's verdict: VERDICT_APPENDED if it refuses nothing; in a lane of the broker's own the writer's */
     uint32_t detail;
     uint64_t placed;         /* the writer's own note of the physical offset, in a group with small writes; LANE_UNPLACED: none */
 };

@@ -40,7 +40,7 @@ FAMILIES = {
     },
     "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
-    "scheduler": {"delay_record", "delays", "scheduler", "scheduler_image", "scheduler_load"},
+    "scheduler": {"delay_record", "delays", "put_lane", "scheduler", "scheduler_load"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
 
