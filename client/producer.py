@@ -238,9 +238,10 @@ class Producer(Shown, ProducerBase):
         return f"of the broker {self._opener.name!r}, {state(self.closed)}"
 
     def __del__(self) -> None:
-        # C gives back what it holds (producer_clear), after this.
         if not self.closed:
             warn_unclosed(self, getattr(self, "_made_by", 0))
+        # Now, while everything is whole: of garbage in a cycle, the session may be unmapped before C is asked to let go of it.
+        self._leave()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if error is None:

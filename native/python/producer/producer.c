@@ -255,6 +255,13 @@ static int producer_clear(Producer *self)
     return 0;
 }
 
+static PyObject *producer_leave(Producer *self, PyObject *nothing)
+{
+    (void)nothing;
+    producer_clear(self);
+    Py_RETURN_NONE;
+}
+
 static void producer_dealloc(Producer *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
@@ -277,6 +284,7 @@ static PyMethodDef producer_methods[] = {
     {"make_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, DOC_MAKE_BATCH},
     {"push", (PyCFunction)producer_push, METH_O, DOC_PUSH},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
+    {"_leave", (PyCFunction)producer_leave, METH_NOARGS, "gives the session back without waiting; for a finalizer"},
     {"prepare", (PyCFunction)producer_prepare, METH_NOARGS, DOC_PREPARE},
     {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
     {"wait_settled", FAST(producer_wait), METH_FASTCALL, DOC_WAIT_SETTLED},
