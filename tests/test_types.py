@@ -19,7 +19,8 @@ INTERNAL = {("TopicInfo", "of"), ("Producer", "send_columns")}
 
 
 # Each checker takes seconds of processor time; how long that is by the clock depends on the machine.
-pytestmark = pytest.mark.timeout(300)
+# One worker asks them once for all of these tests.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("types")]
 
 
 @pytest.fixture(scope="module")

@@ -26,18 +26,19 @@ from orbitmq.cli.quickstart.summary import Stage, check, show_summary
 from orbitmq.cli.quickstart.workers import GROUP, TOPIC, Reports, consume, produce
 from orbitmq.client.client import Client
 from orbitmq.errors import BrokerError, OrbitError
+from orbitmq.store.settings import PAGE
 
 PRODUCERS = 2
 CONSUMERS = 2
 QUEUES = 8
-LOG_FILE_SIZE = 128 << 20  # two of them hold all flights; the default of 1 GiB would be reserved for nothing
+LOG_BYTES = 400  # of a log file, a flight: two files hold them all; the default of 1 GiB would be reserved for nothing
 LOOK_S = 0.2
 
 
 class Workers:
     """The processes of one run, and what they report."""
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, flights: int) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.go, self.stop = spawn.Event(), spawn.Event()
         self.reports: Reports = spawn.Queue()
@@ -46,7 +47,7 @@ class Workers:
         self._ready: set[str] = set()
         self._processes: dict[str, BaseProcess] = {}
         for number in range(PRODUCERS):
-            arguments = (broker, number, PRODUCERS, self.go, self.reports)
+            arguments = (broker, flights, number, PRODUCERS, self.go, self.reports)
             self._processes[f"producer {number}"] = spawn.Process(target=produce, args=arguments, daemon=True)
         for number in range(CONSUMERS):
             told = (broker, number, QUEUES // CONSUMERS, self.stop, self.reports)
@@ -95,16 +96,16 @@ class Workers:
                 process.join()
 
 
-def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage]) -> dict[str, list[int]]:
+def produce_and_consume(broker: Client, total: int, progress: Progress, stages: list[Stage]) -> dict[str, list[int]]:
     """Returns what the consumers have added up."""
     broker.create_topic(TOPIC, QUEUES)
-    workers = Workers(broker.name)
+    workers = Workers(broker.name, total)
     try:
         waiting = progress.add_task("producers read the flights", total=None)
         workers.start()
         progress.remove_task(waiting)
-        produced = progress.add_task(f"{PRODUCERS} producers", total=FLIGHTS)
-        consumed = progress.add_task(f"{CONSUMERS} consumers", total=FLIGHTS)
+        produced = progress.add_task(f"{PRODUCERS} producers", total=total)
+        consumed = progress.add_task(f"{CONSUMERS} consumers", total=total)
         begun = time.perf_counter()
         workers.go.set()
         ends: dict[str, float] = {}
@@ -112,10 +113,10 @@ def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage])
         def show() -> None:
             progress.update(produced, completed=workers.sent)
             progress.update(consumed, completed=workers.seen)
-            if workers.sent >= FLIGHTS:
+            if workers.sent >= total:
                 ends.setdefault("produced", time.perf_counter() - begun)
 
-        workers.until(lambda: workers.sent >= FLIGHTS and workers.seen >= FLIGHTS, show)
+        workers.until(lambda: workers.sent >= total and workers.seen >= total, show)
         show()
         consumed_s = time.perf_counter() - begun
         workers.finish()
@@ -127,14 +128,14 @@ def produce_and_consume(broker: Client, progress: Progress, stages: list[Stage])
     status = broker.status()
     stored = sum(queue.max_offset - queue.min_offset for topic in status.topics for queue in topic.queues)
     lag = sum(group.lag_messages for group in status.groups if group.name == GROUP)
-    stages.append(Stage(f"produced by {PRODUCERS} processes", workers.sent, ends["produced"], check(workers.sent, FLIGHTS)))
-    stages.append(Stage("stored in the topic", stored, None, check(stored, FLIGHTS)))
-    stages.append(Stage(f"consumed by {CONSUMERS} processes", workers.seen, consumed_s, check(delays.flights, FLIGHTS)))
+    stages.append(Stage(f"produced by {PRODUCERS} processes", workers.sent, ends["produced"], check(workers.sent, total)))
+    stages.append(Stage("stored in the topic", stored, None, check(stored, total)))
+    stages.append(Stage(f"consumed by {CONSUMERS} processes", workers.seen, consumed_s, check(delays.flights, total)))
     stages.append(Stage("left for the group", lag, None, check(lag, 0)))
     return delays.plain()
 
 
-def run(folder: Path) -> bool:
+def run(folder: Path, total: int) -> bool:
     """Runs everything. True if every count was right."""
     begun = time.perf_counter()
     prepare(folder, "quickstart")
@@ -143,18 +144,18 @@ def run(folder: Path) -> bool:
     # A descriptor of its own, because Spark's part redirects standard error.
     screen = Console(file=os.fdopen(os.dup(2), "w"))
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
-        reading = progress.add_task("read the source", total=FLIGHTS)
+        reading = progress.add_task("read the source", total=total)
         expected = Delays()
-        for number, flight in enumerate(flights(), 1):
+        for number, flight in enumerate(flights(total), 1):
             expected.add(flight)
             if number % 10_000 == 0:
                 progress.update(reading, completed=number)
         progress.update(reading, completed=expected.flights)
-        stages.append(Stage("flights in the source", expected.flights, None, check(expected.flights, FLIGHTS)))
+        stages.append(Stage("flights in the source", expected.flights, None, check(expected.flights, total)))
         say("starting a broker")
-        with orbitmq.Broker(folder / "store", log_file_size=LOG_FILE_SIZE) as broker:
-            say(f"{PRODUCERS} producers send {FLIGHTS:,} flights, {CONSUMERS} consumers add up their delays")
-            counted = produce_and_consume(broker, progress, stages)
+        with orbitmq.Broker(folder / "store", log_file_size=(total * LOG_BYTES // PAGE + 1) * PAGE) as broker:
+            say(f"{PRODUCERS} producers send {total:,} flights, {CONSUMERS} consumers add up their delays")
+            counted = produce_and_consume(broker, total, progress, stages)
             stages.append(Stage("delays as in the source", len(counted), None, check(counted, expected.plain())))
             say("Spark reads the topic out of the store")
             from orbitmq.cli.quickstart.spark_part import ask_spark, chatter_in
@@ -169,8 +170,8 @@ def run(folder: Path) -> bool:
                     lambda: progress.update(exporting, description="Spark answers a query"),
                 )
         rows = answer.export.rows
-        stages.append(Stage("rows in Parquet", rows, answer.export.seconds, check(rows, FLIGHTS)))
-        stages.append(Stage("of them different", answer.ordered, None, check(answer.ordered, FLIGHTS)))
+        stages.append(Stage("rows in Parquet", rows, answer.export.seconds, check(rows, total)))
+        stages.append(Stage("of them different", answer.ordered, None, check(answer.ordered, total)))
         stages.append(Stage("Spark's answer as the source's", len(answer.counts), None, check(answer.counts, expected.plain())))
     show_summary(stages, answer.counts, folder, time.perf_counter() - begun)
     return all(stage.right for stage in stages)
@@ -186,10 +187,11 @@ def main(
     folder: Annotated[Path, typer.Option(help="Where the store and the Parquet files go; emptied first if it is ours.")] = Path(
         "data/quickstart"
     ),
+    flights: Annotated[int, typer.Option(help="How many, from the first of January on.", min=3000, max=FLIGHTS)] = FLIGHTS,
 ) -> None:
     """Run the whole pipeline on real data: producers, broker, consumers, Spark."""
     try:
-        right = run(folder.absolute())
+        right = run(folder.absolute(), flights)
     except OrbitError as error:
         show_error(error)
         raise typer.Exit(1) from None

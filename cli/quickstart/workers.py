@@ -27,13 +27,14 @@ LOOK_S = 0.2  # how often an idle consumer looks whether it should end
 Reports: TypeAlias = "Queue[tuple[Any, ...]]"
 
 
-def produce(name: str, worker: int, producers: int, go: Event, reports: Reports) -> None:
-    """Sends this producer's flights, one message each: JSON, the airline as tag, the tail number as key and queue key."""
+def produce(name: str, count: int, worker: int, producers: int, go: Event, reports: Reports) -> None:
+    """Sends this producer's flights of the first `count`, one message each: JSON, the airline as tag, the tail number as key
+    and queue key."""
 
     def work() -> int:
         mine = [
             (json.dumps(flight, separators=(",", ":")), str(flight["carrier"]), plane(flight))
-            for flight in flights()
+            for flight in flights(count)
             if share(flight, producers) == worker
         ]
         reports.put(("ready", f"producer {worker}"))

@@ -14,6 +14,9 @@ import pytest
 from orbitmq.cli.quickstart.flights import FLIGHTS, Delays, airlines, flights, share
 from orbitmq.cli.quickstart.folder import mark, prepare
 from orbitmq.errors import SettingError
+from tests.spark.quick_java import quick_java
+
+SOME = 32_000
 
 
 def test_the_source_is_whole() -> None:
@@ -46,12 +49,14 @@ def test_it_empties_only_its_own_folder(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_the_whole_of_it(tmp_path: Path) -> None:
-    """Goal: producers, broker, consumers and Spark agree with the source. Method: run it; it checks every count itself."""
+    """Goal: producers, broker, consumers and Spark agree with the source. Method: run it; it checks every count itself. The log
+    has two files, whatever the number of flights; SOME are those of five weeks, with all airlines."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
+    (tmp_path / "java").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "orbitmq.cli.quickstart", "--folder", str(tmp_path / "quick")],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
+        [sys.executable, "-m", "orbitmq.cli.quickstart", "--folder", str(tmp_path / "quick"), "--flights", str(SOME)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime), "JAVA_HOME": str(quick_java(tmp_path / "java"))},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -60,4 +65,5 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WRONG" not in done.stdout and done.stdout.count("right") == 9, done.stdout
     assert "Frontier Airlines" in done.stdout
+    assert len(list((tmp_path / "quick" / "store" / "commitlog").iterdir())) >= 2
     assert not list((runtime / "orbitmq").glob("*.sock"))

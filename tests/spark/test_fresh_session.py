@@ -45,7 +45,7 @@ def activated() -> dict[str, str]:
     return environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-@pytest.mark.parametrize("started", [pytest.param("python", marks=pytest.mark.oldest_pyspark("data_source")), "spark-submit"])
+@pytest.mark.parametrize("started", ["python", "spark-submit"])
 def test_the_format_is_there(stored: StoredTopics, started: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -66,6 +66,12 @@ def test_every_row_once_with_all_its_columns(spark: SparkSession, stored: Stored
     assert rows(frame) == stored.of("orders", "bills")
 
 
+@pytest.mark.oldest_pyspark("data_source")
+def test_a_session_that_nobody_told_finds_the_format(spark: SparkSession, stored: StoredTopics) -> None:
+    """As test_fresh_session.py, without a JVM of its own: a new session knows only what Spark finds by itself."""
+    assert load(spark.newSession(), stored, "bills").count() == 100
+
+
 @pytest.mark.oldest_pyspark("source.batch_reader")
 @pytest.mark.parametrize("options", [{"minPartitions": "7"}, {"maxRecordsPerPartition": "99"}])
 def test_in_several_partitions(spark: SparkSession, stored: StoredTopics, options: dict[str, str]) -> None:
