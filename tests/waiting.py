@@ -12,6 +12,9 @@ from orbitmq.shm import runtime
 
 WATCHDOG_S = 240.0  # the start of a JVM can take more than a minute on a machine that does ten things at once
 LOOK_MS = 2
+# Whoever waits leaves the processor to those that it waits for: between two looks passes so many times what a look takes.
+PATIENCE = 3
+PAUSE_MS = 50  # at most
 
 
 class Stuck(AssertionError):
@@ -19,14 +22,18 @@ class Stuck(AssertionError):
 
 
 def until(condition: Callable[[], Any], what: str = "what the test is about", *, look_ms: int = LOOK_MS) -> Any:
-    """Waits for a condition, and returns what it found. look_ms: between two looks; 0: whenever the processor is free. Raises:
-    Stuck."""
-    deadline = time.monotonic() + WATCHDOG_S
+    """Waits for a condition, and returns what it found. look_ms: between two quick looks; 0: whenever the processor
+    is free. Raises: Stuck."""
+    begun = time.monotonic()
+    deadline = begun + WATCHDOG_S
     while not (found := condition()):
-        if time.monotonic() > deadline:
+        looked = time.monotonic()
+        if looked > deadline:
             raise Stuck(f"waited {WATCHDOG_S:g} s for {what}")
         if look_ms:
-            select.poll().poll(look_ms)
+            took_ms = int((looked - begun) * 1000)
+            select.poll().poll(max(look_ms, min(PATIENCE * took_ms, PAUSE_MS)))
+            begun = time.monotonic()
         else:
             os.sched_yield()
     return found
