@@ -55,9 +55,13 @@ LIES = {
 }
 
 
-def expect_caught(*options: str) -> None:
+# Seeds other than 1 that reach the place where it shows in fewer lives.
+SOONER = {"commitlog/*": 2, "commitlog": 2, "consumequeue/*/*/*": 2, "consumequeue/*/*": 2, "index/*": 2, "index": 2}
+
+
+def expect_caught(*options: str, first: int = 1) -> None:
     said = ""
-    for seed in range(1, 9):  # not every run reaches the place where it shows
+    for seed in (first, *(each for each in range(1, 9) if each != first)):  # not every run reaches the place where it shows
         done = run("--lives", "30", "--seed", str(seed), "--no-retention", *options)
         said += done.stdout + done.stderr
         if done.returncode:
@@ -67,7 +71,7 @@ def expect_caught(*options: str) -> None:
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_disk_that_lies_is_caught(lie: str) -> None:
-    expect_caught("--no-failures", "--lie", lie)
+    expect_caught("--no-failures", "--lie", lie, first=SOONER.get(lie, 1))
 
 
 @pytest.mark.parametrize("old", OLD)
