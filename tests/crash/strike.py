@@ -56,6 +56,12 @@ TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
     "recovery", "scheduler_load", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
+# Of the points of these files, those that only a clean stop passes.
+STOPPING = {
+    "abort_removed", "access_recorded", "access_shut", "flush_stop_recorded", "ground_offsets_kept", "ground_segments_removed",
+    "ground_unlinked", "presence_left", "presence_store_left", "presence_undescribed", "supervisor_stopped",
+    "supervisor_stopped_one", "supervisor_stopping",
+}  # fmt: skip
 # Passed when somebody has removed the files by which the broker is found.
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
@@ -76,8 +82,8 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     """Makes a process die at the point, and repairs everything. Returns which one died. Raises: Stuck: no process passed it."""
     began = time.monotonic()
     load.plan.arm(*BEFORE.get(point, ()), point, passage=passage)
-    provocations = itertools.repeat(load.clear_names) if point in CLEARED else _provocations(load, part)
-    pause = 0.0 if part in TREE and point not in BEFORE else ALONE_S
+    provocations = _provocations(load, point, part)
+    pause = 0.0 if (part in TREE or point in STOPPING) and point not in BEFORE else ALONE_S
     provoke_at = time.monotonic() + pause
     provoked = False
 
@@ -104,7 +110,11 @@ def strike(load: Load, point: str, part: str, passage: int = 1) -> int:
     return victim
 
 
-def _provocations(load: Load, part: str) -> Iterator[Callable[[], object]]:
+def _provocations(load: Load, point: str, part: str) -> Iterator[Callable[[], object]]:
+    if point in CLEARED:
+        return itertools.repeat(load.clear_names)
+    if point in STOPPING:
+        return itertools.repeat(load.stop)
     if part in CLIENT:
         return itertools.repeat(partial(load.kill_worker, CLIENT[part]))
     of_tree = [load.kill_tree, load.stop]

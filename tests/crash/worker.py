@@ -123,7 +123,7 @@ def produce(name: str, path: Path, who: int, seed: int) -> None:
         while (client := connected(name)) is not None:
             with suppress(*AWAY):
                 producing.sender = client.producer(window=1024, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
-                while not over(producing.rng.choice((0, 0.002, 0.004))):
+                while not over(producing.rng.choice((0, 0.01, 0.02))):
                     producing.step()
                 producing.sender.close()
                 break
@@ -210,7 +210,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
     made = 0
     while (client := connected(name)) is not None:
         with suppress(*AWAY):
-            while not over(0.005):
+            while not over(0.01):
                 match rng.randrange(7):
                     case 0:
                         with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
