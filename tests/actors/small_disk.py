@@ -163,7 +163,8 @@ def told_to_scripts(disk: Path) -> None:
             assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
         (disk / "filler").unlink()
         until(lambda: command("status").returncode == 0, "all to be well")
-        assert orbit(0, "send", "orders", "x").startswith(f"appended  orders/0@{sent}  ")
+        said = orbit(0, "send", "orders", "x")
+        assert said.startswith(f"appended  orders/0@{sent}  "), (said, sent)
         assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1
     finally:
         orbit(0, "down")
