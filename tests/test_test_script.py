@@ -73,10 +73,10 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_as_many_workers_as_cores(checkout: Checkout) -> None:
+def test_one_worker_more_than_cores(checkout: Checkout) -> None:
     done = checkout.run("tests/shm")
     assert done.returncode == 0, done.stdout
-    assert checkout.tests() == [f"-n {CORES} --dist loadgroup tests/shm" if CORES > 1 else "tests/shm"]
+    assert checkout.tests() == [f"-n {CORES + 1} --dist loadgroup tests/shm" if CORES > 1 else "tests/shm"]
 
 
 def test_of_the_machines_cores_those_that_it_may_use(checkout: Checkout) -> None:
