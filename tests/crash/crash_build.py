@@ -24,6 +24,8 @@ OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
 OF_SINK = {"sink_commit"}
 # And of an export, which test_export_kills.py kills without this build.
 OF_EXPORT = {"export_folder", "export_task"}
+# And of sending dead letters again, which tests/client/test_redrive.py kills without this build.
+OF_REDRIVE = {"redrive"}
 
 
 def points() -> dict[str, str]:

@@ -70,7 +70,11 @@ def load(tmp_path: Path, request: pytest.FixtureRequest, family: str) -> Iterato
 def test_every_point_has_its_family() -> None:
     """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
     assert set(crash_build.points().values()) == PARTS.union(
-        crash_build.OF_REPAIR, crash_build.OF_SINK, crash_build.OF_EXPORT, *FAMILIES.values()
+        crash_build.OF_REPAIR,
+        crash_build.OF_SINK,
+        crash_build.OF_EXPORT,
+        crash_build.OF_REDRIVE,
+        *FAMILIES.values(),
     )
 
 
