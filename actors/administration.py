@@ -1,9 +1,10 @@
-"""The questions of people who look after a broker: which groups and clients there are, and changes of groups."""
+"""The questions of people who look after a broker: which groups and clients there are, and changes of groups and topics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 from orbitmq.actors.caller import require_maker
@@ -12,6 +13,7 @@ from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.purges import Purges
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
@@ -22,12 +24,15 @@ from orbitmq.errors.remedy import hint
 class Administration:
     """A part of Operations, whose rules hold here too."""
 
-    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
+    def __init__(
+        self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets, purges: Purges
+    ) -> None:
         self._tree = tree
         self._topics = topics
         self._sessions = sessions
         self._groups = groups
         self._offsets = offsets
+        self._purges = purges
         self._peers: Callable[[], Iterable[Peer]] = tuple
 
     def serve(self, peers: Callable[[], Iterable[Peer]]) -> None:
@@ -96,6 +101,23 @@ class Administration:
         self._groups.delete(name)
         return None
 
+    def permit(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Says what may be done with a topic: perm."""
+        topic = self._topics.permit(question["name"], question["perm"], caller=peer.caller)
+        self._groups.topic_changed(topic.name)
+        return asdict(topic)
+
+    def purge_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Nobody gets the messages before these offsets any more: [[queue, offset], ...].
+
+        Returns [[queue, first offset before, first offset now], ...].
+        """
+        topic = self._topics.changeable(question["name"], peer.caller, "purge")
+        offsets = {queue: self._checked(topic.name, queue, offset, "purge") for queue, offset in question["floors"]}
+        before = {queue: self._topics.bounds(topic.first_slot + queue).minimum for queue in offsets}
+        self._purges.purge(topic, offsets)
+        return [[queue, first, max(first, offsets[queue])] for queue, first in sorted(before.items())]
+
     # ---- what may be done
 
     def _known(self, name: Any, doing: str) -> None:
@@ -120,13 +142,13 @@ class Administration:
                 group=name,
             )
 
-    def _checked(self, topic_name: str, queue: int, offset: int) -> int:
+    def _checked(self, topic_name: str, queue: int, offset: int, doing: str = "reset") -> int:
         """An offset that messages had is raised to the first one that is left. Raises: UnknownTopic, UnknownQueue,
         OffsetOutOfRange: the queue has not come to it."""
         topic = self._topics.get(topic_name)
         if not 0 <= queue < topic.queues:
             raise UnknownQueue(
-                f"cannot reset queue {queue} of {topic_name!r}: it has {topic.queues}",
+                f"cannot {doing} queue {queue} of {topic_name!r}: it has {topic.queues}",
                 topic=topic_name,
                 queue=queue,
                 queues=topic.queues,
@@ -134,7 +156,7 @@ class Administration:
         minimum, maximum = self._topics.bounds(topic.first_slot + queue)
         if not 0 <= offset <= maximum:
             raise OffsetOutOfRange(
-                f"cannot reset queue {queue} of {topic_name!r} to offset {offset}: it holds {minimum} to {maximum}",
+                f"cannot {doing} queue {queue} of {topic_name!r} to offset {offset}: it holds {minimum} to {maximum}",
                 topic=topic_name,
                 queue=queue,
                 offset=offset,

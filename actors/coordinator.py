@@ -28,6 +28,7 @@ from orbitmq.actors.operations import Operations
 from orbitmq.actors.pages import PAGE_COORDINATOR
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.purges import Purges
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
@@ -35,7 +36,7 @@ from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.frames import error_map
-from orbitmq.store import config
+from orbitmq.store import config, purged
 
 QUESTIONS_A_TURN = 16
 # A handler cannot call Python, so the coordinator looks at closing sessions again after this time.
@@ -54,7 +55,7 @@ class Coordinator(Actor):
         settings = tree.settings
         percent = settings.user_share_percent
         shares = Share("topics", settings.topic_capacity, percent), Share("queues", settings.queue_capacity, percent)
-        for note in config.fallbacks(settings.layout):
+        for note in (*config.fallbacks(settings.layout), *purged.faults(settings.layout)):
             if note not in tree.notes:  # damaged since the start
                 say(settings.name, note.text)
                 tree.notes = (*tree.notes, note)
@@ -64,12 +65,16 @@ class Coordinator(Actor):
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions
         self._group_clock = GroupClock(tree.settings.name, self.groups, self.sessions)
-        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets)
-        self.topics.load()
+        self.purges = Purges(settings.layout, self.topics)
+        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets, self.purges)
+        changed = self.topics.load()
+        self.purges.apply()
         self.offsets.load(self.topics)
         self.groups.load()
         ending = self.sessions.restore()
         self.groups.resume()
+        for name in changed:
+            self.groups.topic_changed(name)
         for session in ending:
             self.sessions.close(session)
         self._look_again_s = SETTLE_S

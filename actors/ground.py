@@ -17,6 +17,7 @@ from typing import Any
 from orbitmq.actors import scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
 from orbitmq.actors.presence import Presence
+from orbitmq.actors.purges import Purges
 from orbitmq.actors.retention import Retention
 from orbitmq.actors.segments import Segments
 from orbitmq.actors.topic_registry import TopicRegistry
@@ -47,6 +48,7 @@ class Ground:
     generation: int
     _segments: Segments | None = None
     _tree: Tree | None = None
+    _purges: Purges | None = None
 
     @property
     def tree(self) -> Tree:
@@ -117,7 +119,16 @@ class Ground:
         registry.load(report)
         registry.seed(report)
         Retention(tree, clock=ExpiryClock(settings.layout).look).hide()
+        self._purges = Purges(settings.layout, registry)
+        ends = {(queue.topic, queue.queue): queue.next_offset for queue in report.queues}
+        self._purges.lower(ends, store=not settings.read_only)
+        self._purges.apply()
         crash_point("ground_seeded")
+
+    def caught_up(self) -> None:
+        """The queues are complete: what was purged of their ends is gone too."""
+        if self._purges is not None:
+            self._purges.apply()
 
     def refuse_deletion(self) -> None:
         """Raises: WouldDelete: this tree is to keep less than the store's last broker kept, and that would delete messages at

@@ -30,7 +30,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import Fenced, Full, GroupInUse, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.topic_table import QueueKey
+from orbitmq.shm.topic_table import PERM_READ, QueueKey
 from orbitmq.store import config, positions
 from orbitmq.store.group_memory import GroupMemory, Remembered, packed
 
@@ -207,7 +207,8 @@ class GroupRegistry:
                 self._rebalance(group, without=session.key)
                 self._files.remove(session.key)
 
-    def topic_grew(self, topic: str) -> None:
+    def topic_changed(self, topic: str) -> None:
+        """It has more queues, or may be read now, or may no longer be read."""
         for group in self._groups.values():
             if any(topic in member.topics for member in group.members.values()):
                 self._rebalance(group)
@@ -352,7 +353,7 @@ class GroupRegistry:
         for queue, offset in (moved or {}).items():
             self._offsets.set(group.name, queue, offset)
         group.epoch = fresh
-        queues = {topic.name: topic.queues for topic in self._topics_of(group)}
+        queues = {topic.name: topic.queues if topic.perm & PERM_READ else 0 for topic in self._topics_of(group)}
         group.assign(queues, self._now_ms(), renewed=moved or (), paused=self._configs.paused(group.name))
         (self._moving.add if group.leaving else self._moving.discard)(group.name)
         self._fix_starts(group)

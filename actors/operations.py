@@ -17,7 +17,6 @@ from orbitmq.actors.sessions import Session
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.native._core import lib
 from orbitmq.shm import runtime
-from orbitmq.shm.topic_table import PERM_READ_WRITE
 from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.setting_change import change_settings
@@ -64,7 +63,9 @@ class Operations(Administration):
         folder = self._tree.settings.layout.config
         if operation == "prepare_delays":
             return f"the topic of delayed messages in {folder / TOPICS}"
-        if operation in ("create_topic", "adopt_topic"):
+        if operation == "purge_topic":
+            return f"what is purged of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
+        if operation in ("create_topic", "adopt_topic", "permit"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
@@ -113,13 +114,13 @@ class Operations(Administration):
         topic = self._topics.create(
             question["name"],
             question["queues"],
-            question.get("perm", PERM_READ_WRITE),
+            question.get("perm"),
             question.get("retention_hours"),
             question.get("durability"),
             caller=peer.caller,
         )
         if before is not None and topic.queues > before.queues:
-            self._groups.topic_grew(topic.name)
+            self._groups.topic_changed(topic.name)
         return asdict(topic)
 
     def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -239,10 +240,17 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
     offsets = question.get("offsets", [])
     if not isinstance(offsets, list) or not all(_names_queue(each) for each in offsets):
         wrong.append("offsets")
+    floors = question.get("floors", [])
+    if not isinstance(floors, list) or not all(isinstance(each, list) and len(each) == 2 and _whole(each) for each in floors):
+        wrong.append("floors")
     if not isinstance(question.get("paused", False), bool):
         wrong.append("paused")
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
+
+
+def _whole(values: list[object]) -> bool:
+    return all(isinstance(value, int) for value in values)
 
 
 def _names_queue(value: object) -> bool:

@@ -150,6 +150,7 @@ class Supervisor:
                 self._log(f"reput made no progress for {self.settings.start_grace_s:g} s; queues end before the log does")
             crash_point("supervisor_started")
             assert self._ground is not None
+            self._ground.caught_up()
             self._ground.remember(self._told)
             lib.control_set_tree_state(tree.control, lib.TREE_RUNNING)
             crash_point("supervisor_running")

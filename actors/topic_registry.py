@@ -14,7 +14,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, possible, reserved_topic
-from orbitmq.shm.topic_table import PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
+from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
@@ -42,12 +42,14 @@ class TopicRegistry(TopicTable):
         self._read_only = read_only
         self._behind = False  # the file is behind, after a write that failed
 
-    def load(self, report: RecoveryReport | None = None) -> None:
+    def load(self, report: RecoveryReport | None = None) -> list[str]:
         """Adds to the table what the file has, and to the file what only the table has: if a coordinator died between the two,
         its successor finishes the change. Entries that cannot be topics stay in the file only.
 
-        report: what recovery found in queues and log; topics get room for that. Raises: Full: the table has none.
+        report: what recovery found in queues and log; topics get room for that. Returns the topics whose permission a
+        predecessor had changed in the file only. Raises: Full: the table has none.
         """
+        changed = []
         self._configs, self._version = load_topics(self._layout)
         found = _queues_found(report) if report is not None else {}
         for name, config in self._configs.items():
@@ -59,12 +61,16 @@ class TopicRegistry(TopicTable):
                 topic = self._add(name, queues, config.perm)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
+            if topic.perm != (perm := _permitted(name, config.perm)):
+                lib.topic_set_perm(self._table, topic.index, perm)
+                changed.append(name)
             self._keep(topic.index, config)
         missing = [topic for topic in self if topic.name not in self._configs]
         for topic in missing:
             self._describe(topic)
         if missing:
             self._store()
+        return changed
 
     def seed(self, report: RecoveryReport) -> None:
         """Gives queues their bounds as recovery found them, and adds to the table topics that only queues or log have. Those
@@ -93,7 +99,7 @@ class TopicRegistry(TopicTable):
         self,
         name: str,
         queues: int,
-        perm: int = PERM_READ_WRITE,
+        perm: int | None = None,
         retention_hours: int | None = None,
         durability: Durability | None = None,
         *,
@@ -102,6 +108,7 @@ class TopicRegistry(TopicTable):
         """A new topic; or an existing one with the same settings; or an existing one with more queues, another retention or
         another durability, which only its maker and the broker's own user may change.
 
+        perm: None: that of the existing topic; of a new one, all.
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: unchanged, and the broker's setting
             for a new topic.
         durability: what receipts wait for if a sender does not say; None: unchanged, and "appended" for a new topic.
@@ -113,8 +120,10 @@ class TopicRegistry(TopicTable):
             room in the table, or the user has its share; OSError: the file cannot be written.
         """
         check_new_topic_name(name)
-        _check(name, queues, perm, retention_hours, durability)
         topic = self.find(name)
+        if perm is None:
+            perm = PERM_READ_WRITE if topic is None else topic.perm
+        _check(name, queues, perm, retention_hours, durability)
         config = self._configs.get(name) or TopicConfig(name)
         if topic is None or queues > topic.queues or name not in self._configs:
             config = replace(config, perm=perm, read_queues=queues, write_queues=queues)
@@ -151,6 +160,42 @@ class TopicRegistry(TopicTable):
         if topic is None or DELAY_TOPIC not in self._configs or self._behind:
             self.adopt(DELAY_TOPIC, lib.DELAY_LEVELS)
 
+    def changeable(self, name: Any, caller: Caller, doing: str) -> Topic:
+        """The topic, if the user may change it. Raises: TopicNameError, UnknownTopic; NoPermission: it is another user's, or
+        RocketMQ's own, or the store is only read."""
+        check_new_topic_name(name)
+        topic = self.get(name)
+        require_maker(caller, (self._configs.get(name) or TopicConfig(name)).maker, f"{doing} the topic {name!r}")
+        if self._read_only:
+            raise NoPermission(
+                f"cannot {doing} the topic {name!r}: the store was opened read-only",
+                hint=hint("start the broker without {read_only of broker}"),
+                topic=name,
+            )
+        return topic
+
+    def permit(self, name: Any, perm: object, *, caller: Caller = OPERATOR) -> Topic:
+        """Says what clients may do with the topic: PERM_READ, PERM_WRITE, both or neither. The file comes first.
+
+        Raises: as `changeable`; SettingError; OSError: nothing has changed.
+        """
+        topic = self.changeable(name, caller, "change the permission of")
+        if not isinstance(perm, int) or isinstance(perm, bool) or perm & ~PERM_READ_WRITE:
+            raise SettingError(
+                f"cannot give the topic {name!r} the permission {perm!r:.64}: it must be 0, {PERM_WRITE} to write, {PERM_READ} "
+                f"to read or {PERM_READ_WRITE} for both",
+                name="perm",
+                value=perm,
+            )
+        config = self._configs.get(name) or TopicConfig(name, read_queues=topic.queues, write_queues=topic.queues)
+        # Bit 0 is RocketMQ's own.
+        config = replace(config, perm=config.perm & ~PERM_READ_WRITE | perm)
+        if self._behind or self._configs.get(name) != config:
+            self._store({**self._configs, name: config})
+        lib.topic_set_perm(self._table, topic.index, config.perm)
+        crash_point("topic_registry_permitted")
+        return self._live(topic.index)
+
     def adopt(self, name: str, queues: int) -> Topic:
         """A topic that the log knows: creates it, or gives it the queues that the log shows. Raises: TopicNameError; Full."""
         check_topic_name(name)
@@ -175,7 +220,7 @@ class TopicRegistry(TopicTable):
     def _add(self, name: str, queues: int, perm: int) -> Topic:
         """A topic that RocketMQ keeps for itself can be read here, and nobody may write to it."""
         encoded = name.encode()
-        perm = perm & ~PERM_WRITE if reserved_topic(name) else perm
+        perm = _permitted(name, perm)
         index = ffi.new("uint32_t *")
         lib.topics_add(self._table, encoded, len(encoded), queues, self._capacity(name, queues), perm, index)
         crash_point("topic_registry_added")
@@ -301,6 +346,11 @@ def _exists(topic: Topic, queues: int, perm: int) -> TopicExists:
         queues=topic.queues,
         perm=topic.perm,
     )
+
+
+def _permitted(name: str, perm: int) -> int:
+    """What clients may do, by what the file says. RocketMQ keeps some topics for itself."""
+    return perm & ~PERM_WRITE if reserved_topic(name) else perm
 
 
 def _is_retention(hours: object) -> bool:

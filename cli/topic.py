@@ -1,4 +1,4 @@
-"""`orbitmq topic`: creates topics and lists them."""
+"""`orbitmq topic`: creates, shows, grows and purges topics, and says who may read and write them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import typer
 from rich.markup import escape
 
 import orbitmq
-from orbitmq.cli.console import counted, out, own_durability, plain_table, retention
-from orbitmq.cli.options import Json, Name, Store, Topic, usual
+from orbitmq.cli.answers import sure
+from orbitmq.cli.console import counted, out, own_durability, plain_table, retention, where
+from orbitmq.cli.options import Json, Name, Store, Topic, Yes, usual
 
-app = typer.Typer(help="Create and list topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, show, grow and purge topics.", no_args_is_help=True)
 PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
 
 
@@ -74,3 +75,105 @@ def list_topics(name: Name = None, store: Store = None, as_json: Json = False) -
         permission = PERMISSIONS.get(each.perm & 6, str(each.perm))
         table.add_row(each.name, str(each.queues), permission, own_durability(each.durability), kept)
     out.print(table)
+
+
+@app.command("describe")
+def describe(topic: Topic, name: Name = None, store: Store = None, as_json: Json = False) -> None:
+    """Show a topic: its settings, and what each queue holds."""
+    with orbitmq.connect(name, store=store) as broker:
+        found = broker.topic(topic)
+        groups = sorted({group.name for group in broker.groups() for queue in group.queues if queue.topic == topic})
+    if as_json:
+        print(json.dumps({**asdict(found), "groups": groups}))
+        return
+    held = sum(queue.max_offset - queue.min_offset for queue in found.queues)
+    out.print(f"topic {where(found.name)}  {counted(len(found.queues), 'queue')}  {counted(held, 'message')}")
+    kept = "as the broker keeps messages" if found.retention_hours is None else retention(found.retention_hours)
+    out.print(f"[dim]permission[/] {_words(found.perm)}  [dim]durability[/] {found.durability}  [dim]kept[/] {kept}")
+    out.print(f"[dim]groups[/] {escape(', '.join(groups)) or 'none'}")
+    table = plain_table()
+    for heading in ("queue", "first", "next", "messages"):
+        table.add_column(heading, justify="right")
+    for queue in found.queues:
+        numbers = (queue.queue, queue.min_offset, queue.max_offset, queue.max_offset - queue.min_offset)
+        table.add_row(*(f"{number:,}" for number in numbers))
+    out.print(table)
+
+
+@app.command("grow")
+def grow(
+    topic: Topic,
+    queues: Annotated[int, typer.Option("--queues", "-q", min=1, help="How many queues it is to have.")],
+    name: Name = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Give a topic more queues. It never loses any, and messages stay in theirs."""
+    with orbitmq.connect(name, store=store) as broker:
+        made = broker.grow_topic(topic, queues)
+    if as_json:
+        print(json.dumps(asdict(made)))
+    else:
+        out.print(f"topic {where(made.name)} has {counted(made.queues, 'queue')}")
+
+
+@app.command("permissions")
+def permissions(
+    topic: Topic,
+    read: Annotated[bool | None, typer.Option("--read/--no-read", help="Whether it may be read.")] = None,
+    write: Annotated[bool | None, typer.Option("--write/--no-write", help="Whether it may be written.")] = None,
+    name: Name = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Show whether a topic may be read and written, or change it for everybody."""
+    with orbitmq.connect(name, store=store) as broker:
+        perm = broker.topic(topic).perm
+        if read is not None or write is not None:
+            reads, writes = (bool(perm & bit) if wish is None else wish for wish, bit in ((read, 4), (write, 2)))
+            perm = broker.set_permissions(topic, read=reads, write=writes).perm
+    if as_json:
+        print(json.dumps({"name": topic, "perm": perm, "read": bool(perm & 4), "write": bool(perm & 2)}))
+    else:
+        out.print(f"topic {where(topic)}: {_words(perm)}")
+
+
+@app.command("purge")
+def purge(
+    topic: Topic,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="latest|OFFSET|TIME",
+            help="The first message that stays: none, this offset, or what was stored at this time, such as 2026-11-22T13:00.",
+        ),
+    ] = "latest",
+    queue: Annotated[int | None, typer.Option("--queue", "-q", min=0, help="Only this queue.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; show what would be gone.")] = False,
+    yes: Yes = False,
+    name: Name = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Remove messages of a topic, for all readers and for good.
+
+    The log's files keep their bytes until retention removes them.
+    """
+    with orbitmq.connect(name, store=store) as broker:
+        done = broker.purge_topic(topic, to, queue=queue, dry_run=True)
+        count = sum(each.messages for each in done)
+        if not dry_run:
+            sure(yes or not count, f"purge the topic {topic!r}", f"{counted(count, 'message')} of {topic!r} will be gone")
+            done = broker.purge_topic(topic, to, queue=queue)
+            count = sum(each.messages for each in done)
+    if as_json:
+        for each in done:
+            print(json.dumps({**asdict(each), "messages": each.messages}))
+    else:
+        are = "would be" if dry_run else "are" if count != 1 else "is"
+        out.print(f"topic {where(topic)}: {counted(count, 'message')} {are} gone")
+
+
+def _words(perm: int) -> str:
+    return PERMISSIONS.get(perm & 6, str(perm))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from orbitmq.client.aside import aside
 from orbitmq.client.client import Client
 from orbitmq.client.client_status import ClientStatus
-from orbitmq.client.status import GroupStatus
+from orbitmq.client.status import GroupStatus, TopicStatus
+from orbitmq.client.topic_administration import QueuePurge
+from orbitmq.client.topic_info import TopicInfo
 
 if TYPE_CHECKING:
     from orbitmq.client.group_reset import GroupMove, ResetTo
@@ -45,6 +48,28 @@ class AsyncAdministration:
     async def delete_group(self, name: str) -> None:
         """Forgets a group and where it was; see Client.delete_group."""
         await aside(lambda: self._client.delete_group(name), f"delete the group {name!r}")
+
+    async def topic(self, name: str) -> TopicStatus:
+        """One topic, with its queues; see Client.topic."""
+        return await aside(lambda: self._client.topic(name), f"look at the topic {name!r}")
+
+    async def grow_topic(self, name: str, queues: int) -> TopicInfo:
+        """Gives a topic more queues; see Client.grow_topic."""
+        return await aside(lambda: self._client.grow_topic(name, queues), f"grow the topic {name!r}")
+
+    async def set_permissions(self, name: str, *, read: bool, write: bool) -> TopicInfo:
+        """Says whether a topic may be read and written; see Client.set_permissions."""
+        return await aside(
+            lambda: self._client.set_permissions(name, read=read, write=write), f"change the permission of the topic {name!r}"
+        )
+
+    async def purge_topic(
+        self, name: str, to: str | int | datetime = "latest", *, queue: int | None = None, dry_run: bool = False
+    ) -> list[QueuePurge]:
+        """Removes messages of a topic for all its readers; see Client.purge_topic."""
+        return await aside(
+            lambda: self._client.purge_topic(name, to, queue=queue, dry_run=dry_run), f"purge the topic {name!r}"
+        )
 
     async def clients(self) -> list[ClientStatus]:
         """The processes that use the broker; see Client.clients."""

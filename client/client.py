@@ -15,6 +15,7 @@ from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
+from orbitmq.client.topic_administration import TopicAdministration
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
-class Client(Administration, Shown):
+class Client(Administration, TopicAdministration, Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 

@@ -37,8 +37,8 @@ class Target:
     number: int = 0
 
 
-def target_of(to: object) -> Target:
-    """Raises: SettingError."""
+def target_of(to: object, doing: str = "reset a group", ways: str = WAYS) -> Target:
+    """Raises: SettingError: it is none of the ways."""
     if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
         return Target("offset", to)
     # ValueError: also a number of thousands of digits. OverflowError: a moment before the first or after the last year.
@@ -47,7 +47,7 @@ def target_of(to: object) -> Target:
             return _at(to)
         if isinstance(to, str):
             return _named(to)
-    text = f"could not reset a group to {to!r:.100}: it must be {WAYS}"
+    text = f"could not {doing} to {to!r:.100}: it must be {ways}"
     way = f'to go back by messages, write "{to}"' if isinstance(to, int) and not isinstance(to, bool) else None
     raise SettingError(text, hint=way, name="to", setting="to", value=to)
 

@@ -240,15 +240,16 @@ def read_actors(attachment: Attachment) -> tuple[ActorStatus, ...]:
 
 def read_topics(attachment: Attachment) -> tuple[TopicStatus, ...]:
     table = TopicTable(attachment.topics)
-    return tuple(
-        TopicStatus(
-            topic.name,
-            topic.perm,
-            own_retention(topic.retention_hours),
-            default_durability(topic.durable),
-            tuple(_queue(table, topic, queue) for queue in range(topic.queues)),
-        )
-        for topic in sorted(table, key=lambda topic: topic.name)
+    return tuple(topic_status(table, topic) for topic in sorted(table, key=lambda topic: topic.name))
+
+
+def topic_status(table: TopicTable, topic: Topic) -> TopicStatus:
+    return TopicStatus(
+        topic.name,
+        topic.perm,
+        own_retention(topic.retention_hours),
+        default_durability(topic.durable),
+        tuple(_queue(table, topic, queue) for queue in range(topic.queues)),
     )
 
 

@@ -58,6 +58,11 @@ class TopicTable:
     def __init__(self, table: Any) -> None:
         self._table = table
 
+    @property
+    def table(self) -> Any:
+        """The `struct topics *`."""
+        return self._table
+
     def __iter__(self) -> Iterator[Topic]:
         """Every topic, in the order in which they were made."""
         slot, seen = ffi.new("uint32_t *"), ffi.new("struct topic_seen *")

@@ -8,6 +8,7 @@
            orbitmq/store.json        layout version and file sizes       OrbitMQ's, as all below
                    settings.toml     the settings that starts were given (settings_file.py)
                    retention         how long its last broker kept messages
+                   purged            up to which offset queues were purged
                    positions         what is known to be on disk
                    rising            the place in the log from which times are known to rise
                    reput             how far the log is indexed
@@ -123,6 +124,10 @@ class StoreLayout:
     @cached_property
     def retention(self) -> Path:
         return self.own / "retention"
+
+    @cached_property
+    def purged(self) -> Path:
+        return self.own / "purged"
 
     @cached_property
     def positions(self) -> Path:
@@ -265,6 +270,7 @@ class StoreLayout:
         yield self.store_json, "the description of the store"
         yield self.settings_toml, "the file of settings"
         yield self.retention, "the note of how long messages are kept"
+        yield self.purged, "the file of what was purged"
         yield self.lock, "the lock"
         yield self.abort, "the mark of a running broker"
         yield self.checkpoint, "the checkpoint"

@@ -26,6 +26,7 @@ uint32_t topics_next(const struct topics *topics, uint32_t *slot, struct topic_s
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
+void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm);
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
 void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);

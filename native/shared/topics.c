@@ -184,6 +184,12 @@ void topic_set_durable(struct topics *topics, uint32_t index, bool durable)
     atomic_store_explicit(&topics->topic[index].durable, durable, memory_order_relaxed);
 }
 
+void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm)
+{
+    /* relaxed: a word of its own. Its partners are the loads in handler_judge.c and topic_see. */
+    atomic_store_explicit(&topics->topic[index].perm, perm, memory_order_relaxed);
+}
+
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen)
 {
     assert(slot < topics->queue_capacity);
@@ -212,10 +218,13 @@ void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, 
 void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset)
 {
     struct queue_slot *queue = topics_queue(topics, slot);
-    /* relaxed: reput is done with it, so only the flush service writes it */
+    /* relaxed: only grows */
     assert(slot < topics->queue_capacity && min_offset <= atomic_load_explicit(&queue->max_offset, memory_order_relaxed));
+    /* relaxed: the exchange below looks again, because retention and a purge may raise it at once */
+    uint64_t seen = atomic_load_explicit(&queue->min_offset, memory_order_relaxed);
     /* release: before any file that held the units below is unlinked, and before the log's min offset. Pairs with the acquires in
-     * reader.h and reader.c [O1]. */
-    if (min_offset > atomic_load_explicit(&queue->min_offset, memory_order_relaxed))
-        atomic_store_explicit(&queue->min_offset, min_offset, memory_order_release);
+     * reader.h and reader.c [O1]. relaxed on failure: only compared. */
+    while (min_offset > seen && !atomic_compare_exchange_weak_explicit(&queue->min_offset, &seen, min_offset, memory_order_release,
+                                                                       memory_order_relaxed))
+        ;
 }

@@ -41,7 +41,7 @@ struct queue_slot {
     /* the CommitLog writer's: the queue offset that the next message gets */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t next_offset;
     /* reput's: units [min_offset, max_offset) may be read; physical end of the newest unit. min_offset is reput's until it
-     * first raises max_offset, and from then on the flush service's, whose retention raises it */
+     * first raises max_offset; from then on the flush service's retention and the coordinator's purges raise it */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t max_offset;
     _Atomic uint64_t min_offset;
     _Atomic uint64_t physical_end;
@@ -107,6 +107,8 @@ void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 /* The coordinator: whether sends to the topic wait for the disk unless they say otherwise. Counts for every later send. */
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
+/* The coordinator: what clients may do. Counts for every later send. */
+void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm);
 /* For senders. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable. A sender that was
  * told of the change by the process that asked for it sees the change, because the message goes through the kernel. */
 static inline bool topic_durable(const struct topics *topics, uint32_t index)
@@ -121,8 +123,8 @@ struct queue_seen {
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 /* The supervisor, after recovery and before the first actor starts. */
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
-/* The flush service: messages below min_offset are no longer delivered. Only raises; min_offset is at most a max_offset
- * seen. */
+/* The flush service, the coordinator and a starting supervisor: messages below min_offset are no longer delivered. Only raises;
+ * min_offset is at most a max_offset seen. */
 void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);
 
 #endif

@@ -26,6 +26,8 @@ def settings(broker: orbitmq.Broker) -> None:
     broker.create_topic(["orders"])
     broker.reset_group("billing")
     broker.reset_group("billing", 1.5)
+    broker.set_permissions("orders", 6)
+    broker.purge_topic("orders", "latest", 0)
     broker.reset_group("billing", "latest", topic=["orders"])
 
 

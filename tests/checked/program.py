@@ -60,6 +60,10 @@ def look_after(broker: orbitmq.Client) -> None:
         broker.reset_group("billing", datetime.now())
         paused: bool = broker.pause_group("billing").paused and broker.resume_group("billing").paused
         assert moved and not paused and [client.producers + client.consumers for client in broker.clients()] == [1]
+        sizes: list[int] = [queue.max_offset - queue.min_offset for queue in broker.topic("orders").queues]
+        assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
+        gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
+        assert gone >= 0
         try:
             broker.delete_group("billing")
         except GroupInUse as error:

@@ -29,6 +29,8 @@ OWNER = {
     "index_file": "reput",
     "index_log": "reput",
     "notifier": "notifier",
+    "purged": "coordinator",
+    "purges": "coordinator",
     "reput": "reput",
     "delay_record": "scheduler",
     "delays": "scheduler",

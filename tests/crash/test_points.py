@@ -35,6 +35,8 @@ FAMILIES = {
         "group_configs",
         "group_memory",
         "group_registry",
+        "purged",
+        "purges",
         "sessions",
         "topic_registry",
     },

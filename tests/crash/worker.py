@@ -227,14 +227,16 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                     case 4:
                         client.status()
                     case 5:
-                        with suppress(errors.UnknownGroup, errors.GroupInUse):
+                        with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic):
                             _look_after(client)
                     case _:
                         _break_protocol(client)
 
 
 def _look_after(client: orbitmq.Client) -> None:
-    """The group whose messages are counted gets some of them again; one beside it begins, is changed in every way and ends."""
+    """The group whose messages are counted gets some of them again; a group and a topic beside it are changed in every way."""
+    client.purge_topic(SIDE)
+    client.set_permissions(SIDE, read=True, write=True)
     client.reset_group(GROUP, "-20")
     with client.consumer(SIDE_GROUP, [SIDE]):
         client.pause_group(SIDE_GROUP)

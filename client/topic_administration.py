@@ -1,0 +1,142 @@
+"""What a client can ask to look after topics: their queues, who may read and write, and what is to be gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from orbitmq.client.connection import Connection
+from orbitmq.client.status import TopicStatus, topic_status
+from orbitmq.client.topic_info import TopicInfo
+from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.native._types import Reader
+from orbitmq.shm.means import means
+from orbitmq.shm.topic_name import how_to_make
+from orbitmq.shm.topic_table import PERM_READ, PERM_WRITE, QueueBounds, Topic, TopicTable
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.log_head import stored_ms
+
+PURGE_WAYS = "latest, an offset, or a time such as 2026-11-22T13:00"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePurge:
+    """One queue of a topic that was purged: its first message's offset before and now."""
+
+    queue: int
+    before: int
+    after: int
+
+    @property
+    def messages(self) -> int:
+        """How many are gone."""
+        return self.after - self.before
+
+
+class TopicAdministration:
+    """A part of Client."""
+
+    _connection: Connection
+
+    def topic(self, name: str) -> TopicStatus:
+        """One topic, with the offsets that its queues hold. Raises: UnknownTopic."""
+        with means(f"look at the topic {name!r}"):
+            table, found = self._found(name, "look at")
+            return topic_status(table, found)
+
+    def grow_topic(self, name: str, queues: int) -> TopicInfo:
+        """Gives an existing topic more queues; all else stays as it is.
+
+        Raises: UnknownTopic; SettingError; TopicExists: it has more queues, or no room for so many; NoPermission: another user
+            made it; Full.
+        """
+        with means(f"grow the topic {name!r}"):
+            self._found(name, "grow")
+            return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues)))
+
+    def set_permissions(self, name: str, *, read: bool, write: bool) -> TopicInfo:
+        """Says whether a topic may be read and written, by everybody. It counts for every message that the broker takes after
+        the call has returned. Members of groups lose the queues of a topic that may not be read; a consumer without a group
+        raises NoPermission within 5 s.
+
+        Raises: UnknownTopic; NoPermission: another user made it, or it is RocketMQ's own; StoreFull.
+        """
+        with means(f"change the permission of the topic {name!r}"):
+            perm = (PERM_READ if read else 0) | (PERM_WRITE if write else 0)
+            return TopicInfo.of(Topic(**self._connection.ask("permit", name=name, perm=perm)))
+
+    def purge_topic(
+        self, name: str, to: str | int | datetime = "latest", *, queue: int | None = None, dry_run: bool = False
+    ) -> list[QueuePurge]:
+        """Removes the messages before an offset or a time, for all readers, at once and for good. Returns what is gone, by
+        queue. The log's files keep the bytes until retention removes them.
+
+        Args:
+            to: the first message that is to stay: "latest": none; an offset, which none of the queues may not have reached; a
+                datetime or its text in ISO 8601: no message stored at or after it goes.
+            queue: only this one; None: all.
+            dry_run: remove nothing; only return what would be gone.
+
+        Raises: UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange: a queue ends before the offset; NoPermission:
+            another user made the topic; StoreFull. Nothing was removed then.
+        """
+        with means(f"purge the topic {name!r}"):
+            table, found = self._found(name, "purge")
+            if queue is not None and not 0 <= queue < found.queues:
+                text = f"could not purge queue {queue} of {name!r}: it has {found.queues}"
+                raise UnknownQueue(text, topic=name, queue=queue, queues=found.queues)
+            wanted = []
+            for each in range(found.queues) if queue is None else (queue,):
+                slot = found.first_slot + each
+                bounds = table.bounds(slot)
+                wanted.append(QueuePurge(each, bounds.minimum, self._floor(to, found, each, slot, bounds)))
+            if dry_run:
+                return wanted
+            floors = [[each.queue, each.after] for each in wanted]
+            return [QueuePurge(*each) for each in self._connection.ask("purge_topic", name=name, floors=floors)]
+
+    def _found(self, name: str, doing: str) -> tuple[TopicTable, Topic]:
+        table = TopicTable(self._connection.attachment.topics)
+        found = table.find(name)
+        if found is None:
+            raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
+        return table, found
+
+    def _floor(self, to: object, topic: Topic, queue: int, slot: int, bounds: QueueBounds) -> int:
+        """The offset of the first message that stays."""
+        from orbitmq.client.group_reset import target_of
+
+        target = target_of(to, f"purge the topic {topic.name!r}", PURGE_WAYS)
+        if target.kind == "latest":
+            return bounds.maximum
+        if target.kind == "time":
+            attached = self._connection.attachment
+            reader = Reader(attached.control_address, attached.topics_address, attached)
+            try:
+                nearest = int(reader.search_time(reader.add(slot, 0), target.number))
+            finally:
+                reader.close()
+            return nearest + (nearest < bounds.maximum and self._stored_ms(topic, queue, nearest) < target.number)
+        if target.kind != "offset":
+            text = f"could not purge the topic {topic.name!r} to {to!r:.100}: it must be {PURGE_WAYS}"
+            raise SettingError(text, name="to", setting="to", value=to)
+        if target.number > bounds.maximum:
+            raise OffsetOutOfRange(
+                f"could not purge queue {queue} of {topic.name!r} to offset {target.number}: it ends at {bounds.maximum}",
+                hint="name one queue, or purge to latest or a time, which every queue has",
+                topic=topic.name,
+                queue=queue,
+                offset=target.number,
+                minimum=bounds.minimum,
+                maximum=bounds.maximum,
+            )
+        return max(target.number, bounds.minimum)
+
+    def _stored_ms(self, topic: Topic, queue: int, offset: int) -> float:
+        """Store time of a message; of one that cannot be read: later than all."""
+        attached = self._connection.attachment
+        settings, layout = attached.settings(), StoreLayout.at(attached.store)
+        unit = ConsumeQueue(layout.root, topic.name, queue, int(settings.queue_file_units)).peek(offset)
+        found = stored_ms(layout, int(settings.log_file_size), unit.physical_offset)
+        return float("inf") if found is None else found
