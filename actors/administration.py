@@ -13,7 +13,6 @@ from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.purges import Purges
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
@@ -24,15 +23,12 @@ from orbitmq.errors.remedy import hint
 class Administration:
     """A part of Operations, whose rules hold here too."""
 
-    def __init__(
-        self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets, purges: Purges
-    ) -> None:
+    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
         self._tree = tree
         self._topics = topics
         self._sessions = sessions
         self._groups = groups
         self._offsets = offsets
-        self._purges = purges
         self._peers: Callable[[], Iterable[Peer]] = tuple
 
     def serve(self, peers: Callable[[], Iterable[Peer]]) -> None:
@@ -115,8 +111,15 @@ class Administration:
         topic = self._topics.changeable(question["name"], peer.caller, "purge")
         offsets = {queue: self._checked(topic.name, queue, offset, "purge") for queue, offset in question["floors"]}
         before = {queue: self._topics.bounds(topic.first_slot + queue).minimum for queue in offsets}
-        self._purges.purge(topic, offsets)
+        self._topics.purges.purge(topic, offsets)
         return [[queue, first, max(first, offsets[queue])] for queue, first in sorted(before.items())]
+
+    def delete_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """The topic does not exist any more."""
+        topic = self._topics.changeable(question["name"], peer.caller, "delete")
+        self._topics.delete(topic)
+        self._groups.topic_changed(topic.name)
+        return None
 
     # ---- what may be done
 

@@ -28,7 +28,6 @@ from orbitmq.actors.operations import Operations
 from orbitmq.actors.pages import PAGE_COORDINATOR
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
-from orbitmq.actors.purges import Purges
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
@@ -65,10 +64,9 @@ class Coordinator(Actor):
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions
         self._group_clock = GroupClock(tree.settings.name, self.groups, self.sessions)
-        self.purges = Purges(settings.layout, self.topics)
-        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets, self.purges)
+        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets)
         changed = self.topics.load()
-        self.purges.apply()
+        self.topics.purges.apply()
         self.offsets.load(self.topics)
         self.groups.load()
         ending = self.sessions.restore()

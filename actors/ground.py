@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import select
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -116,13 +117,17 @@ class Ground:
         lib.control_set_rising(tree.control, report.rising_from)
         registry = TopicRegistry(settings.layout, tree.topics, read_only=settings.read_only)
         crash_point("ground_recovered")
+        self._purges = registry.purges
+        found = {(queue.topic, queue.queue): queue.next_offset for queue in report.queues}
+        self._purges.start(found, store=not settings.read_only)
         registry.load(report)
         registry.seed(report)
         Retention(tree, clock=ExpiryClock(settings.layout).look).hide()
-        self._purges = Purges(settings.layout, registry)
-        ends = {(queue.topic, queue.queue): queue.next_offset for queue in report.queues}
-        self._purges.lower(ends, store=not settings.read_only)
         self._purges.apply()
+        if not settings.read_only:
+            for name in sorted(self._purges.deleted):
+                shutil.rmtree(settings.layout.consumequeue / name, ignore_errors=True)
+                crash_point("ground_buried")
         crash_point("ground_seeded")
 
     def caught_up(self) -> None:

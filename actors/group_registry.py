@@ -163,9 +163,11 @@ class GroupRegistry:
         "leaving": [index, ...]}
         Word i belongs to queue i, which the member has had since the epoch since[i]. Those in "leaving" are to be released.
 
-        Raises: Fenced: the session is not a member of the group.
+        Raises: Fenced: the session is not a member of the group. UnknownTopic: one of its topics was deleted.
         """
         group = self._joined(session, name)
+        for topic in group.members[session.key].topics:
+            self._topics.get(topic)
         mine = group.assigned.get(session.key, [])
         queues = []
         for topic, queue in mine:
@@ -382,7 +384,7 @@ class GroupRegistry:
 
     def _topics_of(self, group: Group) -> list[Any]:
         names = {topic for member in group.members.values() for topic in member.topics}
-        return [self._topics.get(name) for name in sorted(names)]
+        return [topic for topic in map(self._topics.find, sorted(names)) if topic is not None]
 
     def _session(self, member: Member) -> Session | None:
         assert self.sessions is not None

@@ -63,8 +63,8 @@ class Operations(Administration):
         folder = self._tree.settings.layout.config
         if operation == "prepare_delays":
             return f"the topic of delayed messages in {folder / TOPICS}"
-        if operation == "purge_topic":
-            return f"what is purged of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
+        if operation in ("purge_topic", "delete_topic"):
+            return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
         if operation in ("create_topic", "adopt_topic", "permit"):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
         if operation == "configure":

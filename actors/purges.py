@@ -1,23 +1,31 @@
-"""Purges: somebody wants messages of a queue gone before retention does. Their bytes stay in the log until its files expire;
-the queue's min offset rises above them, as retention raises it.
+"""Purges and deletions: somebody wants messages of a queue, or a topic, gone before retention removes them. Their bytes stay in
+the log until its files expire; the queue's min offset rises above them, as retention raises it.
 
     1  orbitmq/purged says so, durably
-    2  the min offsets rise: nobody gets these messages any more
+    2  the min offsets rise: nobody gets these messages any more; a deleted topic's place in the table says that it is deleted
     3  the caller is told
 
 After a death between 1 and 2 the next coordinator, or the next start, does 2. A start does it before anybody can read: for what
 recovery found, and again when reput has indexed the rest of the log. Where a power cut has cost messages that were purged, it
-lowers the file's offsets first, because the next messages get the same numbers."""
+lowers the file's offsets first, because the next messages get the same numbers.
+
+What comes to a deleted topic is gone at once: messages that were under way when it was deleted, and old ones that reput finds
+in the log. The topic may be made again: its queues' numbers continue after all of them. In the tree's life their queue slots
+know where; a start writes it down before it removes the queues' files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey, Topic, TopicTable
 from orbitmq.store import purged
 from orbitmq.store.layout import StoreLayout
+
+_Value = TypeVar("_Value")
 
 
 class Purges:
@@ -28,12 +36,27 @@ class Purges:
         self._topics = topics
         self._purged = purged.load(layout)
 
-    def lower(self, ends: Mapping[QueueKey, int], *, store: bool) -> None:
-        """For a start. ends: the offset that each queue's next message gets. Raises: OSError."""
-        fitting = {
-            topic: {queue: min(offset, ends.get((topic, queue), 0)) for queue, offset in queues.items()}
-            for topic, queues in self._purged.items()
-        }
+    @property
+    def deleted(self) -> Mapping[str, int]:
+        """Topics that do not exist, whatever log and queues hold; and the counter of topics.json at their deletion."""
+        return self._purged.deleted
+
+    def ends(self, topic: str) -> Mapping[int, int]:
+        """By queue, where the numbers of a topic continue that was deleted at some time."""
+        return self._purged.ends.get(topic, {})
+
+    def start(self, found: Mapping[QueueKey, int], *, store: bool) -> None:
+        """For a start. found: the next offset of each queue, as queues and log have it. Raises: OSError."""
+        ends = {topic: dict(queues) for topic, queues in self._purged.ends.items()}
+        floors = {topic: dict(queues) for topic, queues in self._purged.floors.items()}
+        for (topic, queue), offset in found.items():
+            if topic in self.deleted:
+                known = ends.setdefault(topic, {})
+                known[queue] = max(known.get(queue, 0), offset)
+        for topic, queues in floors.items():
+            for queue, offset in queues.items():
+                queues[queue] = min(offset, max(found.get((topic, queue), 0), ends.get(topic, {}).get(queue, 0)))
+        fitting = replace(self._purged, floors=floors, ends=ends)
         if fitting != self._purged:
             self._purged = fitting
             if store:
@@ -41,21 +64,66 @@ class Purges:
 
     def apply(self) -> None:
         """Raises the min offsets, as far as the queues reach now."""
-        for name, queues in self._purged.items():
+        for name, queues in self._purged.floors.items():
             topic = self._topics.find(name)
             if topic is not None:
                 self._raise(topic, queues)
 
+    def apply_to(self, place: Topic) -> bool:
+        """The same for one topic, which may be marked as deleted. False: a queue does not reach that far yet."""
+        whole = True
+        for queue, offset in self._purged.floors.get(place.name, {}).items():
+            if queue < place.slot_capacity:
+                slot = place.first_slot + queue
+                end = self._topics.bounds(slot).maximum
+                lib.queue_raise_min(self._topics.table, slot, min(offset, end))
+                whole &= offset <= end
+        return whole
+
     def purge(self, topic: Topic, offsets: Mapping[int, int]) -> None:
         """offsets: by queue, the first one that is left; the queue holds it, or ends there. Raises: OSError: nothing has
         changed."""
-        before = self._purged.get(topic.name, {})
+        before = self._purged.floors.get(topic.name, {})
         queues = {**before, **{queue: max(offset, before.get(queue, 0)) for queue, offset in offsets.items()}}
         if queues != before:
-            wanted = {**self._purged, topic.name: queues}
-            purged.store(self._layout, wanted)
-            self._purged = wanted
+            self._store(replace(self._purged, floors={**self._purged.floors, topic.name: queues}))
         self._raise(topic, queues)
+
+    def delete(self, topic: Topic, counter: int) -> None:
+        """The topic does not exist from here on. counter: of topics.json, which still names it. Raises: OSError: nothing has
+        changed."""
+        deleted = {**self.deleted, topic.name: counter}
+        self._store(replace(self._purged, deleted=deleted, ends=self._with_ends(topic)))
+        lib.topic_set_deleted(self._topics.table, topic.index, True)
+        crash_point("purges_deleted")
+
+    def begin_again(self, name: str) -> None:
+        """A topic of this name is about to be made. All that the old one got is purged. Raises: OSError: nothing has
+        changed."""
+        if name not in self.deleted:
+            return
+        place = self._topics.find_even_deleted(name)
+        ends = self._purged.ends if place is None else self._with_ends(place)
+        floors = {**self._purged.floors, name: dict(ends.get(name, {}))}
+        self._store(replace(self._purged, deleted=_without(self.deleted, name), floors=floors, ends=ends))
+
+    def forget(self, name: str, *, store: bool) -> None:
+        """Another program has made the topic again, in its own way: what it made counts as it is. Raises: OSError."""
+        parts = self._purged
+        wanted = purged.Purged(_without(parts.floors, name), _without(parts.deleted, name), _without(parts.ends, name))
+        if store:
+            purged.store(self._layout, wanted)
+        self._purged = wanted
+
+    def _with_ends(self, topic: Topic) -> purged.Offsets:
+        known = self.ends(topic.name)
+        found = {queue: self._topics.next_offset(topic.first_slot + queue) for queue in range(topic.slot_capacity)}
+        ends = {queue: max(known.get(queue, 0), found.get(queue, 0)) for queue in known.keys() | found.keys()}
+        return {**self._purged.ends, topic.name: {queue: end for queue, end in sorted(ends.items()) if end}}
+
+    def _store(self, wanted: purged.Purged) -> None:
+        purged.store(self._layout, wanted)
+        self._purged = wanted
 
     def _raise(self, topic: Topic, queues: Mapping[int, int]) -> None:
         for queue, offset in queues.items():
@@ -63,3 +131,7 @@ class Purges:
                 slot = topic.first_slot + queue
                 lib.queue_raise_min(self._topics.table, slot, min(offset, self._topics.bounds(slot).maximum))
                 crash_point("purges_raised")
+
+
+def _without(table: Mapping[str, _Value], name: str) -> dict[str, _Value]:
+    return {key: value for key, value in table.items() if key != name}

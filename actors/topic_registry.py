@@ -3,11 +3,13 @@ supervisor fills the table before any other process runs."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any, get_args
 
 from orbitmq.actors.caller import OPERATOR, Caller, Share, require_maker
+from orbitmq.actors.purges import Purges
 from orbitmq.errors import Full, NoPermission, SettingError, TopicExists, UnknownTopic
 from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
@@ -25,6 +27,9 @@ SPARE_SLOTS = 16
 RETENTION_HOURS_MAX = 1_000_000
 AS_THE_BROKER = -1
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+# How long the making of a topic may wait for reput, which is usually there, and how often it looks.
+HIDE_S = 0.5
+HIDE_LOOK_S = 0.001
 
 
 class TopicRegistry(TopicTable):
@@ -35,6 +40,7 @@ class TopicRegistry(TopicTable):
     ) -> None:
         super().__init__(table)
         self._layout = layout
+        self.purges = Purges(layout, TopicTable(table))
         self._shares = shares
         # Kept whole, so that settings of a topic survive that only a RocketMQ broker uses.
         self._configs: dict[str, TopicConfig] = {}
@@ -51,6 +57,7 @@ class TopicRegistry(TopicTable):
         """
         changed = []
         self._configs, self._version = load_topics(self._layout)
+        self._forget_deleted()
         found = _queues_found(report) if report is not None else {}
         for name, config in self._configs.items():
             if not possible(name, 0):
@@ -58,7 +65,7 @@ class TopicRegistry(TopicTable):
             queues = max(config.read_queues, config.write_queues, found.get(name, 1), _least_queues(name))
             topic = self.find(name)
             if topic is None:
-                topic = self._add(name, queues, config.perm)
+                topic = self._revive(name, queues, config.perm) or self._add(name, queues, config.perm)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
             if topic.perm != (perm := _permitted(name, config.perm)):
@@ -82,11 +89,15 @@ class TopicRegistry(TopicTable):
         for queue in report.queues:
             if not possible(queue.topic, queue.queue):
                 continue
-            topic = self.find(queue.topic)
+            topic = self.find_even_deleted(queue.topic)
             if topic is None or queue.queue >= topic.queues:
                 topic = self.adopt(queue.topic, queue.queue + 1)
             slot = topic.first_slot + queue.queue
-            lib.queue_recovered(self._table, slot, queue.min_offset, queue.max_offset, queue.physical_end)
+            end = self.purges.ends(queue.topic).get(queue.queue, 0)
+            if queue.next_offset >= end:
+                lib.queue_recovered(self._table, slot, queue.min_offset, queue.max_offset, queue.physical_end)
+            else:  # the log does not hold all that the topic got before it was deleted
+                lib.queue_recovered(self._table, slot, end, end, queue.physical_end)
 
     def get(self, name: str) -> Topic:
         """Raises: UnknownTopic: has .topic."""
@@ -106,7 +117,8 @@ class TopicRegistry(TopicTable):
         caller: Caller = OPERATOR,
     ) -> Topic:
         """A new topic; or an existing one with the same settings; or an existing one with more queues, another retention or
-        another durability, which only its maker and the broker's own user may change.
+        another durability, which only its maker and the broker's own user may change. A topic that was deleted may be made
+        again: its queues' offsets go on.
 
         perm: None: that of the existing topic; of a new one, all.
         retention_hours: how long its messages are kept; 0: for ever; AS_THE_BROKER; None: unchanged, and the broker's setting
@@ -128,10 +140,20 @@ class TopicRegistry(TopicTable):
         if topic is None or queues > topic.queues or name not in self._configs:
             config = replace(config, perm=perm, read_queues=queues, write_queues=queues)
         config = _changed(config, retention_hours, durability)
+        place = self.find_even_deleted(name)
         if topic is None:
             self._check_shares(caller, queues)
             config = replace(config, maker=caller.mark)
-            self._capacity(name, queues)
+            if place is None:
+                self._capacity(name, queues)
+            elif queues > place.slot_capacity:
+                raise Full(
+                    f"cannot make the topic {name!r} again with {queues} queues: the place of the deleted one has room for "
+                    f"{place.slot_capacity}",
+                    hint="take fewer; or restart the broker, which gives the topic another place, and try again",
+                    limit="queues",
+                    topic=name,
+                )
         elif topic.perm != perm or queues < topic.queues or queues > topic.slot_capacity:
             raise _exists(topic, queues, perm)
         if topic is not None and self._configs.get(name) != config:
@@ -144,10 +166,12 @@ class TopicRegistry(TopicTable):
                 ),
                 topic=name,
             )
+        if topic is None:
+            self.purges.begin_again(name)
         if self._behind or self._configs.get(name) != config:
             self._store({**self._configs, name: config})
         if topic is None:
-            topic = self._add(name, queues, perm)
+            topic = self._revive(name, queues, perm) or self._add(name, queues, perm)
         elif queues > topic.queues:
             lib.topic_set_queues(self._table, topic.index, queues)
             crash_point("topic_registry_grown")
@@ -200,9 +224,9 @@ class TopicRegistry(TopicTable):
         """A topic that the log knows: creates it, or gives it the queues that the log shows. Raises: TopicNameError; Full."""
         check_topic_name(name)
         queues = max(queues, _least_queues(name))
-        topic = self.find(name)
+        topic = self.find_even_deleted(name)
         if topic is None:
-            topic = self._add(name, queues, PERM_READ_WRITE)
+            topic = self._add(name, queues, PERM_READ_WRITE, deleted=name in self.purges.deleted)
         elif topic.queues < queues <= topic.slot_capacity:
             lib.topic_set_queues(self._table, topic.index, queues)
             topic = self._live(topic.index)
@@ -213,16 +237,69 @@ class TopicRegistry(TopicTable):
                 limit="queues",
                 topic=name,
             )
-        self._describe(topic)
-        self._store()
+        if not topic.deleted:
+            self._describe(topic)
+            self._store()
         return topic
 
-    def _add(self, name: str, queues: int, perm: int) -> Topic:
+    def delete(self, topic: Topic) -> None:
+        """The topic does not exist from here on; one of its name may be made again. Raises: OSError: it still exists, or will
+        be gone for good with the next try or the next coordinator."""
+        self.purges.delete(topic, self._version.counter)
+        self._forget_deleted()
+
+    def _forget_deleted(self) -> None:
+        """Takes deleted topics out of the file, and marks them in the table: what their deletion, cut short, has left. A topic
+        that another program has put into the file since is not deleted any more."""
+        for name, counter in dict(self.purges.deleted).items():
+            if name in self._configs and self._version.counter > counter:
+                self.purges.forget(name, store=not self._read_only)
+        left = {name: config for name, config in self._configs.items() if name not in self.purges.deleted}
+        for name in self.purges.deleted:
+            place = self.find_even_deleted(name)
+            if place is not None and not place.deleted:
+                lib.topic_set_deleted(self._table, place.index, True)
+        if left != self._configs:
+            self._store(left)
+
+    def _revive(self, name: str, queues: int, perm: int) -> Topic | None:
+        """Gives a topic that is made again its old place in the table, where its queues' numbers go on. None: it has none."""
+        place = self.find_even_deleted(name)
+        if place is None:
+            return None
+        lib.topic_set_queues(self._table, place.index, min(queues, place.slot_capacity))
+        lib.topic_set_perm(self._table, place.index, _permitted(name, perm))
+        self._hide_old(place)
+        lib.topic_set_deleted(self._table, place.index, False)
+        crash_point("topic_registry_revived")
+        return self._live(place.index)
+
+    def _hide_old(self, place: Topic) -> None:
+        """Waits until reput has passed what the old topic got; otherwise that would appear in the new one. Raises: Full: it
+        takes too long."""
+        over = time.monotonic() + HIDE_S
+        while not self.purges.apply_to(place):
+            if time.monotonic() > over:
+                raise Full(
+                    f"cannot make the topic {place.name!r} again yet: reput has not passed the messages of the deleted one",
+                    hint="try again, which is safe; if it lasts, orbitmq status shows why reput does not go on",
+                    limit="reput",
+                    topic=place.name,
+                )
+            time.sleep(HIDE_LOOK_S)
+
+    def _add(self, name: str, queues: int, perm: int, *, deleted: bool = False) -> Topic:
         """A topic that RocketMQ keeps for itself can be read here, and nobody may write to it."""
         encoded = name.encode()
         perm = _permitted(name, perm)
         index = ffi.new("uint32_t *")
-        lib.topics_add(self._table, encoded, len(encoded), queues, self._capacity(name, queues), perm, index)
+        capacity, first = self._capacity(name, queues), int(lib.topics_queue_count(self._table))
+        for queue, end in self.purges.ends(name).items():
+            if queue < capacity:
+                lib.queue_recovered(self._table, first + queue, end, end, 0)
+        lib.topics_add(self._table, encoded, len(encoded), queues, capacity, perm, index)
+        if deleted:
+            lib.topic_set_deleted(self._table, index[0], True)
         crash_point("topic_registry_added")
         return self._live(index[0])
 
@@ -281,6 +358,7 @@ class TopicRegistry(TopicTable):
         """configs: what they are to be. They count once the file says so. In a store that is opened read-only the file stays as
         it is."""
         configs = self._configs if configs is None else configs
+        configs = {name: config for name, config in configs.items() if name not in self.purges.deleted}
         if self._read_only:
             self._configs = configs
             return

@@ -175,5 +175,18 @@ def purge(
         out.print(f"topic {where(topic)}: {counted(count, 'message')} {are} gone")
 
 
+@app.command("delete")
+def delete(topic: Topic, yes: Yes = False, name: Name = None, store: Store = None, as_json: Json = False) -> None:
+    """Delete a topic, with all its messages."""
+    with orbitmq.connect(name, store=store) as broker:
+        held = sum(queue.max_offset - queue.min_offset for queue in broker.topic(topic).queues)
+        sure(yes, f"delete the topic {topic!r}", f"{counted(held, 'message')} of {topic!r} will be gone, and the topic")
+        broker.delete_topic(topic)
+    if as_json:
+        print(json.dumps({"name": topic, "deleted": True}))
+    else:
+        out.print(f"topic {where(topic)} is deleted")
+
+
 def _words(perm: int) -> str:
     return PERMISSIONS.get(perm & 6, str(perm))

@@ -71,6 +71,10 @@ class AsyncAdministration:
             lambda: self._client.purge_topic(name, to, queue=queue, dry_run=dry_run), f"purge the topic {name!r}"
         )
 
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic; see Client.delete_topic."""
+        await aside(lambda: self._client.delete_topic(name), f"delete the topic {name!r}")
+
     async def clients(self) -> list[ClientStatus]:
         """The processes that use the broker; see Client.clients."""
         return await aside(self._client.clients, "list the clients")

@@ -45,7 +45,7 @@ def message_by_id(attached: Attached, message_id: str) -> Message:
         if message is not None and message.id == message_id.upper():
             if not _hidden(attached, message):
                 return message
-            why = f"the topic {message.topic!r} does not keep messages that long"
+            why = f"the topic {message.topic!r} does not keep it any more"
     raise UsageError(f"could not find message {message_id}: {why}", id=message_id, offset=offset)
 
 
@@ -120,12 +120,12 @@ def _readable(attached: Attached) -> tuple[int, int]:
 
 
 def _hidden(attached: Attached, message: Message) -> bool:
-    """True if its topic's own retention time is over, and its file is still there for the sake of other topics."""
+    """True if its topic's own retention time is over, or it was purged, or its topic was deleted, and its file is still there
+    for the sake of other topics."""
     table = TopicTable(attached.topics)
     topic = table.find(message.topic)
-    return (
-        topic is not None
-        and message.queue < topic.queues
+    return topic is None or (
+        message.queue < topic.queues
         and message.offset < table.bounds(topic.first_slot + message.queue).minimum
     )
 

@@ -96,6 +96,18 @@ class TopicAdministration:
             floors = [[each.queue, each.after] for each in wanted]
             return [QueuePurge(*each) for each in self._connection.ask("purge_topic", name=name, floors=floors)]
 
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic. From the return of this call on nobody can send to it or read it, and after a restart it is still
+        gone. A topic of the same name may be made later: it begins empty, and its queues' offsets continue, so that no offset
+        is used twice. The topic's ConsumeQueue files go with the next start, the messages' bytes with the log's files.
+
+        Raises: UnknownTopic; NoPermission: another user made the topic, or it is RocketMQ's own; StoreFull. Nothing was deleted
+            then.
+        """
+        with means(f"delete the topic {name!r}"):
+            self._found(name, "delete")
+            self._connection.ask("delete_topic", name=name)
+
     def _found(self, name: str, doing: str) -> tuple[TopicTable, Topic]:
         table = TopicTable(self._connection.attachment.topics)
         found = table.find(name)

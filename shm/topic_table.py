@@ -33,6 +33,7 @@ class Topic:
     slot_capacity: int
     retention_hours: int
     durable: bool
+    deleted: bool = False
 
 
 def own_retention(hours: int) -> int | None:
@@ -67,12 +68,25 @@ class TopicTable:
         """Every topic, in the order in which they were made."""
         slot, seen = ffi.new("uint32_t *"), ffi.new("struct topic_seen *")
         while (index := lib.topics_next(self._table, slot, seen)) != lib.TOPIC_NONE:
-            yield _topic(index, seen)
+            if not seen.deleted:
+                yield _topic(index, seen)
 
     def find(self, name: str) -> Topic | None:
+        topic = self.find_even_deleted(name)
+        return None if topic is None or topic.deleted else topic
+
+    def find_even_deleted(self, name: str) -> Topic | None:
+        """The place of a topic that was deleted stays its own: nobody finds the topic, and reput indexes what the log holds of
+        it."""
         encoded = name.encode()
         index = lib.topics_find(self._table, encoded, len(encoded))
         return None if index == lib.TOPIC_NONE else self._see(index)
+
+    def next_offset(self, slot: int) -> int:
+        """The queue offset that the next message of the queue gets."""
+        seen = ffi.new("struct queue_seen *")
+        lib.queue_see(self._table, slot, seen)
+        return max(int(seen.next_offset), int(seen.max_offset))
 
     def bounds(self, slot: int) -> QueueBounds:
         """The bounds of the queue in this queue slot."""
@@ -95,4 +109,5 @@ def _topic(index: int, seen: Any) -> Topic:
         slot_capacity=seen.slot_capacity,
         retention_hours=seen.retention_hours,
         durable=bool(seen.durable),
+        deleted=bool(seen.deleted),
     )

@@ -1,16 +1,18 @@
-"""orbitmq/purged: up to which queue offset somebody has purged each queue. The log still holds these messages until retention
-removes its files; nobody gets them.
+"""orbitmq/purged: what people have removed that the log still holds: messages of queues, and whole topics. Nobody gets them.
 
-    {"purged": {topic: {queue: offset}}, "crc": CRC-32 of the first value as it stands there}
+    {"purged": {"floors": {topic: {queue: offset}}, "deleted": {topic: counter}, "ends": {topic: {queue: offset}}}, "crc":}
 
-The file is replaced whole, and durable before a purge is acknowledged. It is kept state: the log does not tell. If it is lost,
-purged messages come back for as long as their log files exist."""
+The CRC-32 is that of the first value, as JSON with sorted keys. The file is replaced whole, and durable before a removal is
+acknowledged. It is kept state: the log does not tell. If it is lost, purged messages come back for as long as their log files
+exist, and a topic that was deleted may begin again at offset 0."""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from orbitmq.shm import finite_json
 from orbitmq.shm.crash_point import crash_point
@@ -18,14 +20,25 @@ from orbitmq.store import atomic_file
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.note import Note
 
-Purged = dict[str, dict[int, int]]  # by topic and queue: the first offset that is left
+Offsets = Mapping[str, Mapping[int, int]]  # by topic and queue
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """floors: the first offset that is left of a queue. deleted: topics that do not exist, whatever log and queues hold, with
+    the counter in the dataVersion of topics.json then: if it is higher and the file names the topic, another program has made
+    it again. ends: where the numbers of a queue go on whose topic was ever deleted."""
+
+    floors: Offsets = field(default_factory=dict)
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    ends: Offsets = field(default_factory=dict)
 
 
 def load(layout: StoreLayout) -> Purged:
-    """The value for a store in which nothing was purged, and if the file cannot be read, which `faults` says."""
+    """The value for a store in which nothing was removed, and if the file cannot be read, which `faults` says."""
     with suppress(FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return _read(layout)
-    return {}
+    return Purged()
 
 
 def faults(layout: StoreLayout) -> list[Note]:
@@ -42,16 +55,26 @@ def faults(layout: StoreLayout) -> list[Note]:
 
 def store(layout: StoreLayout, purged: Purged) -> None:
     """Raises: OSError: nothing has changed."""
-    content = {topic: {str(queue): offset for queue, offset in queues.items()} for topic, queues in purged.items()}
+    content = {"floors": _plain(purged.floors), "deleted": dict(purged.deleted), "ends": _plain(purged.ends)}
     atomic_file.replace(layout.purged, json.dumps({"purged": content, "crc": _crc(content)}).encode())
     crash_point("purged_stored")
 
 
 def _read(layout: StoreLayout) -> Purged:
     stored = finite_json.loads(layout.purged.read_bytes())
-    if _crc(stored["purged"]) != stored["crc"]:
+    content = stored["purged"]
+    if _crc(content) != stored["crc"]:
         raise ValueError("its checksum does not hold")
-    return {topic: {int(queue): int(offset) for queue, offset in queues.items()} for topic, queues in stored["purged"].items()}
+    deleted = {name: int(counter) for name, counter in content["deleted"].items()}
+    return Purged(_offsets(content["floors"]), deleted, _offsets(content["ends"]))
+
+
+def _plain(offsets: Offsets) -> dict[str, dict[str, int]]:
+    return {topic: {str(queue): offset for queue, offset in queues.items()} for topic, queues in offsets.items()}
+
+
+def _offsets(plain: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {topic: {int(queue): int(offset) for queue, offset in queues.items()} for topic, queues in plain.items()}
 
 
 def _crc(content: object) -> int:

@@ -221,6 +221,7 @@ NAPS = {
     "actors/ground.py": "until a predecessor's lock is free",
     "shm/folder_lock.py": "until whoever holds it lets go",
     "spark/sink/state.py": "until another task has looked",
+    "actors/topic_registry.py": "between two looks at how far reput is",
     "tests/waiting.py": "between two looks at a condition",
     "tests/spark/stream_rampage.py": "between two looks at a condition",
     # The rest only sets a pace: nothing is assumed to have happened meanwhile.

@@ -29,7 +29,7 @@ void handler_judge_frame(struct handler *handler, struct judged_frame *frame)
 {
     frame->queues = 0;
     frame->topic = resolve(handler, &frame->head);
-    if (!frame->topic) {
+    if (!frame->topic || topic_deleted(frame->topic)) {
         frame->verdict = VERDICT_UNKNOWN_TOPIC;
         return;
     }

@@ -6,7 +6,7 @@ enum topic_name_fault { TOPIC_NAME_GOOD, TOPIC_NAME_EMPTY, TOPIC_NAME_LONG, TOPI
 enum topics_add_result { TOPICS_ADDED, TOPICS_FULL, TOPICS_QUEUES_FULL, TOPICS_EXISTS, ... };
 struct topics;
 struct topic_seen {
-    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, name_size;
+    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, deleted, name_size;
     uint8_t name[128];
 };
 struct queue_seen {
@@ -27,6 +27,8 @@ void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues);
 void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
 void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm);
+void topic_set_deleted(struct topics *topics, uint32_t index, bool deleted);
+uint32_t topics_queue_count(const struct topics *topics);
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
 void queue_raise_min(struct topics *topics, uint32_t slot, uint64_t min_offset);

@@ -142,6 +142,7 @@ bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *s
     /* relaxed, both: likewise */
     seen->retention_hours = atomic_load_explicit(&entry->retention_hours, memory_order_relaxed);
     seen->durable = atomic_load_explicit(&entry->durable, memory_order_relaxed);
+    seen->deleted = topic_deleted(entry);
     seen->name_size = entry->name_size;
     memset(seen->name, 0, sizeof seen->name);
     memcpy(seen->name, entry->name, entry->name_size);
@@ -188,6 +189,18 @@ void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm)
 {
     /* relaxed: a word of its own. Its partners are the loads in handler_judge.c and topic_see. */
     atomic_store_explicit(&topics->topic[index].perm, perm, memory_order_relaxed);
+}
+
+void topic_set_deleted(struct topics *topics, uint32_t index, bool deleted)
+{
+    /* relaxed: a word of its own. Its partner is the load in topic_deleted. */
+    atomic_store_explicit(&topics->topic[index].deleted, deleted, memory_order_relaxed);
+}
+
+uint32_t topics_queue_count(const struct topics *topics)
+{
+    /* relaxed: the coordinator alone writes it */
+    return atomic_load_explicit(&topics->queue_count, memory_order_relaxed);
 }
 
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen)

@@ -30,9 +30,10 @@ struct topic_entry {
     _Atomic uint32_t perm;
     _Atomic uint32_t retention_hours; /* the topic's own: 0 as the broker's setting, RETENTION_FOR_EVER */
     _Atomic uint32_t durable; /* 1: a send waits for the disk if neither it nor its producer says what it waits for */
+    _Atomic uint32_t deleted; /* 1: to clients it does not exist; reput still indexes what the log holds of it */
     uint8_t name_size;
     uint8_t name[TOPIC_NAME_MAX];
-    uint8_t pad[32];
+    uint8_t pad[28];
 };
 static_assert(sizeof(struct topic_entry) == 3 * SEGMENT_LINE, "a topic takes three lines");
 
@@ -96,7 +97,7 @@ enum topics_add_result topics_add(struct topics *topics, const uint8_t *name, ui
  * topic whose slots begin at *slot or later, and moves *slot past them; index of the topic, or TOPIC_NONE. So a walk over all topics,
  * in the order in which they were made, looks at as many slots as there are topics, not at each entry that a topic could be in. */
 struct topic_seen {
-    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, name_size;
+    uint32_t first_slot, slot_capacity, queues, perm, retention_hours, durable, deleted, name_size;
     uint8_t name[TOPIC_NAME_MAX + 1]; /* NUL-terminated */
 };
 bool topic_see(const struct topics *topics, uint32_t index, struct topic_seen *seen);
@@ -109,6 +110,16 @@ void topic_set_retention(struct topics *topics, uint32_t index, uint32_t hours);
 void topic_set_durable(struct topics *topics, uint32_t index, bool durable);
 /* The coordinator: what clients may do. Counts for every later send. */
 void topic_set_perm(struct topics *topics, uint32_t index, uint32_t perm);
+/* The coordinator: whether the topic was deleted. Counts for every later send. Its entry and its queue slots stay, and if the topic is
+ * made again, they are its own again, so that its queues' offsets go on. */
+void topic_set_deleted(struct topics *topics, uint32_t index, bool deleted);
+static inline bool topic_deleted(const struct topic_entry *entry)
+{
+    /* relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_deleted. */
+    return atomic_load_explicit(&entry->deleted, memory_order_relaxed) != 0;
+}
+/* The coordinator: the number of queue slots that have been handed out, and so the slot that the next topic begins with. */
+uint32_t topics_queue_count(const struct topics *topics);
 /* For senders. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable. A sender that was
  * told of the change by the process that asked for it sees the change, because the message goes through the kernel. */
 static inline bool topic_durable(const struct topics *topics, uint32_t index)
@@ -121,7 +132,7 @@ struct queue_seen {
     uint32_t topic, queue_id;
 };
 void queue_see(const struct topics *topics, uint32_t slot, struct queue_seen *seen);
-/* The supervisor, after recovery and before the first actor starts. */
+/* The supervisor, after recovery and before the first actor starts; the coordinator, for slots that no topic has yet. */
 void queue_recovered(struct topics *topics, uint32_t slot, uint64_t min_offset, uint64_t max_offset, uint64_t physical_end);
 /* The flush service, the coordinator and a starting supervisor: messages below min_offset are no longer delivered. Only raises;
  * min_offset is at most a max_offset seen. */

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import config
+from orbitmq.store import config, purged
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import Lowered, QueueState
 
 
 def missing_topics(layout: StoreLayout, queues: tuple[QueueState, ...]) -> tuple[tuple[str, int], ...]:
-    """Topics that log or queues know and topics.json does not, with the number of their queues."""
-    known, _ = config.load_topics(layout)
+    """Topics that log or queues know and topics.json does not, and the number of their queues. Deleted ones are not missing."""
+    known = config.load_topics(layout)[0].keys() | purged.load(layout).deleted
     missing: dict[str, int] = {}
     for state in queues:
         if state.topic not in known:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.errors import StoreFailed
-from orbitmq.store import commit_words, config, index_headers, json_text, positions, reput_commit, rising
+from orbitmq.store import commit_words, config, index_headers, json_text, positions, purged, reput_commit, rising
 from orbitmq.store.checkpoint import SIZE as CHECKPOINT_SIZE
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.group_memory import GroupMemory
@@ -182,8 +182,11 @@ def _topics(layout: StoreLayout, topics: dict[str, config.TopicConfig], log: Log
     least: dict[str, int] = {}
     for topic, queue in log.queues:
         least[topic] = max(least.get(topic, 0), queue + 1)
+    deleted = purged.load(layout).deleted
     for topic, queues in sorted(least.items()):
         known = topics.get(topic)
+        if known is None and topic in deleted:
+            continue
         if known is None:
             text = f"does not know the topic {topic}, of which the store has {queues} queues"
             yield Finding(Kind.CONFIG, path, text, topic=topic, damage=layout.own.is_dir())

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from orbitmq.errors import StoreFailed, StoreLocked, StoreSettingsError, StoreUnsupported
 from orbitmq.native._core import ffi, lib
-from orbitmq.store import abort, index_headers, positions, remake
+from orbitmq.store import abort, index_headers, positions, purged, remake
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, queues
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.lock import is_held
 from orbitmq.store.log_scan import queue_key
 from orbitmq.store.mapped_file import NAME_DIGITS
 from orbitmq.store.positions import Recorded
+from orbitmq.store.purged import Purged
 from orbitmq.store.recovery.recover import next_start
 from orbitmq.store.reput_commit import ReputCommit
 from orbitmq.store.settings import StoreSettings
@@ -69,6 +70,7 @@ class _Verification:
     progress: Progress
     locked: bool
     began: float = field(default_factory=time.monotonic)
+    purged: Purged = field(default_factory=Purged)
     recorded: Recorded | None = None
     commit: ReputCommit | None = None
     running: bool = False
@@ -117,6 +119,7 @@ class _Verification:
                 path=str(layout.root),
             )
         self.running = self._is_held()
+        self.purged = purged.load(layout)
         self.recorded = positions.load(layout)
         self.commit = ReputCommit.load(layout)
         order = remake.load(layout)
@@ -279,10 +282,18 @@ class _Verification:
                     )
                     self.gaps.append((gap, finding))
                     continue
+                if finding.kind in (Kind.QUEUE_MISSING, Kind.QUEUE_UNIT) and self._deleted(finding):
+                    continue
                 if found.kind == lib.FINDING_LOST:
                     self.lost.append(_lost(finding, found))
                 rest.append(finding)
         return rest
+
+    def _deleted(self, finding: Finding) -> bool:
+        """True if the units belong to a topic that was deleted, whose files went with the next start."""
+        assert finding.topic is not None and finding.queue is not None and finding.first is not None
+        end = finding.first + (finding.count or 0)
+        return finding.topic in self.purged.deleted or end <= self.purged.ends.get(finding.topic, {}).get(finding.queue, 0)
 
     def _release_gaps(self, good_end: int) -> None:
         """Reports the gaps that something good follows; the others may lie behind the end of the log."""

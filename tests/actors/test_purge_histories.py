@@ -1,5 +1,6 @@
-"""Goal: in every history of sends, purges, deaths and starts, readers get what was sent and not purged, and numbers go on.
-Method: a real tree, moved at random as the seed says, beside a model that keeps a list and a floor for each queue."""
+"""Goal: in every history of sends, purges, deletions, deaths and starts, readers get what was sent and not purged, numbers go
+on, and the store is whole. Method: a real tree, moved at random as the seed says, beside a model that keeps a list and a floor
+for each queue."""
 
 from __future__ import annotations
 
@@ -10,13 +11,15 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.store.layout import StoreLayout
+from orbitmq.store.verify.verify import verify
 from tests.actors.test_group_changes import kill_tree
 from tests.trees import SMALL, everything, kill
 from tests.waiting import until
 
 QUEUES = 3
 STEPS = 25
-KINDS = ("send", "send", "purge", "purge", "purge", "coordinator", "stop", "kill", "kill", "queues")
+KINDS = ("send", "send", "purge", "purge", "purge", "coordinator", "stop", "kill", "kill", "queues", "delete", "delete")
 
 
 class History:
@@ -45,6 +48,15 @@ class History:
             for each in chosen:
                 self.floors[each] = max(self.floors[each], to)
             assert [each.after for each in told] == [self.floors[each] for each in chosen]
+        elif kind == "delete":
+            self.broker.delete_topic("t")
+            death = self.rng.choice(("none", "coordinator", "stop", "kill", "queues"))
+            print(f"  {death}", flush=True)
+            if death != "none":
+                self.step(death)
+            assert self.broker.topics() == []
+            self.broker.create_topic("t", QUEUES)
+            self.floors = [len(sent) for sent in self.sent]
         elif kind == "coordinator":
             kill(self.broker, "coordinator")
             self.broker.groups()
@@ -60,6 +72,7 @@ class History:
 
     def check(self) -> None:
         self.readable()
+        assert [topic.name for topic in self.broker.topics()] == ["t"]
         expected = sorted(body for sent, floor in zip(self.sent, self.floors, strict=True) for body in sent[floor:])
         assert sorted(body for body, *_ in everything(self.broker, "t")) == expected
         assert [queue.min_offset for queue in self.broker.topic("t").queues] == self.floors
@@ -77,6 +90,10 @@ def test_histories(tmp_path: Path, seed: int) -> None:
             history.check()
     finally:
         history.broker.close()
+    found: list[str] = []
+    layout = StoreLayout.at(tmp_path / "store")
+    verify(layout, layout.settings(), lambda finding: found.append(str(finding)))
+    assert found == []
 
 
 def test_a_history_without_the_file_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,11 +134,11 @@ def test_a_purge_that_was_cut_short(tmp_path: Path) -> None:
     layout = StoreLayout.at(tmp_path)
     with small_broker(tmp_path) as broker:
         fill(broker)
-        purged.store(layout, {"t": {0: 4}, "gone": {3: 1}})
+        purged.store(layout, purged.Purged(floors={"t": {0: 4}, "gone": {3: 1}}))
         kill(broker, "coordinator")
         broker.groups()
         assert held(broker) == [(4, EACH), (0, EACH)]
-        purged.store(layout, {"t": {0: 4, 1: 5}})
+        purged.store(layout, purged.Purged(floors={"t": {0: 4, 1: 5}}))
     with small_broker(tmp_path) as broker:
         assert held(broker) == [(4, EACH), (5, EACH)]
 
@@ -148,9 +148,9 @@ def test_a_purge_of_messages_that_a_power_cut_has_cost(tmp_path: Path) -> None:
     layout = StoreLayout.at(tmp_path)
     with small_broker(tmp_path) as broker:
         fill(broker)
-    purged.store(layout, {"t": {0: EACH + 5, 9: 3}, "u": {0: 2}})
+    purged.store(layout, purged.Purged(floors={"t": {0: EACH + 5, 9: 3}, "u": {0: 2}}))
     with small_broker(tmp_path) as broker:
-        assert purged.load(layout) == {"t": {0: EACH, 9: 0}, "u": {0: 0}}
+        assert purged.load(layout).floors == {"t": {0: EACH, 9: 0}, "u": {0: 0}}
         with broker.producer() as producer:
             producer.send("t", b"x", queue=0)
         until(lambda: held(broker)[0] == (EACH, EACH + 1), "reput")
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         fill(broker)
         broker.purge_topic("t")
     stored = json.loads(StoreLayout.at(tmp_path).purged.read_text())
-    stored["purged"]["t"]["0"] += 1
+    stored["purged"]["floors"]["t"]["0"] += 1
     StoreLayout.at(tmp_path).purged.write_text(json.dumps(stored))
     with small_broker(tmp_path) as broker:
         (note,) = broker.status().notes

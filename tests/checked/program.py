@@ -64,6 +64,8 @@ def look_after(broker: orbitmq.Client) -> None:
         assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
         gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
         assert gone >= 0
+        broker.create_topic("spare")
+        broker.delete_topic("spare")
         try:
             broker.delete_group("billing")
         except GroupInUse as error:

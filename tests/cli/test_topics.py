@@ -1,5 +1,5 @@
-"""Goal: `orbitmq topic describe`, `grow`, `permissions` and `purge` do what their help says and refuse with a reason; a purge
-asks first. Method: the commands on a broker of the test's; the question at a terminal."""
+"""Goal: the commands `orbitmq topic describe`, `grow`, `permissions`, `purge` and `delete` do what their help says and refuse
+with a reason; what destroys asks first. Method: the commands on a broker of the test's; the question at a terminal."""
 
 from __future__ import annotations
 
@@ -50,3 +50,17 @@ def test_a_purge_asks_first(flows: Broker, answer: str) -> None:
         assert terminal.end() == (0 if answer == "y\n" else 6), terminal.shown
     gone = sum(queue.min_offset for queue in flows.topic("flows").queues)
     assert gone == (3000 if answer == "y\n" else 0)
+
+
+@pytest.mark.parametrize("answer", ["n\n", "y\n"])
+def test_a_deletion_asks_first(flows: Broker, answer: str) -> None:
+    assert "3,000 messages of 'flows' will be gone, and the topic" in refused(6, "topic", "delete", "flows")
+    assert "it does not exist" in refused(1, "topic", "delete", "nothing", "--yes")
+    with Terminal("topic", "delete", "flows", *NAME) as terminal:
+        terminal.read_to("Delete the topic 'flows'? [y/N]:")
+        terminal.type(answer)
+        assert terminal.end() == (0 if answer == "y\n" else 6), terminal.shown
+    assert [each.name for each in flows.topics()] == ([] if answer == "y\n" else ["flows"])
+    if answer == "n\n":
+        assert records("topic", "delete", "flows", "--yes") == [{"name": "flows", "deleted": True}]
+        assert "there is no such topic" in refused(1, "send", "flows", "x") and records("topic", "list") == []

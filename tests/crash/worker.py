@@ -35,6 +35,7 @@ LATER = "later"  # for delayed messages
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
+SPARE = "spare"
 # the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
 AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
@@ -237,6 +238,8 @@ def _look_after(client: orbitmq.Client) -> None:
     """The group whose messages are counted gets some of them again; a group and a topic beside it are changed in every way."""
     client.purge_topic(SIDE)
     client.set_permissions(SIDE, read=True, write=True)
+    client.create_topic(SPARE, 1)
+    client.delete_topic(SPARE)
     client.reset_group(GROUP, "-20")
     with client.consumer(SIDE_GROUP, [SIDE]):
         client.pause_group(SIDE_GROUP)
