@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import TopicStatus, topic_status
@@ -13,9 +15,11 @@ from orbitmq.native._types import Reader
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_name import how_to_make
 from orbitmq.shm.topic_table import PERM_READ, PERM_WRITE, QueueBounds, Topic, TopicTable
-from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_head import stored_ms
+
+if TYPE_CHECKING:
+    from orbitmq.client.group_reset import Target
 
 PURGE_WAYS = "latest, an offset, or a time such as 2026-11-22T13:00"
 
@@ -73,24 +77,28 @@ class TopicAdministration:
         queue. The log's files keep the bytes until retention removes them.
 
         Args:
-            to: the first message that is to stay: "latest": none; an offset, which none of the queues may not have reached; a
-                datetime or its text in ISO 8601: no message stored at or after it goes.
+            to: the first message that is to stay: "latest": none; an offset: a queue that ends before it is emptied; a datetime
+                or its text in ISO 8601: no message stored at or after it goes.
             queue: only this one; None: all.
             dry_run: remove nothing; only return what would be gone.
 
-        Raises: UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange: a queue ends before the offset; NoPermission:
+        Raises: UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange: all queues end before the offset; NoPermission:
             another user made the topic; StoreFull. Nothing was removed then.
         """
         with means(f"purge the topic {name!r}"):
+            from orbitmq.client.group_reset import target_of
+
             table, found = self._found(name, "purge")
             if queue is not None and not 0 <= queue < found.queues:
                 text = f"could not purge queue {queue} of {name!r}: it has {found.queues}"
                 raise UnknownQueue(text, topic=name, queue=queue, queues=found.queues)
-            wanted = []
-            for each in range(found.queues) if queue is None else (queue,):
-                slot = found.first_slot + each
-                bounds = table.bounds(slot)
-                wanted.append(QueuePurge(each, bounds.minimum, self._floor(to, found, each, slot, bounds)))
+            chosen = range(found.queues) if queue is None else range(queue, queue + 1)
+            bounds = {each: table.bounds(found.first_slot + each) for each in chosen}
+            target = target_of(to, f"purge the topic {name!r}", PURGE_WAYS)
+            _check_reached(target, name, bounds)
+            wanted = [
+                QueuePurge(each, bounds[each].minimum, self._floor(target, to, found, each, bounds[each])) for each in chosen
+            ]
             if dry_run:
                 return wanted
             floors = [[each.queue, each.after] for each in wanted]
@@ -115,40 +123,44 @@ class TopicAdministration:
             raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
         return table, found
 
-    def _floor(self, to: object, topic: Topic, queue: int, slot: int, bounds: QueueBounds) -> int:
+    def _floor(self, target: Target, to: object, topic: Topic, queue: int, bounds: QueueBounds) -> int:
         """The offset of the first message that stays."""
-        from orbitmq.client.group_reset import target_of
-
-        target = target_of(to, f"purge the topic {topic.name!r}", PURGE_WAYS)
         if target.kind == "latest":
             return bounds.maximum
         if target.kind == "time":
             attached = self._connection.attachment
             reader = Reader(attached.control_address, attached.topics_address, attached)
             try:
-                nearest = int(reader.search_time(reader.add(slot, 0), target.number))
+                nearest = int(reader.search_time(reader.add(topic.first_slot + queue, 0), target.number))
             finally:
                 reader.close()
             return nearest + (nearest < bounds.maximum and self._stored_ms(topic, queue, nearest) < target.number)
         if target.kind != "offset":
             text = f"could not purge the topic {topic.name!r} to {to!r:.100}: it must be {PURGE_WAYS}"
             raise SettingError(text, name="to", setting="to", value=to)
-        if target.number > bounds.maximum:
-            raise OffsetOutOfRange(
-                f"could not purge queue {queue} of {topic.name!r} to offset {target.number}: it ends at {bounds.maximum}",
-                hint="name one queue, or purge to latest or a time, which every queue has",
-                topic=topic.name,
-                queue=queue,
-                offset=target.number,
-                minimum=bounds.minimum,
-                maximum=bounds.maximum,
-            )
-        return max(target.number, bounds.minimum)
+        return min(max(target.number, bounds.minimum), bounds.maximum)
 
     def _stored_ms(self, topic: Topic, queue: int, offset: int) -> float:
         """Store time of a message; of one that cannot be read: later than all."""
+        from orbitmq.store.consume_queue import ConsumeQueue
+
         attached = self._connection.attachment
         settings, layout = attached.settings(), StoreLayout.at(attached.store)
         unit = ConsumeQueue(layout.root, topic.name, queue, int(settings.queue_file_units)).peek(offset)
         found = stored_ms(layout, int(settings.log_file_size), unit.physical_offset)
         return float("inf") if found is None else found
+
+
+def _check_reached(target: Target, name: str, bounds: Mapping[int, QueueBounds]) -> None:
+    queue, longest = max(bounds.items(), key=lambda each: each[1].maximum)
+    if target.kind == "offset" and target.number > longest.maximum:
+        others = ", and the others before" if len(bounds) > 1 else ""
+        raise OffsetOutOfRange(
+            f"could not purge the topic {name!r} to offset {target.number}: queue {queue} ends at {longest.maximum}{others}",
+            hint="purge to an offset that a queue has reached, to latest or to a time",
+            topic=name,
+            queue=queue,
+            offset=target.number,
+            minimum=longest.minimum,
+            maximum=longest.maximum,
+        )

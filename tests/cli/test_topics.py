@@ -37,7 +37,7 @@ def test_what_is_refused(flows: Broker) -> None:
         assert "it does not exist" in refused(1, "topic", words[0], "nothing", *words[1:])
     assert "3,000 messages of 'flows' will be gone" in refused(6, "topic", "purge", "flows"), "nobody is there to be asked"
     assert "latest, an offset, or a time" in refused(2, "topic", "purge", "flows", "--to", "soon", "--yes")
-    assert "it ends at" in refused(1, "topic", "purge", "flows", "--to", "99999", "--yes")
+    assert "ends at" in refused(1, "topic", "purge", "flows", "--to", "99999", "--yes")
     assert "never loses queues" in refused(1, "topic", "grow", "flows", "--queues", "2")
     assert sum(queue.min_offset for queue in flows.topic("flows").queues) == 0
 
