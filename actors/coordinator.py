@@ -41,6 +41,7 @@ QUESTIONS_A_TURN = 16
 # A handler cannot call Python, so the coordinator looks at closing sessions again after this time.
 SETTLE_S = 0.002
 SETTLE_SLOWLY_S = 0.1
+BURY_S = 1.0
 
 
 class Coordinator(Actor):
@@ -82,6 +83,7 @@ class Coordinator(Actor):
         self._pending: tuple[config.Offsets, int] | None = None
         # Due at once: if the interval began anew with each life, a coordinator that dies often would never write.
         self._persist_at = time.monotonic()
+        self._bury_at = None if settings.read_only else time.monotonic()
         self._door = Door(
             tree.listener, self._selector, settings.connections_per_process, settings.connections_per_user, settings.group
         )
@@ -99,6 +101,7 @@ class Coordinator(Actor):
         self._group_clock.tick()
         self._look_again_s = self._settle()
         self._persist()
+        self._bury()
         lib.actor_page_add(self._page, lib.COUNT_STEPS, 1)
 
     def step(self) -> int:
@@ -234,6 +237,18 @@ class Coordinator(Actor):
                 # position.
                 snapshot = self.offsets.take()
                 self._pending = (snapshot, int(self.tree.positions().wrote))
+
+    # ---- deleted topics
+
+    def _bury(self) -> None:
+        """Takes from deleted topics, now and then, what they have got meanwhile."""
+        if self._bury_at is None or time.monotonic() < self._bury_at:
+            return
+        self._bury_at = time.monotonic() + BURY_S
+        try:
+            self.topics.purges.bury()
+        except OSError as error:
+            self._complaints.say(f"cannot write down where the queues of deleted topics end: {error}")
 
     def _wake_on_signals(self) -> None:
         """A signal then ends the selector's wait at once. Without this it would only be noted until the wait is over."""

@@ -10,8 +10,8 @@ recovery found, and again when reput has indexed the rest of the log. Where a po
 lowers the file's offsets first, because the next messages get the same numbers.
 
 What comes to a deleted topic is gone at once: messages that were under way when it was deleted, and old ones that reput finds
-in the log. The topic may be made again: its queues' numbers continue after all of them. In the tree's life their queue slots
-know where; a start writes it down before it removes the queues' files."""
+in the log. The topic may be made again: its queues' numbers continue after all of them. Where they end is written down before
+the queues' files are removed, by reput (burial.py) or by a start."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Purges:
         self._layout = layout
         self._topics = topics
         self._purged = purged.load(layout)
+        self._asked = not self._purged.deleted  # a predecessor may have died before it said that files may go
 
     @property
     def deleted(self) -> Mapping[str, int]:
@@ -74,10 +75,7 @@ class Purges:
         whole = True
         for queue, offset in self._purged.floors.get(place.name, {}).items():
             if queue < place.slot_capacity:
-                slot = place.first_slot + queue
-                end = self._topics.bounds(slot).maximum
-                lib.queue_raise_min(self._topics.table, slot, min(offset, end))
-                whole &= offset <= end
+                whole &= self._raise_to(place.first_slot + queue, offset)
         return whole
 
     def purge(self, topic: Topic, offsets: Mapping[int, int]) -> None:
@@ -93,9 +91,26 @@ class Purges:
         """The topic does not exist from here on. counter: of topics.json, which still names it. Raises: OSError: nothing has
         changed."""
         deleted = {**self.deleted, topic.name: counter}
-        self._store(replace(self._purged, deleted=deleted, ends=self._with_ends(topic)))
+        self._store(replace(self._purged, deleted=deleted, ends={**self._purged.ends, topic.name: self._ends_now(topic)}))
         lib.topic_set_deleted(self._topics.table, topic.index, True)
         crash_point("purges_deleted")
+
+    def bury(self) -> None:
+        """Called from time to time: what deleted topics have got is gone too, and their queues' files may go. Raises: OSError:
+        nothing has changed; the next call tries again."""
+        places = self._topics.unburied()
+        if not places and self._asked:
+            return
+        ends = {**self._purged.ends, **{place.name: self._ends_now(place) for place in places}}
+        if ends != self._purged.ends:
+            self._store(replace(self._purged, ends=ends))
+        for place in places:
+            for queue, end in ends[place.name].items():
+                if queue < place.slot_capacity:
+                    self._raise_to(place.first_slot + queue, end)
+        crash_point("purges_buried")
+        lib.topics_bury(self._topics.table)
+        self._asked = True
 
     def begin_again(self, name: str) -> None:
         """A topic of this name is about to be made. All that the old one got is purged. Raises: OSError: nothing has
@@ -103,7 +118,7 @@ class Purges:
         if name not in self.deleted:
             return
         place = self._topics.find_even_deleted(name)
-        ends = self._purged.ends if place is None else self._with_ends(place)
+        ends = self._purged.ends if place is None else {**self._purged.ends, name: self._ends_now(place)}
         floors = {**self._purged.floors, name: dict(ends.get(name, {}))}
         self._store(replace(self._purged, deleted=_without(self.deleted, name), floors=floors, ends=ends))
 
@@ -115,11 +130,11 @@ class Purges:
             purged.store(self._layout, wanted)
         self._purged = wanted
 
-    def _with_ends(self, topic: Topic) -> purged.Offsets:
-        known = self.ends(topic.name)
-        found = {queue: self._topics.next_offset(topic.first_slot + queue) for queue in range(topic.slot_capacity)}
+    def _ends_now(self, place: Topic) -> dict[int, int]:
+        known = self.ends(place.name)
+        found = {queue: self._topics.next_offset(place.first_slot + queue) for queue in range(place.slot_capacity)}
         ends = {queue: max(known.get(queue, 0), found.get(queue, 0)) for queue in known.keys() | found.keys()}
-        return {**self._purged.ends, topic.name: {queue: end for queue, end in sorted(ends.items()) if end}}
+        return {queue: end for queue, end in sorted(ends.items()) if end}
 
     def _store(self, wanted: purged.Purged) -> None:
         purged.store(self._layout, wanted)
@@ -128,9 +143,14 @@ class Purges:
     def _raise(self, topic: Topic, queues: Mapping[int, int]) -> None:
         for queue, offset in queues.items():
             if queue < topic.queues:
-                slot = topic.first_slot + queue
-                lib.queue_raise_min(self._topics.table, slot, min(offset, self._topics.bounds(slot).maximum))
+                self._raise_to(topic.first_slot + queue, offset)
                 crash_point("purges_raised")
+
+    def _raise_to(self, slot: int, offset: int) -> bool:
+        """False: the queue does not reach that far yet."""
+        end = self._topics.bounds(slot).maximum
+        lib.queue_raise_min(self._topics.table, slot, min(offset, end))
+        return offset <= end
 
 
 def _without(table: Mapping[str, _Value], name: str) -> dict[str, _Value]:

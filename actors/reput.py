@@ -12,6 +12,7 @@ import select
 from contextlib import closing
 
 from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.burial import Burial
 from orbitmq.actors.complaints import Complaints
 from orbitmq.actors.events import say
 from orbitmq.actors.pages import PAGE_REPUT
@@ -33,6 +34,12 @@ class Reput(CoreActor):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_REPUT)
         self._complaints = Complaints(tree.settings.name)
+        self._burial = None if tree.settings.read_only else Burial(tree, self.handle)
+
+    def run(self, limit_ms: int) -> None:
+        super().run(limit_ms)
+        if self._burial is not None:
+            self._burial.look()
 
     def need(self) -> None:
         topic, queue = self._missing()

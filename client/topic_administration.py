@@ -107,7 +107,7 @@ class TopicAdministration:
     def delete_topic(self, name: str) -> None:
         """Deletes a topic. From the return of this call on nobody can send to it or read it, and after a restart it is still
         gone. A topic of the same name may be made later: it begins empty, and its queues' offsets continue, so that no offset
-        is used twice. The topic's ConsumeQueue files go with the next start, the messages' bytes with the log's files.
+        is used twice. The topic's ConsumeQueue files go within seconds, the messages' bytes with the log's files.
 
         Raises: UnknownTopic; NoPermission: another user made the topic, or it is RocketMQ's own; StoreFull. Nothing was deleted
             then.

@@ -3,7 +3,7 @@ draws it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,10 +66,20 @@ class TopicTable:
 
     def __iter__(self) -> Iterator[Topic]:
         """Every topic, in the order in which they were made."""
+        return (topic for topic in self._walk(lib.topics_next) if not topic.deleted)
+
+    def _walk(self, following: Callable[..., int]) -> Iterator[Topic]:
         slot, seen = ffi.new("uint32_t *"), ffi.new("struct topic_seen *")
-        while (index := lib.topics_next(self._table, slot, seen)) != lib.TOPIC_NONE:
-            if not seen.deleted:
-                yield _topic(index, seen)
+        while (index := following(self._table, slot, seen)) != lib.TOPIC_NONE:
+            yield _topic(index, seen)
+
+    def deleted(self) -> list[Topic]:
+        """Places of topics that do not exist."""
+        return [topic for topic in self._walk(lib.topics_next) if topic.deleted]
+
+    def unburied(self) -> list[Topic]:
+        """Those of them that got messages which nobody has purged yet."""
+        return list(self._walk(lib.topics_unburied))
 
     def find(self, name: str) -> Topic | None:
         topic = self.find_even_deleted(name)

@@ -9,8 +9,10 @@ would be messages that no queue leads to.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from orbitmq.errors import OffsetOutOfRange
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file, index_headers, mapped_file
 from orbitmq.store.consume_queue import ConsumeQueue, queues
@@ -49,12 +51,14 @@ def trim(layout: StoreLayout, settings: StoreSettings, begin: int, stopping: Cal
     for topic, queue in queues(layout.root):
         if stopping():
             return removed
-        for path in ConsumeQueue(layout.root, topic, queue, settings.queue_file_units).expired(begin):
-            path.unlink()
-            # As above: a queue ends where a gap begins.
-            atomic_file.sync_folder(path.parent)
-            removed.queue += 1
-            crash_point("trim_queue_removed")
+        # Those of a deleted topic may go meanwhile (actors/burial.py).
+        with suppress(FileNotFoundError, OffsetOutOfRange):
+            for path in ConsumeQueue(layout.root, topic, queue, settings.queue_file_units).expired(begin):
+                path.unlink()
+                # As above: a queue ends where a gap begins.
+                atomic_file.sync_folder(path.parent)
+                removed.queue += 1
+                crash_point("trim_queue_removed")
     removed.index = _trim_index(layout, begin)
     removed.whole = True
     return removed

@@ -18,6 +18,7 @@ DECISIONS = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp, ast.com
 TESTED_BY: dict[str, str] = {
     "actors/actor.py": "tests/actors/test_supervisor.py",
     "actors/administration.py": "tests/actors/test_group_changes.py",
+    "actors/burial.py": "tests/actors/test_topic_deletion.py",
     "actors/children.py": "tests/actors/test_supervisor.py",
     "actors/coordinator.py": "tests/actors/test_door.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",
@@ -26,6 +27,7 @@ TESTED_BY: dict[str, str] = {
     "actors/peer.py": "tests/actors/test_strangers.py",
     "actors/purges.py": "tests/actors/test_topic_changes.py",
     "actors/recovery.py": "tests/cli/test_starter.py",
+    "actors/reput.py": "tests/actors/test_topic_deletion.py",
     "actors/segments.py": "tests/actors/test_supervisor.py",
     "actors/stages.py": "tests/native/test_stages.py",
     "actors/topic_registry.py": "tests/actors/test_durable_topics.py",

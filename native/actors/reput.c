@@ -49,6 +49,7 @@ struct reput {
     uint64_t position;
     uint64_t store_ms;                /* of the newest record below position */
     bool all;                         /* every queue counts as changed */
+    bool late;                        /* a deleted topic has got a file */
     const struct topic_entry *topic;  /* of the previous record */
     struct topic_prefix *prefixes;    /* by topic */
     struct queue_work *queues;        /* by queue slot */
@@ -126,6 +127,20 @@ uint32_t reput_missing(const struct reput *reput, uint8_t *name, uint32_t *queue
 
 void reput_pass(struct reput *reput) { reput->stray = reput->position; }
 
+bool reput_late(struct reput *reput)
+{
+    const bool late = reput->late;
+    reput->late = false;
+    return late;
+}
+
+void reput_let_go(struct reput *reput, uint32_t slot)
+{
+    assert(slot < reput->tree->topics->queue_capacity);
+    if (reput->queues[slot].writer.data)
+        consume_queue_writer_close(&reput->queues[slot].writer, reput->tree->control->settings.queue_file_units);
+}
+
 void reput_stop(struct reput *reput, uint32_t error)
 {
     assert(error);
@@ -195,6 +210,7 @@ static __attribute__((noinline)) int put_slowly(struct reput *reput, struct queu
     const uint32_t units = settings->queue_file_units;
     char folder[STORE_FOLDER_ROOM];
     consume_queue_folder(folder, settings->store, topic->name, topic->name_size, view->queue_id);
+    reput->late |= topic_deleted(topic);
     int error = consume_queue_put(&work->writer, folder, units, view->queue_offset, unit);
     if (error == ENOMEM || error == EMFILE) { /* more queues than a process may have mappings */
         close_queues(reput);

@@ -40,6 +40,11 @@ bool reput_has_news(const struct reput *reput);
 uint64_t reput_patience_ns(const struct reput *reput);
 void reput_tick(struct reput *reput, bool idle);
 
+/* True once after deleted topics may have got files from this process. let_go: the queue's file is closed, so that it may be removed; the
+ * next unit makes a new one. */
+bool reput_late(struct reput *reput);
+void reput_let_go(struct reput *reput, uint32_t slot);
+
 /* RUN_NEED: the log holds a queue that the topic table does not know (another broker's log, or a table lost with
  * config/topics.json); see above. RUN_FAILED: once, when an error has come that persists; later calls only wait. */
 enum run_result reput_run(struct reput *reput, uint32_t limit_ms);

@@ -165,6 +165,46 @@ uint32_t topics_next(const struct topics *topics, uint32_t *slot, struct topic_s
     return TOPIC_NONE;
 }
 
+uint32_t topics_unburied(const struct topics *topics, uint32_t *slot, struct topic_seen *seen)
+{
+    uint32_t index;
+    while ((index = topics_next(topics, slot, seen)) != TOPIC_NONE) {
+        for (uint32_t queue = 0; seen->deleted && queue < seen->slot_capacity; queue++) {
+            struct queue_seen state;
+            queue_see(topics, seen->first_slot + queue, &state);
+            if (state.next_offset > state.min_offset || state.max_offset > state.min_offset)
+                return index;
+        }
+    }
+    return TOPIC_NONE;
+}
+
+void topics_bury(struct topics *topics)
+{
+    /* relaxed: only says that it is worth looking. Whoever looks compares each queue's own words, and looks again if they do not yet
+     * say that the queue holds nothing. Its partner is the load in topics_burials. */
+    atomic_fetch_add_explicit(&topics->burials, 1, memory_order_relaxed);
+}
+
+uint32_t topics_burials(const struct topics *topics)
+{
+    /* relaxed: as above */
+    return atomic_load_explicit(&topics->burials, memory_order_relaxed);
+}
+
+void topics_raise_buried(struct topics *topics)
+{
+    /* relaxed: whoever has acquired a max_offset [Q1] that counts a unit in a file made after this sees the new number too. Its partner is
+     * the load in topics_buried. */
+    atomic_fetch_add_explicit(&topics->buried, 1, memory_order_relaxed);
+}
+
+uint32_t topics_buried(const struct topics *topics)
+{
+    /* relaxed: as above */
+    return atomic_load_explicit(&topics->buried, memory_order_relaxed);
+}
+
 void topic_set_queues(struct topics *topics, uint32_t index, uint32_t queues)
 {
     struct topic_entry *entry = &topics->topic[index];

@@ -1,6 +1,6 @@
 /* The topic table segment: topics by name, and the queue slots that the writer, reput and the notifier index by number.
  *
- *   | header | table line | topics, topic_capacity entries | queue slots, queue_capacity entries |
+ *   | header | table line | reput's line | topics, topic_capacity entries | queue slots, queue_capacity entries |
  *
  * Topics are open-addressed by the hash of their name with linear probing, and are only ever added while the tree lives.
  * The coordinator alone adds them: it fills an entry, then sets `state` with release [T1]; readers load `state` with
@@ -62,6 +62,8 @@ struct topics {
     uint32_t queue_capacity;
     _Atomic uint32_t topic_count;
     _Atomic uint32_t queue_count; /* slots handed out so far */
+    _Atomic uint32_t burials; /* how often queues of deleted topics were found to hold nothing any more: their files may go */
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t buried; /* reput's: how often it has removed such files */
     _Alignas(SEGMENT_LINE) struct topic_entry topic[];
     /* struct queue_slot follows the last topic */
 };
@@ -118,6 +120,15 @@ static inline bool topic_deleted(const struct topic_entry *entry)
     /* relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_deleted. */
     return atomic_load_explicit(&entry->deleted, memory_order_relaxed) != 0;
 }
+/* The coordinator: the next deleted topic, as topics_next finds it, that got messages which nobody has purged yet. */
+uint32_t topics_unburied(const struct topics *topics, uint32_t *slot, struct topic_seen *seen);
+/* The coordinator: asks reput to remove files of deleted topics. Reput, and whoever is not to mistake a file that it has removed for a
+ * damaged store: how often it was asked. */
+void topics_bury(struct topics *topics);
+uint32_t topics_burials(const struct topics *topics);
+/* Reput: files are removed, and those that it makes from here on are new. The flush service: how often that was. */
+void topics_raise_buried(struct topics *topics);
+uint32_t topics_buried(const struct topics *topics);
 /* The coordinator: the number of queue slots that have been handed out, and so the slot that the next topic begins with. */
 uint32_t topics_queue_count(const struct topics *topics);
 /* For senders. relaxed: a word of its own that orders nothing. Its partner is the store in topic_set_durable. A sender that was

@@ -105,6 +105,20 @@ def test_a_purge(tmp_path: Path) -> None:
                 broker.purge_topic("t", wrong)
 
 
+def test_where_a_purge_may_go(tmp_path: Path) -> None:
+    """A queue that ends before the offset is emptied; an offset that no queue has reached is refused."""
+    with small_broker(tmp_path) as broker:
+        fill(broker)
+        with broker.producer() as producer:
+            producer.send_batch("t", [b"more"] * 5, queue=1)
+        until(lambda: held(broker)[1][1] == EACH + 5, "reput")
+        with pytest.raises(OffsetOutOfRange, match="queue 1 ends at 15, and the others before"):
+            broker.purge_topic("t", EACH + 6)
+        assert held(broker) == [(0, EACH), (0, EACH + 5)]
+        assert broker.purge_topic("t", EACH + 3) == [QueuePurge(0, 0, EACH), QueuePurge(1, 0, EACH + 3)]
+        assert held(broker) == [(EACH, EACH), (EACH + 3, EACH + 5)]
+
+
 @pytest.mark.parametrize("end", ["coordinator", "tree", "stop", "queues"])
 def test_nobody_gets_what_was_purged(tmp_path: Path, end: str) -> None:
     """Whoever dies, and if all queues are made anew from the log, which still holds the messages."""

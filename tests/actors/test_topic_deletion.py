@@ -1,8 +1,11 @@
 """Goal: a deleted topic is gone for everybody, at once and for good, and no offset of its queues is ever used twice. Method:
-real trees, whose coordinator, or all of whose processes, are killed."""
+real trees, whose coordinator, or all of whose processes, are killed. Reput (actors/reput.py) removes
+the files (actors/burial.py)."""
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.verify.verify import verify
 from tests.actors.test_group_changes import EACH, begin, fill, kill_tree, read
 from tests.actors.test_topic_changes import held
-from tests.trees import SMALL, everything, kill, small_broker
+from tests.trees import SMALL, actors, everything, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -107,18 +110,78 @@ def test_a_new_topic_under_an_old_name(tmp_path: Path) -> None:
         assert broker.create_topic("t", 200).queues == 200
 
 
-def test_its_files_go_with_the_next_start(tmp_path: Path) -> None:
+def sound(folder: Path) -> bool:
+    found: list[str] = []
+    layout = StoreLayout.at(folder)
+    verify(layout, layout.settings(), lambda finding: found.append(str(finding)))
+    assert found == []
+    return True
+
+
+def test_its_files_go(tmp_path: Path) -> None:
+    """While the broker runs, and under a reader that has them mapped. Made again, the topic has new ones; its numbers go on."""
+    queues = tmp_path / "consumequeue"
     with small_broker(tmp_path) as broker:
         fill(broker)
         broker.create_topic("u", 1)
+        reader = broker.consumer(None, ["t"])
+        message = reader.poll(WATCHDOG_S)
         broker.delete_topic("t")
+        until(lambda: not (queues / "t").exists(), "reput to remove the files")
+        assert names(broker) == ["u"] and message is not None and message.offset == 0
+        with pytest.raises(UnknownTopic):
+            for _ in range(2 * EACH + 1):
+                reader.poll(WATCHDOG_S)
+        reader.close()
+        broker.create_topic("t", 2)
+        with broker.producer() as producer:
+            assert producer.send("t", b"new", queue=0).offset == EACH
+        assert [body for body, *_ in everything(broker, "t")] == [b"new"]
+        kill_tree(broker)
     with small_broker(tmp_path) as broker:
-        assert names(broker) == ["u"] and not (tmp_path / "consumequeue" / "t").exists()
-    assert not (tmp_path / "consumequeue" / "t").exists()
-    found: list[str] = []
-    layout = StoreLayout.at(tmp_path)
-    verify(layout, layout.settings(), lambda finding: found.append(str(finding)))
-    assert found == []
+        assert held(broker) == [(EACH, EACH + 1), (EACH, EACH)]
+        broker.delete_topic("t")
+        until(lambda: not (queues / "t").exists(), "reput to remove the files")
+    assert sound(tmp_path)
+
+
+def handled(broker: orbitmq.Client) -> int:
+    return sum(each.counters["messages"] for each in actors(broker).values() if each.name.startswith("handler"))
+
+
+@pytest.mark.parametrize("late", ["writer", "reput"])
+def test_files_that_are_made_late_go_too(tmp_path: Path, late: str) -> None:
+    """Messages that were on their way when the topic was deleted are stored, or indexed, afterwards. Their numbers do not come
+    again, also if a start finds neither the log nor the queues that had them."""
+    queues = tmp_path / "consumequeue"
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        broker.create_topic("t", 1)
+        os.kill(actors(broker)[late].pid, signal.SIGSTOP)
+        try:
+            pendings = [producer.send_async("t", b"late", queue=0) for _ in range(EACH)]
+            if late == "reput":
+                assert pendings[-1].result(WATCHDOG_S).offset == EACH - 1
+            until(lambda: handled(broker) == EACH, "a handler")
+            broker.delete_topic("t")
+        finally:
+            os.kill(actors(broker)[late].pid, signal.SIGCONT)
+        assert pendings[-1].result(WATCHDOG_S).offset == EACH - 1
+        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        until(lambda: purged.load(StoreLayout.at(tmp_path)).ends == {"t": {0: EACH}}, "the coordinator")
+        until(lambda: not (queues / "t").exists(), "reput to remove the files")
+        broker.create_topic("t", 1)
+        assert held(broker) == [(EACH, EACH)]
+    assert sound(tmp_path)
+
+
+@pytest.mark.parametrize("actor", ["coordinator", "reput"])
+def test_files_go_although_somebody_dies(tmp_path: Path, actor: str) -> None:
+    """Before they have gone."""
+    with small_broker(tmp_path) as broker:
+        fill(broker)
+        broker.delete_topic("t")
+        kill(broker, actor)
+        until(lambda: not (tmp_path / "consumequeue" / "t").exists(), "reput to remove the files")
 
 
 def test_again_and_again(tmp_path: Path) -> None:

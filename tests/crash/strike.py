@@ -16,6 +16,7 @@ ALONE_S = 0.4
 # The actor whose start passes those points of a file that the load does not pass.
 OWNER = {
     "allocator": "allocator",
+    "burial": "reput",
     "consume_queue": "reput",
     "commit_files": "coordinator",
     "control": "writer",

@@ -228,7 +228,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                     case 4:
                         client.status()
                     case 5:
-                        with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic):
+                        with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic, errors.Full):
                             _look_after(client)
                     case _:
                         _break_protocol(client)
@@ -239,6 +239,8 @@ def _look_after(client: orbitmq.Client) -> None:
     client.purge_topic(SIDE)
     client.set_permissions(SIDE, read=True, write=True)
     client.create_topic(SPARE, 1)
+    with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
+        sender.send(SPARE, b"x")
     client.delete_topic(SPARE)
     client.reset_group(GROUP, "-20")
     with client.consumer(SIDE_GROUP, [SIDE]):
