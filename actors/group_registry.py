@@ -88,15 +88,25 @@ class GroupRegistry:
     # ---- what members ask for
 
     def join(
-        self, session: Session, name: Any, topics: list[str], start: str, *, poll_ms: int = 0, revoke_ms: int = 0
+        self,
+        session: Session,
+        name: Any,
+        topics: list[str],
+        start: str,
+        *,
+        poll_ms: int = 0,
+        revoke_ms: int = 0,
+        broadcast: bool = False,
     ) -> dict[str, Any]:
         """Makes the session a member, or changes its topics. Returns its assignment. Its file of commits exists then. poll_ms,
-        revoke_ms: see groups.Member.
+        revoke_ms: see groups.Member. broadcast: the name is "<group>@<instance>"; each instance is a group of one member.
 
         Raises: GroupNameError, UnknownTopic, SettingError, Full; NoPermission: the group is another user's; StoreFull: the disk
-            has no room for its commits.
+            has no room for its commits; GroupInUse: another session is this instance.
         """
-        check_group_name(name)
+        check_group_name(name, broadcast=broadcast)
+        if broadcast:
+            self._check_alone(session, name)
         caller = Caller.marked(session.user)
         self._configs.admit(caller, name)
         if start not in (EARLIEST, LATEST):
@@ -126,6 +136,27 @@ class GroupRegistry:
         )
         self._rebalance(group)
         return self.assignment(session, name)
+
+    def _check_alone(self, session: Session, name: str) -> None:
+        """Raises: GroupInUse."""
+        group = self._groups.get(name)
+        for member in list(group.members.values()) if group is not None else ():
+            other = self._session(member)
+            if member.id == session.key or other is None or self._reaped(other):
+                continue
+            broadcast, _, instance = name.partition("@")
+            raise GroupInUse(
+                f"cannot be the instance {instance!r} of the broadcast group {broadcast!r}: process {member.pid} is it",
+                hint="give each instance a name of its own; or close the other one first",
+                group=name,
+                members=1,
+                pids=[member.pid],
+            )
+
+    def _reaped(self, session: Session) -> bool:
+        """True if the session's process is dead, which may not have been noticed yet."""
+        assert self.sessions is not None
+        return self.sessions.reap(session.process)
 
     def _make_room(self, session: Session, name: str, topics: tuple[str, ...]) -> None:
         """Before anything changes: reserves room for what the member commits, and for what is noted about it."""

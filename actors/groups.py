@@ -153,21 +153,30 @@ class Group:
         return group
 
 
-def check_group_name(name: Any) -> str:
-    """Raises: GroupNameError: has .group."""
+def check_group_name(name: Any, *, broadcast: bool = False) -> str:
+    """broadcast: the name is "<group>@<instance>", which no other group can have. Raises: GroupNameError: has .group."""
+    if broadcast and isinstance(name, str):
+        for part in name.partition("@")[::2]:
+            check_group_name(part)
+        return _fitting(name)
     if not isinstance(name, str) or not name:
         raise GroupNameError(f"cannot name a group {name!r}: a name has at least 1 character", group=name)
-    if len(name.encode()) > NAME_MAX:
-        raise GroupNameError(
-            f"cannot name a group {name[:32]!r}...: a name has at most {NAME_MAX} bytes", group=name, limit=NAME_MAX
-        )
-    for at, character in enumerate(name):
+    for at, character in enumerate(_fitting(name)):
         if not (character.isascii() and (character.isalnum() or character in "%|_-")):
             raise GroupNameError(
-                f"cannot name a group {name!r}: {character!r} is not allowed in a name",
+                f"cannot name a group {name[:NAME_MAX]!r}: {character!r} is not allowed in a name",
                 hint="use letters, digits, and any of % | _ -",
                 group=name,
                 at=at,
                 character=character,
             )
+    return name
+
+
+def _fitting(name: str) -> str:
+    """Raises: GroupNameError: it is too long."""
+    if len(name.encode(errors="surrogatepass")) > NAME_MAX:
+        raise GroupNameError(
+            f"cannot name a group {name[:32]!r}...: a name has at most {NAME_MAX} bytes", group=name, limit=NAME_MAX
+        )
     return name

@@ -142,7 +142,8 @@ class Operations(Administration):
         """The assignment, and as a descriptor the file in which the member commits."""
         session = self._session(peer, question)
         times = {name: question.get(name, 0) for name in ("poll_ms", "revoke_ms")}
-        answer = self._groups.join(session, question["group"], question["topics"], question.get("start", "earliest"), **times)
+        start, broadcast = question.get("start", "earliest"), question.get("broadcast", False)
+        answer = self._groups.join(session, question["group"], question["topics"], start, broadcast=broadcast, **times)
         return answer, (self._groups.words_descriptor(session),)
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -243,8 +244,9 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
     floors = question.get("floors", [])
     if not isinstance(floors, list) or not all(isinstance(each, list) and len(each) == 2 and _whole(each) for each in floors):
         wrong.append("floors")
-    if not isinstance(question.get("paused", False), bool):
-        wrong.append("paused")
+    for name in ("paused", "broadcast"):
+        if not isinstance(question.get(name, False), bool):
+            wrong.append(name)
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -200,6 +201,17 @@ class Sessions:
     def client_died(self, process: ProcessId) -> None:
         for session in [each for each in self._sessions.values() if each.process == process]:
             self.close(session)
+
+    def reap(self, process: ProcessId) -> bool:
+        """True if the process is dead; its sessions then end now, and not when the loop comes to it."""
+        pidfd = self._pidfds.get(process)
+        looking = select.poll()
+        if pidfd is not None:
+            looking.register(pidfd, select.POLLIN)
+        if pidfd is None or not looking.poll(0):
+            return False
+        self.client_died(process)
+        return True
 
     def settle(self) -> float | None:
         """Frees the closing sessions whose time has come. Returns since when the oldest of the others is closing, if any."""

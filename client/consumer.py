@@ -57,9 +57,9 @@ class Consumer(Positions):
         listener = Listener(asked.on_assigned, asked.on_revoked, asked.on_lost)
         super().__init__(
             opener,
-            asked.group,
+            asked.keeper,
             names,
-            join_settings(asked.group, list(names), asked.start, asked.max_poll_interval, asked.revoke_timeout, listener),
+            join_settings(asked, list(names), listener),
             listener,
             tags=tag_list(asked.tags),
             start=asked.start,

@@ -36,11 +36,14 @@ class ConsumerSettings:
         spin: how many seconds a call that waits looks for messages by itself before it sleeps; math.inf: it never sleeps. That
             keeps a core busy, and gets a message some 20 us sooner than being woken. It has no effect where this process has
             only one core. docs/performance.md, "Spinning", has numbers.
+        broadcast: every instance of the group gets every message, and has offsets of its own, which the broker keeps.
+        instance: with broadcast: the name of this instance. It must be the same whenever the program starts again, and one
+            consumer at a time may have it.
         wait: how many seconds to wait for an absent broker, from the first call that found none; None: the client's.
             Reading then continues where it was; in a group, at the committed offsets. The `timeout` of a call runs on.
 
     Raises: TopicNameError, UnknownTopic, NoPermission, GroupNameError, SettingError; BrokerNotRunning; Full: no session
-        could be opened.
+        could be opened; GroupInUse: another consumer has the name of this instance.
     """
 
     group: str | None = None
@@ -57,6 +60,8 @@ class ConsumerSettings:
     max_poll_interval: float | None = 300.0
     revoke_timeout: float = 5.0
     spin: float = 0.0
+    broadcast: bool = False
+    instance: str | None = None
     wait: float | None = None
 
     def __post_init__(self) -> None:
@@ -68,5 +73,23 @@ class ConsumerSettings:
         if isinstance(self.spin, bool) or not isinstance(self.spin, int | float) or not self.spin >= 0:
             why = "it is a number of seconds, 0 or more; math.inf: never sleep"
             raise SettingError(f"could not spin for {self.spin!r}: {why}", setting="spin", value=self.spin)
+        self._check_instance()
         if removed not in ("skip", "raise"):
             raise SettingError(f"could not {removed!r} removed messages: 'skip' or 'raise'", setting="removed", value=removed)
+
+    def _check_instance(self) -> None:
+        if self.broadcast and self.group is None:
+            text = "could not take broadcast=True: a consumer without a group gets every message anyway"
+            raise SettingError(text, hint="name the group, or leave broadcast out", setting="broadcast", value=True)
+        if self.broadcast and not self.instance:
+            text = f"could not broadcast to {self.group!r} without the name of an instance, under which its offsets are kept"
+            hint = "pass instance='...', a name that stays the same when the program starts again"
+            raise SettingError(text, hint=hint, setting="instance", value=self.instance)
+        if self.instance is not None and not self.broadcast:
+            text = f"could not take the instance {self.instance!r}: only broadcast groups have instances"
+            raise SettingError(text, hint="pass broadcast=True too", setting="instance", value=self.instance)
+
+    @property
+    def keeper(self) -> str | None:
+        """The name under which the offsets are kept; None without a group."""
+        return f"{self.group}@{self.instance}" if self.broadcast else self.group

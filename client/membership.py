@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.client.assignment import Assignment, Place
+from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.listener import Listener, QueuesEvent
 from orbitmq.client.offset_range import check_commit
 from orbitmq.client.session import ConsumerOpener, SessionHandle
@@ -34,29 +35,31 @@ NO_OFFSET: int = lib.PULL_HOLD_NO_OFFSET
 @dataclass(frozen=True, slots=True)
 class JoinSettings:
     """What a member says when it joins: its topics, where to begin in a queue that is new to the group, how long it may make no
-    call (0: for ever), and how long it may keep a queue that is to go."""
+    call (0: for ever), how long it may keep a queue that is to go, and whether it is an instance of a broadcast group, which is
+    alone in a group of its own."""
 
     topics: list[str]
     start: str
     poll_ms: int
     revoke_ms: int
+    broadcast: bool
 
     def fields(self) -> dict[str, Any]:
-        return {"topics": self.topics, "start": self.start, "poll_ms": self.poll_ms, "revoke_ms": self.revoke_ms}
+        fields = {"topics": self.topics, "start": self.start, "poll_ms": self.poll_ms, "revoke_ms": self.revoke_ms}
+        return {**fields, "broadcast": True} if self.broadcast else fields
 
 
-def join_settings(
-    group: str | None, topics: list[str], start: str, max_poll_interval: float | None, revoke_timeout: float, listener: Listener
-) -> JoinSettings | None:
+def join_settings(asked: ConsumerSettings, topics: list[str], listener: Listener) -> JoinSettings | None:
     """None without a group. Raises: SettingError."""
-    _check_seconds("max_poll_interval", POLL_S_MIN if max_poll_interval is None else max_poll_interval, POLL_S_MIN)
-    _check_seconds("revoke_timeout", revoke_timeout, 0.0)
-    if group is None:
+    _check_seconds("max_poll_interval", POLL_S_MIN if asked.max_poll_interval is None else asked.max_poll_interval, POLL_S_MIN)
+    _check_seconds("revoke_timeout", asked.revoke_timeout, 0.0)
+    if asked.group is None:
         if listener.hears:
             what = "on_assigned, on_revoked or on_lost"
             raise SettingError(f"could not take {what}: a consumer without a group keeps its queues", setting="group")
         return None
-    return JoinSettings(topics, start, int((max_poll_interval or 0) * 1000), int(revoke_timeout * 1000))
+    poll_ms, revoke_ms = int((asked.max_poll_interval or 0) * 1000), int(asked.revoke_timeout * 1000)
+    return JoinSettings(topics, asked.start, poll_ms, revoke_ms, asked.broadcast)
 
 
 def _check_seconds(name: str, value: float, least: float) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.client.assignment import Assignment
+from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.listener import Listener
 from orbitmq.client.membership import Membership, join_settings
 from orbitmq.errors import BrokerBroken, Fenced, OffsetOutOfRange, SettingError, UnknownQueue
@@ -80,7 +81,8 @@ class Member:
     """The library's side, on cursors of lists."""
 
     def __init__(self, group: Group, **callbacks: Any) -> None:
-        settings = join_settings("g", ["t", "u"], "earliest", None, 30.0, listener := Listener(**callbacks))
+        asked = ConsumerSettings("g", max_poll_interval=None, revoke_timeout=30.0)
+        settings = join_settings(asked, ["t", "u"], listener := Listener(**callbacks))
         assert settings is not None
         self.group = group
         self.reader, self.hold = OwnReader(), OwnHold()
@@ -242,13 +244,13 @@ def test_committed(group: Group) -> None:
 )
 def test_times_that_cannot_be(poll: float, revoke: float, why: str) -> None:
     with pytest.raises(SettingError, match=why):
-        join_settings("g", ["t"], "earliest", poll, revoke, Listener())
+        join_settings(ConsumerSettings("g", max_poll_interval=poll, revoke_timeout=revoke), ["t"], Listener())
 
 
 def test_without_a_group() -> None:
-    assert join_settings(None, ["t"], "earliest", None, 30.0, Listener()) is None
+    assert join_settings(ConsumerSettings(), ["t"], Listener()) is None
     with pytest.raises(SettingError, match="a consumer without a group keeps its queues"):
-        join_settings(None, ["t"], "earliest", None, 30.0, Listener(on_lost=nobody))
+        join_settings(ConsumerSettings(), ["t"], Listener(on_lost=nobody))
 
 
 QUEUES = st.sets(st.sampled_from(KEYS))
