@@ -31,11 +31,11 @@ class Burial:
         self._reput = reput
         self._complaints = Complaints(tree.settings.name)
         self._done = 0  # how often the coordinator had asked at the last look that left nothing
-        if lib.topics_burials(tree.topics):
+        if self._topics.burials:
             lib.topics_raise_buried(tree.topics)  # a predecessor may have died between removing files and this
 
     def look(self) -> None:
-        asked = int(lib.topics_burials(self._topics.table))
+        asked = self._topics.burials
         late = bool(lib.reput_late(self._reput))
         if asked == self._done and not late:
             return

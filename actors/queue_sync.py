@@ -42,7 +42,7 @@ class QueueSync:
         self._topics = TopicTable(tree.topics)
         self._file_size = UNIT_SIZE * tree.settings.files.queue_file_units
         self._synced: dict[int, int] = {}  # max offset of each queue slot when it was synced
-        self._buried = int(lib.topics_buried(tree.topics))
+        self._buried = self._topics.buried
         self._synced_reput = -1  # as the checkpoint says
         self.position = 0  # physical offset below which all units are on disk
         self._index_names: list[str] = []  # files whose names are on disk
@@ -70,7 +70,7 @@ class QueueSync:
         reput = int(self._tree.positions().reput)
         if reput == self._synced_reput:
             return False
-        buried = int(lib.topics_buried(self._topics.table))
+        buried = self._topics.buried
         if buried != self._buried:
             # Whatever is made anew of what was removed has new names.
             self._synced, self._buried = {}, buried
@@ -79,7 +79,7 @@ class QueueSync:
         index = index_headers.load(self._layout)
         names = [header.path.name for header in index]
         files, folders = self._changed_queues(maxima)
-        if int(lib.topics_buried(self._topics.table)) != buried:
+        if self._topics.buried != buried:
             return False  # some of these files may have been made since the first look
         files += [header.path for header in index if header.end_ms >= before.index_ms]
         if names != self._index_names:

@@ -70,11 +70,11 @@ class Retention:
         """One look. Returns what it removed.
 
         Raises: OSError, OrbitError: a file could not be looked at or removed; the next look begins again."""
-        asked = lib.topics_burials(self._tree.topics)
+        asked = self._topics.burials
         try:
             return self._run()
         except (OSError, OrbitError):
-            if lib.topics_burials(self._tree.topics) == asked:
+            if self._topics.burials == asked:
                 raise
             return Removed()  # what could not be looked at may be of a topic that was deleted meanwhile
 

@@ -73,6 +73,16 @@ class TopicTable:
         while (index := following(self._table, slot, seen)) != lib.TOPIC_NONE:
             yield _topic(index, seen)
 
+    @property
+    def burials(self) -> int:
+        """How often files of deleted topics were given up (native/shared/topics.h)."""
+        return int(lib.topics_burials(self._table))
+
+    @property
+    def buried(self) -> int:
+        """How often such files were removed."""
+        return int(lib.topics_buried(self._table))
+
     def deleted(self) -> list[Topic]:
         """Places of topics that do not exist."""
         return [topic for topic in self._walk(lib.topics_next) if topic.deleted]

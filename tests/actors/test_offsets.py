@@ -209,7 +209,7 @@ def test_latest_begins_once(world: World) -> None:
     second = Member(world, start="latest")
     assert second.starts == dict.fromkeys(second.queues, HELD)
     world.fill("t", QUEUES + 1)
-    world.coordinator.groups.topic_grew("t")
+    world.coordinator.groups.topic_changed("t")
     second.refresh()
     first.refresh()
     assert (first.starts | second.starts)[QUEUES] == 0

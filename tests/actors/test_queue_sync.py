@@ -28,6 +28,7 @@ class OneQueue:
     """A registry of one topic with one queue, as full as the test says."""
 
     maximum = 10
+    buried = 0
 
     def __iter__(self) -> Any:
         return iter([SimpleNamespace(name="T", queues=1, first_slot=0)])
@@ -147,3 +148,22 @@ def test_the_newest_index_file_is_synced_and_not_claimed(tree: Any, monkeypatch:
         assert sync.run()
         claimed.append(([int(name) for name in synced if len(name) == 17], Checkpoint.load(layout).index_ms))
     assert claimed == [([], 0), ([1], 0), ([1, 2, 3], 200), ([2, 3], 200), ([3, 4], 300)]
+
+
+def test_names_of_what_was_made_after_a_removal_are_synced(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reput has removed the files of a deleted topic, and makes new ones: their names are new too."""
+    write_queue(tree, 10)
+    made = QueueSync(tree)
+    folders: list[Path] = []
+    monkeypatch.setattr(queue_sync, "_sync_folder", folders.append)
+    queue = tree.settings.layout.queue_folder("T", 0)
+    assert made.run() and {queue, queue.parent, queue.parent.parent} <= set(folders)
+    folders.clear()
+    tree.seen.reput, OneQueue.maximum = 1100, 11
+    try:
+        assert made.run() and queue not in folders
+        OneQueue.buried = 1
+        tree.seen.reput, OneQueue.maximum = 1200, 12
+        assert made.run() and {queue, queue.parent, queue.parent.parent} <= set(folders)
+    finally:
+        OneQueue.buried, OneQueue.maximum = 0, 10
