@@ -14,7 +14,7 @@ from orbitmq.cli.answers import sure
 from orbitmq.cli.console import counted, out, own_durability, plain_table, retention, where
 from orbitmq.cli.options import Json, Name, Store, Topic, Yes, usual
 
-app = typer.Typer(help="Create, show, grow and purge topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, show, grow, purge and delete topics.", no_args_is_help=True)
 PERMISSIONS = {0: "none", 2: "write", 4: "read", 6: "read, write"}
 
 
@@ -179,8 +179,10 @@ def purge(
 def delete(topic: Topic, yes: Yes = False, name: Name = None, store: Store = None, as_json: Json = False) -> None:
     """Delete a topic, with all its messages."""
     with orbitmq.connect(name, store=store) as broker:
-        held = sum(queue.max_offset - queue.min_offset for queue in broker.topic(topic).queues)
-        sure(yes, f"delete the topic {topic!r}", f"{counted(held, 'message')} of {topic!r} will be gone, and the topic")
+        for found in broker.status().topics:
+            if found.name == topic:
+                held = sum(queue.max_offset - queue.min_offset for queue in found.queues)
+                sure(yes, f"delete the topic {topic!r}", f"{counted(held, 'message')} of {topic!r} will be gone, and the topic")
         broker.delete_topic(topic)
     if as_json:
         print(json.dumps({"name": topic, "deleted": True}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import TopicStatus, topic_status
 from orbitmq.client.topic_info import TopicInfo
-from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.errors import OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
 from orbitmq.native._types import Reader
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_name import how_to_make
@@ -56,7 +56,10 @@ class TopicAdministration:
             made it; Full.
         """
         with means(f"grow the topic {name!r}"):
-            self._found(name, "grow")
+            _, found = self._found(name, "grow")
+            if isinstance(queues, int) and 1 <= queues < found.queues:
+                text = f"could not grow the topic {name!r} to {queues} queues: it has {found.queues}, and never loses any"
+                raise TopicExists(text, topic=name, queues=found.queues, perm=found.perm)
             return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues)))
 
     def set_permissions(self, name: str, *, read: bool, write: bool) -> TopicInfo:
@@ -120,7 +123,8 @@ class TopicAdministration:
         table = TopicTable(self._connection.attachment.topics)
         found = table.find(name)
         if found is None:
-            raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
+            hint = "orbitmq topic list shows those that do" if doing in ("delete", "purge") else how_to_make(name)
+            raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=hint, topic=name)
         return table, found
 
     def _floor(self, target: Target, to: object, topic: Topic, queue: int, bounds: QueueBounds) -> int:

@@ -38,7 +38,8 @@ def test_what_is_refused(flows: Broker) -> None:
     assert "3,000 messages of 'flows' will be gone" in refused(6, "topic", "purge", "flows"), "nobody is there to be asked"
     assert "latest, an offset, or a time" in refused(2, "topic", "purge", "flows", "--to", "soon", "--yes")
     assert "ends at" in refused(1, "topic", "purge", "flows", "--to", "99999", "--yes")
-    assert "never loses queues" in refused(1, "topic", "grow", "flows", "--queues", "2")
+    assert "could not grow the topic 'flows' to 2 queues: it has" in refused(1, "topic", "grow", "flows", "--queues", "2")
+    assert "could not delete topic 'nosuch': it does not exist" in refused(1, "topic", "delete", "nosuch", "--yes")
     assert sum(queue.min_offset for queue in flows.topic("flows").queues) == 0
 
 
