@@ -18,6 +18,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
 from orbitmq.errors.remedy import hint
+from orbitmq.shm.topic_table import QueueKey
 
 
 class Administration:
@@ -148,14 +149,8 @@ class Administration:
     def _checked(self, topic_name: str, queue: int, offset: int, doing: str = "reset") -> int:
         """An offset that messages had is raised to the first one that is left. Raises: UnknownTopic, UnknownQueue,
         OffsetOutOfRange: the queue has not come to it."""
+        self._known_queue(topic_name, queue, doing)
         topic = self._topics.get(topic_name)
-        if not 0 <= queue < topic.queues:
-            raise UnknownQueue(
-                f"cannot {doing} queue {queue} of {topic_name!r}: it has {topic.queues}",
-                topic=topic_name,
-                queue=queue,
-                queues=topic.queues,
-            )
         minimum, maximum = self._topics.bounds(topic.first_slot + queue)
         if not 0 <= offset <= maximum:
             raise OffsetOutOfRange(
@@ -167,6 +162,18 @@ class Administration:
                 maximum=maximum,
             )
         return max(offset, minimum)
+
+    def _known_queue(self, topic_name: str, queue: int, doing: str) -> QueueKey:
+        """Raises: UnknownTopic, UnknownQueue."""
+        topic = self._topics.get(topic_name)
+        if not 0 <= queue < topic.queues:
+            raise UnknownQueue(
+                f"cannot {doing} queue {queue} of {topic_name!r}: it has {topic.queues}",
+                topic=topic_name,
+                queue=queue,
+                queues=topic.queues,
+            )
+        return topic_name, queue
 
     # ---- what is shown
 

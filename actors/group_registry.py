@@ -22,8 +22,9 @@ from orbitmq.actors.caller import Caller, Share
 from orbitmq.actors.commit_files import CommitFiles
 from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
-from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name
+from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name, instance_in_use
 from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.queue_locks import QueueLocks
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
@@ -50,6 +51,7 @@ class GroupRegistry:
         self._forgetful = False  # what is in memory is not written down yet
         self._files = CommitFiles(tree.settings.layout)
         self._groups: dict[str, Group] = {}
+        self.locks = QueueLocks(tree.settings.layout, tree.settings.user_share_percent, clock_ns)
         self._moving: set[str] = set()  # groups with queues that are leaving
         share = Share("consumer groups", GROUPS_MAX, tree.settings.user_share_percent)
         self._configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
@@ -88,16 +90,9 @@ class GroupRegistry:
     # ---- what members ask for
 
     def join(
-        self,
-        session: Session,
-        name: Any,
-        topics: list[str],
-        start: str,
-        *,
-        poll_ms: int = 0,
+        self, session: Session, name: Any, topics: list[str], start: str, *, broadcast: bool = False, poll_ms: int = 0,
         revoke_ms: int = 0,
-        broadcast: bool = False,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Makes the session a member, or changes its topics. Returns its assignment. Its file of commits exists then. poll_ms,
         revoke_ms: see groups.Member. broadcast: the name is "<group>@<instance>"; each instance is a group of one member.
 
@@ -139,24 +134,13 @@ class GroupRegistry:
 
     def _check_alone(self, session: Session, name: str) -> None:
         """Raises: GroupInUse."""
+        assert self.sessions is not None
         group = self._groups.get(name)
         for member in list(group.members.values()) if group is not None else ():
             other = self._session(member)
-            if member.id == session.key or other is None or self._reaped(other):
-                continue
-            broadcast, _, instance = name.partition("@")
-            raise GroupInUse(
-                f"cannot be the instance {instance!r} of the broadcast group {broadcast!r}: process {member.pid} is it",
-                hint="give each instance a name of its own; or close the other one first",
-                group=name,
-                members=1,
-                pids=[member.pid],
-            )
-
-    def _reaped(self, session: Session) -> bool:
-        """True if the session's process is dead, which may not have been noticed yet."""
-        assert self.sessions is not None
-        return self.sessions.reap(session.process)
+            # A dead process may not have been noticed yet.
+            if member.id != session.key and other is not None and not self.sessions.reap(other.process):
+                raise instance_in_use(name, member.pid)
 
     def _make_room(self, session: Session, name: str, topics: tuple[str, ...]) -> None:
         """Before anything changes: reserves room for what the member commits, and for what is noted about it."""
@@ -217,7 +201,8 @@ class GroupRegistry:
         self._moving.add(name)
 
     def settle(self) -> None:
-        """Hands over queues that were released, and leaving queues whose time is over."""
+        """Hands over queues that were released, leaving queues whose time is over, and queues whose lock is over."""
+        self.share_again(self.locks.expire())
         for group in [self._groups[name] for name in sorted(self._moving)]:
             if group.due(self._now_ms()):
                 self._rebalance(group)
@@ -244,6 +229,20 @@ class GroupRegistry:
         """It has more queues, or may be read now, or may no longer be read."""
         for group in self._groups.values():
             if any(topic in member.topics for member in group.members.values()):
+                self._rebalance(group)
+
+    # ---- locks of consumers that are no members
+
+    def owned(self, caller: Caller, name: Any) -> Collection[QueueKey]:
+        """Queues that members have, which cannot be locked. Raises: GroupNameError; NoPermission: it is not the user's."""
+        self._configs.admit(caller, check_group_name(name))
+        group = self._groups.get(name)
+        return () if group is None else group.owners().keys()
+
+    def share_again(self, names: Collection[str]) -> None:
+        """Queues of these groups were locked, and are free."""
+        for group in [self._groups[name] for name in sorted(names) if name in self._groups]:
+            if group.members:
                 self._rebalance(group)
 
     # ---- what those who look after it ask for
@@ -387,7 +386,8 @@ class GroupRegistry:
             self._offsets.set(group.name, queue, offset)
         group.epoch = fresh
         queues = {topic.name: topic.queues if topic.perm & PERM_READ else 0 for topic in self._topics_of(group)}
-        group.assign(queues, self._now_ms(), renewed=moved or (), paused=self._configs.paused(group.name))
+        paused, locked = self._configs.paused(group.name), self.locks.held(group.name)
+        group.assign(queues, self._now_ms(), renewed=moved or (), paused=paused, locked=locked)
         (self._moving.add if group.leaving else self._moving.discard)(group.name)
         self._fix_starts(group)
         crash_point("group_registry_assigned")

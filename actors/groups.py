@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orbitmq.actors.assignment import assign
-from orbitmq.errors import GroupNameError
+from orbitmq.errors import GroupInUse, GroupNameError
 from orbitmq.shm.topic_table import QueueKey
 
 NAME_MAX = 255
@@ -79,16 +79,23 @@ class Group:
         return bool(self.released) or any(until <= now_ms for until in self.leaving.values())
 
     def assign(
-        self, queues: Mapping[str, int], now_ms: int = 0, *, renewed: Collection[QueueKey] = (), paused: bool = False
+        self,
+        queues: Mapping[str, int],
+        now_ms: int = 0,
+        *,
+        renewed: Collection[QueueKey] = (),
+        paused: bool = False,
+        locked: Collection[QueueKey] = (),
     ) -> None:
         """Assigns the queues of all topics anew.
 
         queues: how many each topic has; a topic that is missing has none. renewed: queues in which the group goes on somewhere
-            else, so that their members have them as of now. paused: nobody gets a queue.
+            else, so that their members have them as of now. paused: nobody gets a queue. locked: nobody gets these; no member
+            has them (queue_locks.py).
         """
         before = {queue: owner for queue, owner in self.owners().items() if queue not in self.released}
         wanted = {} if paused else self._wanted(queues, self._planned(before))
-        owners = {queue: member for member, taken in wanted.items() for queue in taken}
+        owners = {queue: member for member, taken in wanted.items() for queue in taken if queue not in locked}
         leaving, heirs = {}, {}
         for queue, owner in before.items():
             holder = self.members.get(owner)
@@ -180,3 +187,15 @@ def _fitting(name: str) -> str:
             f"cannot name a group {name[:32]!r}...: a name has at most {NAME_MAX} bytes", group=name, limit=NAME_MAX
         )
     return name
+
+
+def instance_in_use(name: str, pid: int) -> GroupInUse:
+    """The error for a second consumer that is "<group>@<instance>"."""
+    broadcast, _, instance = name.partition("@")
+    return GroupInUse(
+        f"cannot be the instance {instance!r} of the broadcast group {broadcast!r}: process {pid} is it",
+        hint="give each instance a name of its own; or close the other one first",
+        group=name,
+        members=1,
+        pids=[pid],
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,7 @@ from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.pages import PAGE_REPUT
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.queue_locks import LEASE_MS
 from orbitmq.actors.sessions import Session
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.native._core import lib
@@ -69,6 +71,8 @@ class Operations(Administration):
             return f"the topic {question['name']!r} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
+        if operation in ("lock_queues", "unlock_queues"):
+            return f"the locks of the group {question['group']!r} in {self._tree.settings.layout.queue_locks}"
         if operation in ("join_group", "pause_group", "delete_group"):
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
@@ -159,6 +163,22 @@ class Operations(Administration):
         self._groups.leave(self._session(peer, question), question["group"])
         return None
 
+    def lock_queues(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Locks queues of a group for an owner that is no member, or renews its locks: those of [[topic, queue], ...] that
+        nobody else has. Returns them."""
+        name, lease_ms = question["group"], question.get("lease_ms", LEASE_MS)
+        queues = [self._known_queue(topic, queue, "lock") for topic, queue in question["locked"]]
+        taken = self._groups.owned(peer.caller, name)
+        granted = self._groups.locks.lock(peer.caller, name, question["owner"], queues, lease_ms, taken)
+        return [list(queue) for queue in granted]
+
+    def unlock_queues(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Ends the owner's locks of these queues, [[topic, queue], ...]. Returns those that were locked."""
+        name, queues = question["group"], [(topic, queue) for topic, queue in question["locked"]]
+        ended = self._groups.locks.unlock(peer.caller, name, question["owner"], queues)
+        self._groups.share_again({name} if ended else ())
+        return [list(queue) for queue in ended]
+
     def committed(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[topic, queue, offset], ...] of a group, with commits of this moment."""
         self._groups.collect()
@@ -215,7 +235,27 @@ def _only_rulers(peer: Peer, what: str) -> None:
 
 
 # The type of a field by its name, in whatever question. Names of topics and groups have errors of their own.
-_NUMBERS = ("pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms")
+_NUMBERS = ("pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms", "lease_ms")
+
+
+def _has(*types: type) -> Callable[[object], bool]:
+    """A test for lists of values of these types."""
+    return lambda value: isinstance(value, list) and len(value) == len(types) and all(map(isinstance, value, types))
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+# What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; topic and queue.
+_LISTS: dict[str, Callable[[object], bool]] = {
+    "topics": _text,
+    "forget": _text,
+    "released": _has(str, int, int),
+    "offsets": _has(str, int, int),
+    "floors": _has(int, int),
+    "locked": _has(str, int),
+}
 
 
 def _check_fields(operation: str, question: dict[str, Any]) -> None:
@@ -227,37 +267,18 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
             wrong.append(name)
     if not isinstance(question.get("group"), str | None):
         wrong.append("group")
-    topics = question.get("topics", [])
-    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
-        wrong.append("topics")
-    values, forget = question.get("values", {}), question.get("forget", [])
+    for name, fits in _LISTS.items():
+        value = question.get(name, [])
+        if not isinstance(value, list) or not all(map(fits, value)):
+            wrong.append(name)
+    values = question.get("values", {})
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         wrong.append("values")
-    if not isinstance(forget, list) or not all(isinstance(name, str) for name in forget):
-        wrong.append("forget")
-    released = question.get("released", [])
-    if not isinstance(released, list) or not all(_names_queue(each) for each in released):
-        wrong.append("released")
-    offsets = question.get("offsets", [])
-    if not isinstance(offsets, list) or not all(_names_queue(each) for each in offsets):
-        wrong.append("offsets")
-    floors = question.get("floors", [])
-    if not isinstance(floors, list) or not all(isinstance(each, list) and len(each) == 2 and _whole(each) for each in floors):
-        wrong.append("floors")
     for name in ("paused", "broadcast"):
         if not isinstance(question.get(name, False), bool):
             wrong.append(name)
     if wrong:
         raise ProtocolError(f"cannot do {operation!r} with {wrong[0]} {question[wrong[0]]!r:.64}", operation=operation)
-
-
-def _whole(values: list[object]) -> bool:
-    return all(isinstance(value, int) for value in values)
-
-
-def _names_queue(value: object) -> bool:
-    """A topic, a queue, and an epoch or an offset."""
-    return isinstance(value, list) and len(value) == 3 and all(map(isinstance, value, (str, int, int)))
 
 
 _OPERATIONS = {

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from orbitmq.client.aside import aside
 from orbitmq.client.client import Client
 from orbitmq.client.client_status import ClientStatus
+from orbitmq.client.several import Several
 from orbitmq.client.status import GroupStatus, TopicStatus
 from orbitmq.client.topic_administration import QueuePurge
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.shm.topic_table import QueueKey
 
 if TYPE_CHECKING:
     from orbitmq.client.group_reset import GroupMove, ResetTo
@@ -74,6 +76,18 @@ class AsyncAdministration:
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic; see Client.delete_topic."""
         await aside(lambda: self._client.delete_topic(name), f"delete the topic {name!r}")
+
+    async def lock_queues(
+        self, group: str, queues: Several[QueueKey], owner: str, *, lease: float = 60.0
+    ) -> list[QueueKey]:
+        """Locks queues for a consumer that is no member; see Client.lock_queues."""
+        return await aside(
+            lambda: self._client.lock_queues(group, queues, owner, lease=lease), f"lock queues of the group {group!r}"
+        )
+
+    async def unlock_queues(self, group: str, queues: Several[QueueKey], owner: str) -> list[QueueKey]:
+        """Ends locks of queues; see Client.unlock_queues."""
+        return await aside(lambda: self._client.unlock_queues(group, queues, owner), f"unlock queues of the group {group!r}")
 
     async def clients(self) -> list[ClientStatus]:
         """The processes that use the broker; see Client.clients."""

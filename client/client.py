@@ -13,6 +13,7 @@ from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
+from orbitmq.client.queue_locking import QueueLocking
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_administration import TopicAdministration
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer")
 
 
-class Client(Administration, TopicAdministration, Shown):
+class Client(Administration, TopicAdministration, QueueLocking, Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 

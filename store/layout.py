@@ -9,6 +9,7 @@
                    settings.toml     the settings that starts were given (settings_file.py)
                    retention         how long its last broker kept messages
                    purged            up to which offset queues were purged
+                   queue_locks       which queues ordered consumers elsewhere have locked
                    positions         what is known to be on disk
                    rising            the place in the log from which times are known to rise
                    reput             how far the log is indexed
@@ -178,6 +179,10 @@ class StoreLayout:
         return self.own / "allocating"
 
     @cached_property
+    def queue_locks(self) -> Path:
+        return self.own / "queue_locks"
+
+    @cached_property
     def commits(self) -> Path:
         return self.own / "commits"
 
@@ -271,6 +276,7 @@ class StoreLayout:
         yield self.settings_toml, "the file of settings"
         yield self.retention, "the note of how long messages are kept"
         yield self.purged, "the file of what was purged"
+        yield self.queue_locks, "the file of queue locks"
         yield self.lock, "the lock"
         yield self.abort, "the mark of a running broker"
         yield self.checkpoint, "the checkpoint"

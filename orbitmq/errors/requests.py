@@ -81,7 +81,8 @@ class UnknownGroup(UsageError, KeyError):
 
 
 class GroupInUse(UsageError):
-    """The group has members, and so cannot be deleted. members: how many; pids: their processes."""
+    """The group has members, and so cannot be deleted; or another consumer is this instance of a broadcast group. members: how
+    many; pids: their processes."""
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ OWNER = {
     "handler_intake": "handler 0",
     "index_file": "reput",
     "index_log": "reput",
+    "locked_queues": "coordinator",
     "notifier": "notifier",
     "purged": "coordinator",
     "purges": "coordinator",

@@ -35,6 +35,7 @@ FAMILIES = {
         "group_configs",
         "group_memory",
         "group_registry",
+        "locked_queues",
         "purged",
         "purges",
         "sessions",

@@ -243,6 +243,7 @@ def _look_after(client: orbitmq.Client) -> None:
         sender.send(SPARE, b"x")
     client.delete_topic(SPARE)
     client.reset_group(GROUP, "-20")
+    client.unlock_queues(SIDE_GROUP, client.lock_queues(SIDE_GROUP, [(SIDE, 0)], "stir"), "stir")
     with client.consumer(SIDE_GROUP, [SIDE]):
         client.pause_group(SIDE_GROUP)
     client.resume_group(SIDE_GROUP)
