@@ -38,6 +38,10 @@ class Reput(CoreActor):
 
     def run(self, limit_ms: int) -> None:
         super().run(limit_ms)
+        self.bury()
+
+    def bury(self) -> None:
+        """Called between two runs: removes the files of deleted topics."""
         if self._burial is not None:
             self._burial.look()
 

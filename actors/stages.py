@@ -48,6 +48,7 @@ class Stages(Actor):
                 self._reput.need()
         elif result == lib.RUN_FAILED:
             self._reput.fail()
+        self._reput.bury()
 
     def step(self) -> int:
         # A writer that was stopped before it had taken over leaves everything to the next one.

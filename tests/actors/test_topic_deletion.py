@@ -118,10 +118,11 @@ def sound(folder: Path) -> bool:
     return True
 
 
-def test_its_files_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", ["spread", "together"])
+def test_its_files_go(tmp_path: Path, placement: str) -> None:
     """While the broker runs, and under a reader that has them mapped. Made again, the topic has new ones; its numbers go on."""
     queues = tmp_path / "consumequeue"
-    with small_broker(tmp_path) as broker:
+    with small_broker(tmp_path, placement=placement) as broker:
         fill(broker)
         broker.create_topic("u", 1)
         reader = broker.consumer(None, ["t"])

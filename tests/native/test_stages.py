@@ -128,7 +128,7 @@ def test_reput_asks_and_the_others_go_on(hosted: Hosted) -> None:
 
     stages = object.__new__(Stages)
     stages._writer = SimpleNamespace(owns_log=True)  # type: ignore[assignment]
-    stages._reput = SimpleNamespace(need=ask)  # type: ignore[assignment]
+    stages._reput = SimpleNamespace(need=ask, bury=lambda: None)  # type: ignore[assignment]
     stages._loop, stages._asking = hosted.loop, None
     session.send(p.message(b"x"))
     p.run(hosted.handler, hosted.writer)
