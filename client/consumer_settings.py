@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from orbitmq.errors import SettingError
+from orbitmq.errors.remedy import hint
 
 if TYPE_CHECKING:
     from orbitmq.client.listener import QueuesCallback
@@ -79,15 +80,15 @@ class ConsumerSettings:
 
     def _check_instance(self) -> None:
         if self.broadcast and self.group is None:
-            text = "could not take broadcast=True: a consumer without a group gets every message anyway"
-            raise SettingError(text, hint="name the group, or leave broadcast out", setting="broadcast", value=True)
+            text = "could not broadcast without a group: a consumer without one gets every message anyway"
+            raise SettingError(text, hint=hint("use {group} too"), setting="broadcast", value=True)
         if self.broadcast and not self.instance:
             text = f"could not broadcast to {self.group!r} without the name of an instance, under which its offsets are kept"
-            hint = "pass instance='...', a name that stays the same when the program starts again"
-            raise SettingError(text, hint=hint, setting="instance", value=self.instance)
+            way = hint("use {instance}, with a name that stays the same when the program starts again")
+            raise SettingError(text, hint=way, setting="instance", value=self.instance)
         if self.instance is not None and not self.broadcast:
             text = f"could not take the instance {self.instance!r}: only broadcast groups have instances"
-            raise SettingError(text, hint="pass broadcast=True too", setting="instance", value=self.instance)
+            raise SettingError(text, hint=hint("use {broadcast=True} too"), setting="instance", value=self.instance)
 
     @property
     def keeper(self) -> str | None:

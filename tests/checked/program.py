@@ -64,6 +64,10 @@ def look_after(broker: orbitmq.Client) -> None:
         assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
         gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
         assert gone >= 0
+        locked: list[tuple[str, int]] = broker.lock_queues("far", [("orders", 0)], "owner", lease=30.0)
+        assert broker.unlock_queues("far", locked, "owner") == locked
+        broker.consumer("all", ["orders"], broadcast=True, instance="one").close()
+        broker.delete_group("all@one")
         broker.create_topic("spare")
         broker.delete_topic("spare")
         try:
