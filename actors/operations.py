@@ -63,12 +63,11 @@ class Operations(Administration):
     def _written(self, operation: str, question: dict[str, Any]) -> str:
         """For errors: the file that could not be written, and why it was written."""
         folder = self._tree.settings.layout.config
-        if operation == "prepare_delays":
-            return f"the topic of delayed messages in {folder / TOPICS}"
         if operation in ("purge_topic", "delete_topic"):
             return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
-        if operation in ("create_topic", "adopt_topic", "permit"):
-            return f"the topic {question['name']!r} in {folder / TOPICS}"
+        if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays"):
+            which = "of delayed messages" if operation == "prepare_delays" else repr(question["name"])
+            return f"the topic {which} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
