@@ -50,7 +50,7 @@ static const struct topic_entry *destination(const struct scheduler *scheduler, 
         (name.size == sizeof HALF_TOPIC - 1 && memcmp(name.data, HALF_TOPIC, name.size) == 0))
         return NULL;
     const uint32_t index = topics_find(topics, name.data, name.size);
-    if (index == TOPIC_NONE)
+    if (index == TOPIC_NONE || topic_deleted(&topics->topic[index]))
         return NULL;
     const struct topic_entry *topic = &topics->topic[index];
     /* relaxed: the number of queues only grows, unless another topic took the name; then any of its queues will do */

@@ -185,6 +185,20 @@ def test_files_go_although_somebody_dies(tmp_path: Path, actor: str) -> None:
         until(lambda: not (tmp_path / "consumequeue" / "t").exists(), "reput to remove the files")
 
 
+def test_a_delayed_message_of_a_deleted_topic(tmp_path: Path) -> None:
+    """It comes to nobody, and those behind it come."""
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        for topic in ("t", "u"):
+            broker.create_topic(topic, 1)
+            producer.send(topic, b"delayed", delay_level=1)
+        broker.delete_topic("t")
+        with broker.consumer(None, ["u"]) as consumer:
+            assert read(consumer, 1) == [b"delayed"]
+        until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
+        broker.create_topic("t", 1)
+        assert held(broker) == [(0, 0)]
+
+
 def test_again_and_again(tmp_path: Path) -> None:
     """In one life, with messages that reput may not have passed when the topic is made again."""
     with small_broker(tmp_path) as broker, broker.producer() as producer:
