@@ -5,8 +5,9 @@
 #include "base/pace.h"
 #include <stdlib.h>
 
-/* The handler ends its step after this much, so that the writer and reput find the records in the processor's cache. */
-#define TURN_BYTES (64u << 10)
+/* The handler ends its step after this much, which the writer and reput take at once too, so that they find the records in the
+ * processor's cache, whatever the number of sessions. */
+#define TURN_BYTES WRITER_GROUP_BYTES
 
 struct stages {
     struct handler *handler;
