@@ -52,7 +52,7 @@ def test_every_setting_has_its_line() -> None:
     table = text[text.index("| setting | default |") : text.index("## Exit codes")]
     named = {name for line in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)}
     assert named == {each.name for kind in (TreeSettings, StoreSettings) for each in fields(kind)} - {"layout", "files",
-    "sources"}
+    "together", "sources"}
 
 
 def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
