@@ -16,6 +16,7 @@ from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.work_registry import WorkRegistry
 from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.topic_table import QueueKey
@@ -24,12 +25,15 @@ from orbitmq.shm.topic_table import QueueKey
 class Administration:
     """A part of Operations, whose rules hold here too."""
 
-    def __init__(self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets) -> None:
+    def __init__(
+        self, tree: Tree, topics: TopicRegistry, sessions: Sessions, groups: GroupRegistry, offsets: Offsets, work: WorkRegistry
+    ) -> None:
         self._tree = tree
         self._topics = topics
         self._sessions = sessions
         self._groups = groups
         self._offsets = offsets
+        self._work = work
         self._peers: Callable[[], Iterable[Peer]] = tuple
 
     def serve(self, peers: Callable[[], Iterable[Peer]]) -> None:
@@ -42,6 +46,7 @@ class Administration:
         if name is not None:
             self._known(name, "find")
         self._groups.collect()
+        self._work.collect()
         return self._group_list() if name is None else [self._group_map(name)]
 
     def clients(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -79,6 +84,8 @@ class Administration:
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
+        self._work.refuse_while_working(name, "reset")
+        self._work.hand_over(name)
         return [[*queue, *moved] for queue, moved in sorted(self._groups.reset(name, offsets).items())]
 
     def pause_group(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -88,6 +95,7 @@ class Administration:
         self._change(peer, name, doing)
         self._refuse_read_only(name, doing)
         self._groups.pause(peer.caller, name, question["paused"])
+        self._work.pause(name)
         return self._group_map(name)
 
     def delete_group(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -95,6 +103,8 @@ class Administration:
         name = question["group"]
         self._change(peer, name, "delete")
         self._refuse_read_only(name, "delete")
+        self._work.refuse_while_working(name, "delete")
+        self._work.hand_over(name)
         self._groups.delete(name)
         return None
 
@@ -102,6 +112,7 @@ class Administration:
         """Says what may be done with a topic: perm."""
         topic = self._topics.permit(question["name"], question["perm"], caller=peer.caller)
         self._groups.topic_changed(topic.name)
+        self._work.topic_changed(topic.name)
         return asdict(topic)
 
     def purge_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -120,6 +131,7 @@ class Administration:
         topic = self._topics.changeable(question["name"], peer.caller, "delete")
         self._topics.delete(topic)
         self._groups.topic_changed(topic.name)
+        self._work.topic_changed(topic.name)
         return None
 
     # ---- what may be done

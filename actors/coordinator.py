@@ -31,6 +31,7 @@ from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.work_registry import WorkRegistry
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
@@ -65,15 +66,20 @@ class Coordinator(Actor):
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions
         self._group_clock = GroupClock(tree.settings.name, self.groups, self.sessions)
-        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets)
+        self.work = WorkRegistry(
+            tree, self.topics, self.offsets, self.groups, lambda slot, epoch: self.sessions.mapped(slot, epoch) is not None
+        )
+        self.operations = Operations(tree, self.topics, self.sessions, self.groups, self.offsets, self.work)
         changed = self.topics.load()
         self.topics.purges.apply()
         self.offsets.load(self.topics)
         self.groups.load()
         ending = self.sessions.restore()
         self.groups.resume()
+        self.work.load()
         for name in changed:
             self.groups.topic_changed(name)
+            self.work.topic_changed(name)
         for session in ending:
             self.sessions.close(session)
         self._look_again_s = SETTLE_S
@@ -100,6 +106,7 @@ class Coordinator(Actor):
         self._serve(min(waits))
         self._group_clock.tick()
         self._look_again_s = self._settle()
+        self.work.tidy()
         self._persist()
         self._bury()
         lib.actor_page_add(self._page, lib.COUNT_STEPS, 1)
@@ -222,7 +229,8 @@ class Coordinator(Actor):
             if self.tree.positions().flushed >= wrote:
                 self._pending = None
                 try:
-                    self.groups.persist(offsets)
+                    if self.groups.persist(offsets):
+                        self.work.stored(offsets)
                     crash_point("coordinator_stored")
                 except OSError as error:
                     # Tried again with the next snapshot. Until then a power cut repeats work.
@@ -230,6 +238,7 @@ class Coordinator(Actor):
         elif time.monotonic() >= self._persist_at:
             self._persist_at = time.monotonic() + self.tree.settings.offsets_interval_s
             self.groups.collect()
+            self.work.collect()
             crash_point("coordinator_collected")
             self.groups.remember()
             if self.offsets.changed:

@@ -31,7 +31,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
-from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file
+from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file, work_files
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
@@ -189,6 +189,7 @@ class Ground:
         if seen.flushed != seen.wrote and not self.settings.read_only:
             return False
         commits.settle(self.settings.layout, self._queue_end)
+        work_files.settle(self.settings.layout)
         crash_point("ground_offsets_kept")
         self._keep_delays()
         if self.settings.read_only:

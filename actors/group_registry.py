@@ -158,6 +158,11 @@ class GroupRegistry:
             raise self._files.refused(error, need, name) from error
         crash_point("group_registry_reserved")
 
+    def begin(self, caller: Caller, name: str) -> None:
+        """For a group of workers: it is known from now on. Raises: NoPermission, Full; OSError."""
+        self._configs.admit(caller, name)
+        self._describe(caller, name)
+
     def words_descriptor(self, session: Session) -> int:
         """A descriptor of the file in which a member commits, for the member. The caller closes it. Raises: OSError."""
         return self._files.descriptor(session)
@@ -446,11 +451,11 @@ class GroupRegistry:
 
     # ---- what is written down
 
-    def persist(self, snapshot: config.Offsets) -> None:
-        """Replaces consumerOffset.json by what Offsets.take has returned, unless a group was deleted since. Raises: OSError."""
+    def persist(self, snapshot: config.Offsets) -> bool:
+        """Replaces consumerOffset.json by what Offsets.take has returned. False: a group was deleted since. Raises: OSError."""
         if self._offsets.outdated:
             self._offsets.give_back()
-            return
+            return False
         vouched = self._vouched
         self._vouched = (*vouched, config.offsets_crc(snapshot))
         try:
@@ -462,6 +467,7 @@ class GroupRegistry:
             raise
         finally:
             self._vouched = config.offset_crcs(self._tree.settings.layout)
+        return True
 
     def remember(self) -> None:
         """Writes down what could not be written before because the disk was full."""

@@ -72,7 +72,7 @@ class Operations(Administration):
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
             return f"the locks of the group {question['group']!r} in {self._tree.settings.layout.queue_locks}"
-        if operation in ("join_group", "pause_group", "delete_group"):
+        if operation in ("join_group", "join_work", "pause_group", "delete_group"):
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
 
@@ -100,11 +100,11 @@ class Operations(Administration):
 
     def open_session(self, peer: Peer, question: dict[str, Any]) -> Answer:
         """The session's shape, and its memory as a descriptor."""
-        sizes = {name: question.get(name, 0) for name in ("window", "sq_capacity", "queue_capacity", "message_max")}
+        names = ("window", "sq_capacity", "queue_capacity", "message_max", "work_capacity")
+        sizes = {name: question.get(name, 0) for name in names}
         session, memfd = self._sessions.open(peer.process, peer.pidfd, caller=peer.caller, **sizes)
         shape = session.shape
-        names = ("slot", "epoch", "window", "queue_capacity", "sq_capacity", "message_max", "pid")
-        return {name: int(getattr(shape, name)) for name in names}, (memfd,)
+        return {name: int(getattr(shape, name)) for name in ("slot", "epoch", "pid", *names)}, (memfd,)
 
     def close_session(self, peer: Peer, question: dict[str, Any]) -> Any:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
@@ -124,6 +124,7 @@ class Operations(Administration):
         )
         if before is not None and topic.queues > before.queues:
             self._groups.topic_changed(topic.name)
+            self._work.topic_changed(topic.name)
         return asdict(topic)
 
     def adopt_topic(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -146,8 +147,18 @@ class Operations(Administration):
         session = self._session(peer, question)
         times = {name: question.get(name, 0) for name in ("poll_ms", "revoke_ms")}
         start, broadcast = question.get("start", "earliest"), question.get("broadcast", False)
+        self._work.refuse_while_working(question["group"], "consume in")
         answer = self._groups.join(session, question["group"], question["topics"], start, broadcast=broadcast, **times)
+        self._work.hand_over(question["group"])
         return answer, (self._groups.words_descriptor(session),)
+
+    def join_work(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Makes a session a worker of a group."""
+        session = self._session(peer, question, works=True)
+        fields = {name: question[name] for name in ("in_hand", "visibility_ms")}
+        start = question.get("start", "earliest")
+        self._work.join(session, question["group"], question["topics"], start=start, **fields)
+        return None
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
         return self._groups.assignment(self._session(peer, question), question["group"])
@@ -181,12 +192,14 @@ class Operations(Administration):
     def committed(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[topic, queue, offset], ...] of a group, with commits of this moment."""
         self._groups.collect()
+        self._work.collect()
         offsets = self._offsets.of_group(question["group"])
         return [[topic, queue, offset] for (topic, queue), offset in sorted(offsets.items())]
 
     def status(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Groups and sessions, and the notes of the start; everything else is in shared memory."""
         self._groups.collect()
+        self._work.collect()
         sessions = [session_map(session) for session in self._sessions]
         notes = self._tree.notes
         lost = sorted({note.lost for note in notes if note.lost})
@@ -217,11 +230,12 @@ class Operations(Administration):
         os.kill(self._tree.supervisor_pid, signal.SIGTERM)
         return None
 
-    def _session(self, peer: Peer, question: dict[str, Any]) -> Session:
+    def _session(self, peer: Peer, question: dict[str, Any], *, works: bool = False) -> Session:
         session = self._sessions.get(question["slot"], question["epoch"], peer.process)
-        if session is None or not session.consumes:
+        if session is None or not (session.works if works else session.consumes):
+            kind = "worker" if works else "consumer"
             raise BrokerError(
-                f"cannot use session {question['slot']} in epoch {question['epoch']}: it is not an open consumer session of "
+                f"cannot use session {question['slot']} in epoch {question['epoch']}: it is not an open {kind} session of "
                 f"process {peer.pid}"
             )
         return session
@@ -234,7 +248,9 @@ def _only_rulers(peer: Peer, what: str) -> None:
 
 
 # The type of a field by its name, in whatever question. Names of topics and groups have errors of their own.
-_NUMBERS = ("pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms", "lease_ms")
+_NUMBERS = (
+    "pid", "started", "slot", "epoch", "perm", "poll_ms", "revoke_ms", "lease_ms", "in_hand", "visibility_ms", "work_capacity",
+)  # fmt: skip
 
 
 def _has(*types: type) -> Callable[[object], bool]:

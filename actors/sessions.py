@@ -59,6 +59,10 @@ class Session:
         return bool(self.shape.sq_capacity)
 
     @property
+    def works(self) -> bool:
+        return bool(self.shape.work_capacity)
+
+    @property
     def key(self) -> str:
         return f"{self.slot}.{self.epoch}"
 
@@ -135,14 +139,14 @@ class Sessions:
 
     def open(
         self, process: ProcessId, pidfd: int, *, window: int, sq_capacity: int, queue_capacity: int, message_max: int,
-        caller: Caller = OPERATOR,
+        work_capacity: int = 0, caller: Caller = OPERATOR,
     ) -> tuple[Session, int]:  # fmt: skip
         """A fresh session for the client that the pidfd stands for, and its memfd, which the caller closes.
 
         Raises: SettingError: a size that is not allowed; Full: no slot is free, or the process or its user has its share;
             StoreFull: no memory.
         """
-        _check_sizes(window, sq_capacity, queue_capacity, message_max)
+        _check_sizes(window, sq_capacity, queue_capacity, message_max, work_capacity)
         self._check_share(process)
         self._share.check(caller, Counter(session.user for session in self._sessions.values()))
         # If a client wants larger messages than this broker allows, the first message that is too large gets the error.
@@ -154,6 +158,7 @@ class Sessions:
         shape.epoch = shape.epoch % 0xFFFFFFFF + 1
         shape.slot, shape.window, shape.queue_capacity = slot, window, queue_capacity
         shape.sq_capacity, shape.message_max, shape.pid = sq_capacity, message_max, process.pid
+        shape.work_capacity = work_capacity
         memfd = create_memfd(f"omq-session-{slot}", lib.session_size(shape))
         crash_point("sessions_made")
         try:
@@ -192,6 +197,8 @@ class Sessions:
         # Must not overwrite what the session's handler may have found at this very moment: a faulty session stays faulty.
         lib.session_move_state(self._tree.control, session.slot, lib.SESSION_READY, lib.SESSION_CLOSING)
         crash_point("sessions_closing")
+        if session.works:
+            lib.control_ring_dispatcher(self._tree.wake)
         if session.consumes:
             lib.session_call_notifier(self._tree.wake, session.slot)
         if session.produces:
@@ -221,6 +228,8 @@ class Sessions:
         return min((session.closing_since for session in self._closing.values()), default=None)
 
     def _is_settled(self, session: Session) -> bool:
+        if session.works:  # the dispatcher takes its last answers
+            return bool(lib.session_get_state(self._tree.control, session.slot) != lib.SESSION_CLOSING)
         if not session.produces:
             return True
         lane = self._tree.lanes[session.slot % self._tree.settings.lanes]
@@ -317,7 +326,7 @@ def _unmap(session: Session) -> None:
         session.memory.close()
 
 
-def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int) -> None:
+def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max: int, work_capacity: int) -> None:
     def refuse(name: str, value: int, why: str) -> SettingError:
         return SettingError(f"cannot open a session with {name} {value!r}: {why}", name=name, value=value)
 
@@ -330,7 +339,13 @@ def _check_sizes(window: int, sq_capacity: int, queue_capacity: int, message_max
         raise refuse("sq_capacity", sq_capacity, f"it must be at least {lib.RING_MIN_CAPACITY:,}")
     if not isinstance(queue_capacity, int) or not 0 <= queue_capacity <= lib.SESSION_QUEUES_MAX:
         raise refuse("queue_capacity", queue_capacity, f"it must be from 0 to {lib.SESSION_QUEUES_MAX:,}")
-    if not sq_capacity and not queue_capacity:
+    if not isinstance(work_capacity, int) or (work_capacity and (sq_capacity or queue_capacity)):
+        raise refuse("work_capacity", work_capacity, "a session of a worker has no other part")
+    if work_capacity:
+        if not lib.WORK_RING_MIN <= work_capacity <= lib.WORK_RING_MAX or work_capacity & (work_capacity - 1):
+            limits = f"{lib.WORK_RING_MIN} to {lib.WORK_RING_MAX:,}"
+            raise refuse("work_capacity", work_capacity, f"it must be a power of two, from {limits}")
+    elif not sq_capacity and not queue_capacity:
         raise refuse("queue_capacity", queue_capacity, "a session without a submission ring needs queues")
     if not isinstance(message_max, int) or message_max < 0:
         raise refuse("message_max", message_max, "it must be a number of bytes")

@@ -10,6 +10,7 @@ from orbitmq.actors import pages
 from orbitmq.actors.actor import Actor
 from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.coordinator import Coordinator
+from orbitmq.actors.dispatcher import Dispatcher
 from orbitmq.actors.flush import Flush
 from orbitmq.actors.handler import Handler
 from orbitmq.actors.notifier import Notifier
@@ -54,6 +55,7 @@ def child_specs(handlers: int, *, together: bool) -> list[ChildSpec]:
         *([ChildSpec("stages", (reput, writer, *lanes), Stages)] if together else alone),
         _alone("scheduler", pages.PAGE_SCHEDULER, Scheduler),
         _alone("notifier", pages.PAGE_NOTIFIER, Notifier),
+        _alone("dispatcher", pages.PAGE_DISPATCHER, Dispatcher),
         _alone("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
     ]
 

@@ -6,7 +6,7 @@ import os
 import weakref
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from orbitmq.client.administration import Administration
 from orbitmq.client.connection import Connection, checked_wait
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
+    from orbitmq.client.work_session import WorkSession
     from orbitmq.store.setting_sources import SettingState
 
-_Made = TypeVar("_Made", "Producer", "Consumer")
+_Made = TypeVar("_Made", "Producer", "Consumer", "WorkSession")
 
 
 class Client(Administration, TopicAdministration, QueueLocking, Shown):
@@ -65,7 +66,7 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
         wait: float = 0.0,
     ) -> None:
         self._connection = Connection(whereabouts(name, store), timeout, checked_wait(wait))
-        self._made: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+        self._made: weakref.WeakSet[Producer | Consumer | WorkSession] = weakref.WeakSet()
         self._making: set[object] = set()  # one for each thread that is making a producer or consumer now
         self._closed = False
         # Raises now, and not at the first send, if no broker is there or it belongs to another user.
@@ -167,6 +168,46 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             from orbitmq.client.consumer import Consumer
 
             return self._keep(Consumer(self._connection, *group_and_topics, **self._with_wait(settings)))
+
+    def work_session(
+        self,
+        group: str,
+        topics: Several[str],
+        *,
+        visibility: float = 30.0,
+        in_hand: int = 1024,
+        max_tries: int = 16,
+        key_ordered: bool = False,
+        start: Literal["earliest", "latest"] = "earliest",
+        wait: float | None = None,
+    ) -> WorkSession:
+        """A session of a worker, which gets messages one by one and acknowledges each by itself (docs/work-queue.md).
+
+        Args:
+            visibility: seconds for which a message is this worker's, unless it extends them.
+            in_hand: messages that it may have in hand, at most 65,536.
+            max_tries, key_ordered: without effect yet.
+            start: where a group begins that is new to a topic.
+            wait: as for consumers.
+
+        Raises: TopicNameError, UnknownTopic, GroupNameError, SettingError; GroupInUse: the group has consumers; NoPermission;
+            Full; StoreFull: the disk has no room for the group's state; BrokerNotRunning.
+        """
+        with self._makes("a worker"):
+            from orbitmq.client.work_session import WorkSession
+
+            made = WorkSession(
+                self._connection,
+                group,
+                topics,
+                visibility=visibility,
+                in_hand=in_hand,
+                max_tries=max_tries,
+                key_ordered=key_ordered,
+                start=start,
+                wait=self._connection.wait if wait is None else checked_wait(wait),
+            )
+            return self._keep(made)
 
     def message(self, message_id: str) -> Message:
         """The message with this id, as it stands in receipts and messages.

@@ -123,9 +123,10 @@ class Connection:
         return value, _only(descriptors)
 
     def open_session(
-        self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0
+        self, *, window: int = 0, sq_capacity: int = 0, message_max: int = 0, queue_capacity: int = 0, work_capacity: int = 0
     ) -> SessionHandle:
         sizes = {"window": window, "sq_capacity": sq_capacity, "message_max": message_max, "queue_capacity": queue_capacity}
+        sizes["work_capacity"] = work_capacity
         return self.outlast(lambda: self._open_session(sizes), 0.0)
 
     def open_session_now(self, **sizes: int) -> SessionHandle:

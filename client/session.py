@@ -43,6 +43,7 @@ class SessionHandle:
     generation: int
     close: Callable[[], None]
     leave: Callable[[], None] = lambda: None
+    work_capacity: int = 0
 
 
 class SessionOpener(Protocol):

@@ -19,6 +19,8 @@
                    tree.json         its segments of shared memory
                    group             which unix group may read the store (access.py)
                    commits/          what groups have committed, while a broker runs or has died
+                   workers/          what workers of groups have done (work_files.py)
+                   work-plan         which workers there are (work_plan.py)
                    remake            a repair's order to make queues and index anew
                    allocating/       log files that are being created for commitlog/
                    cut/              what recovery or a repair took out of the store
@@ -187,6 +189,14 @@ class StoreLayout:
         return self.own / "commits"
 
     @cached_property
+    def work(self) -> Path:
+        return self.own / "workers"
+
+    @cached_property
+    def work_plan(self) -> Path:
+        return self.own / "work-plan"
+
+    @cached_property
     def cut(self) -> Path:
         return self.own / "cut"
 
@@ -203,7 +213,8 @@ class StoreLayout:
         Raises: StoreUnsupported: one of them cannot be made; has .path.
         """
         made: set[Path] = set()
-        for folder in (self.commitlog, self.consumequeue, self.index, self.config, self.allocating, self.commits, self.cut):
+        rocketmqs = (self.commitlog, self.consumequeue, self.index, self.config)
+        for folder in (*rocketmqs, self.allocating, self.commits, self.work, self.cut):
             if folder.is_dir():
                 continue
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -284,6 +295,7 @@ class StoreLayout:
         yield self.rising, "the file of the order of times"
         yield self.reput, "the file of reput's position"
         yield self.delayed, "the note of delivered delayed messages"
+        yield self.work_plan, "the plan of work"
         yield self.clock, "the note of the clock"
         yield self.unsynced, "the note of syncs"
         for half in (0, 1):

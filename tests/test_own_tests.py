@@ -21,6 +21,9 @@ TESTED_BY: dict[str, str] = {
     "actors/burial.py": "tests/actors/test_topic_deletion.py",
     "actors/children.py": "tests/actors/test_supervisor.py",
     "actors/coordinator.py": "tests/actors/test_door.py",
+    "actors/dispatcher.py": "tests/actors/test_work_model.py",
+    "actors/work_registry.py": "tests/actors/test_work_model.py",
+    "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",
     "actors/group_configs.py": "tests/actors/test_group_changes.py",
     "actors/group_registry.py": "tests/actors/test_offsets.py",
@@ -95,6 +98,7 @@ TESTED_BY: dict[str, str] = {
     "store/tree_settings.py": "tests/actors/test_supervisor.py",
     "store/trim.py": "tests/actors/test_retention.py",
     "store/unsynced.py": "tests/store/test_recovery_table.py",
+    "store/work_plan.py": "tests/store/test_work_files.py",
     "store/verify/file_checks.py": "tests/store/test_group_memory.py",
 }
 

@@ -344,20 +344,31 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     ++*dirty;
 }
 
+/* True if the dispatcher hands out from this queue. relaxed: the full fence before orders it after what was published [J1] */
+static bool is_worked(const struct reput *reput, uint32_t slot)
+{
+    return atomic_load_explicit(&reput->tree->control->worked[slot / 64], memory_order_relaxed) >> (slot % 64) & 1;
+}
+
 static void wake_waiters(struct reput *reput)
 {
+    bool worked = reput->all;
     struct attachment *tree = reput->tree;
     uint32_t wakes = 0, dirty = 0;
-    atomic_thread_fence(memory_order_seq_cst); /* [I2] */
+    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1] */
     if (reput->all) {
         const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
             ring_waiter(reput, slot, &wakes, &dirty);
         reput->all = false;
     } else {
-        for (uint32_t i = 0; i < reput->touched_count; i++)
+        for (uint32_t i = 0; i < reput->touched_count; i++) {
             ring_waiter(reput, reput->touched[i], &wakes, &dirty);
+            worked = worked || is_worked(reput, reput->touched[i]);
+        }
     }
+    if (worked)
+        wakes += bell_ring(&tree->wake->dispatcher);
     if (dirty)
         wakes += bell_ring(&tree->wake->notifier);
     if (wakes)

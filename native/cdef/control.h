@@ -4,7 +4,7 @@
 struct session_shape {
     uint32_t slot, epoch, window, queue_capacity;
     uint64_t sq_capacity;
-    uint32_t message_max, pid;
+    uint32_t message_max, pid, work_capacity, zero;
 };
 enum { READ_ONLY_TOLD = 1, READ_ONLY_DAMAGED = 2 };
 struct settings {
@@ -31,7 +31,7 @@ enum tree_state { TREE_STARTING, TREE_RUNNING, TREE_STOPPING, TREE_STOPPED, ... 
 enum session_state { SESSION_FREE, SESSION_READY, SESSION_CLOSING, SESSION_DRAINED, SESSION_FAULTY, SESSION_LOST, ... };
 enum actor_index {
     ACTOR_SUPERVISOR, ACTOR_REPUT, ACTOR_WRITER, ACTOR_FLUSH, ACTOR_NOTIFIER, ACTOR_COORDINATOR, ACTOR_ALLOCATOR,
-    ACTOR_SCHEDULER, ACTOR_HANDLER, ...
+    ACTOR_SCHEDULER, ACTOR_DISPATCHER, ACTOR_HANDLER, ...
 };
 struct control { ...; };
 struct wake { ...; };
@@ -72,5 +72,8 @@ void control_set_clock_ahead(struct control *control, uint64_t ms);
 uint64_t control_clock_ahead(const struct control *control);
 void control_believe_clock(struct control *control, uint64_t now_ms);
 uint64_t control_clock_believed(const struct control *control);
+void control_raise_work(struct control *control, struct wake *wake);
+void control_ring_dispatcher(struct wake *wake);
+uint32_t control_work_version(const struct control *control);
 uint64_t group_epoch(const struct control *control, uint32_t group);
 uint64_t group_raise_epoch(struct control *control, uint32_t group);

@@ -1,3 +1,4 @@
+struct work_ring;
 struct completion {
     uint64_t physical_offset, queue_offset;
     uint32_t size, queue_id, code, detail;
@@ -5,6 +6,7 @@ struct completion {
 struct session_parts {
     struct completion *slots;
     struct ring *sq;
+    struct work_ring *hand_outs, *answers;
     ...;
 };
 void session_parts(struct session *session, const struct session_shape *shape, struct session_parts *parts);

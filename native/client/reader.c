@@ -330,6 +330,26 @@ uint32_t reader_more(struct reader *reader, uint32_t most, uint64_t bytes, enum 
     return count;
 }
 
+uint32_t reader_fetch_range(struct reader *reader, uint32_t cursor, uint64_t first, uint32_t count)
+{
+    assert(cursor < reader->cursor_count);
+    reader_release(reader);
+    reader->unchecked = false;
+    reader->fault = (struct reader_fault){0};
+    if (reader_grow((void **)&reader->refs, &reader->room, count, sizeof *reader->refs)) {
+        reader_blame(reader, cursor, first, 0, RECORD_GOOD, ENOMEM);
+        return 0;
+    }
+    look_for_news(reader);
+    reader->cursors[cursor].position = first;
+    struct budget budget = {.units = count, .bytes = UINT64_MAX};
+    take_run(reader, cursor, count, &budget);
+    /* Where retention has removed some, the run went on behind the range. */
+    while (reader->count > 0 && reader->refs[reader->count - 1].queue_offset >= first + count)
+        reader->count--;
+    return reader->count;
+}
+
 void reader_pass(struct reader *reader)
 {
     reader->next = reader->fault.cursor;

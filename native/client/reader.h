@@ -168,6 +168,10 @@ static inline bool reader_checked(const struct reader *reader, const struct mess
            load_be32(ref->record + RECORD_SYSFLAG_AT) & SYSFLAG_COMPRESSED;
 }
 
+/* The messages [first, first + count) of one queue, as a fetch; the cursor ends behind them. Fewer come if some are gone or no messages, and
+ * before one that cannot be read: then a fault is set. */
+uint32_t reader_fetch_range(struct reader *reader, uint32_t cursor, uint64_t first, uint32_t count);
+
 /* After a fault: the next fetch begins with another queue. */
 void reader_pass(struct reader *reader);
 

@@ -237,6 +237,21 @@ uint64_t control_clock_believed(const struct control *control)
     return atomic_load_explicit(&control->clock_believed_ms, memory_order_relaxed);
 }
 
+void control_raise_work(struct control *control, struct wake *wake)
+{
+    /* release: the plan's file before its version. Pairs with the acquire in control_work_version [J2]. */
+    atomic_fetch_add_explicit(&control->work_version, 1, memory_order_release);
+    bell_ring(&wake->dispatcher);
+}
+
+void control_ring_dispatcher(struct wake *wake) { bell_ring(&wake->dispatcher); }
+
+uint32_t control_work_version(const struct control *control)
+{
+    /* acquire: pairs with the release in control_raise_work [J2] */
+    return atomic_load_explicit(&control->work_version, memory_order_acquire);
+}
+
 uint64_t group_epoch(const struct control *control, uint32_t group)
 {
     assert(group < GROUPS_MAX);

@@ -11,6 +11,7 @@
 #include "shared/delay_record.h"
 #include "shared/lane.h"
 #include "shared/session.h"
+#include "shared/work_note.h"
 
 #define SESSIONS_MAX 1024u
 #define SESSION_WORDS (SESSIONS_MAX / 64)
@@ -131,6 +132,10 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
     /* [word]: queues with arrivals for more than one waiter; reput sets bits, the notifier takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t dirty[QUEUE_WORDS];
+    /* [word]: queues from which the dispatcher hands out; reput rings it for their messages. The dispatcher's [J1] */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];
+    _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
+    struct work_note work_note;
     struct session_entry sessions[SESSIONS_MAX];
     struct group_entry groups[GROUPS_MAX];
     struct actor_page actors[ACTORS_MAX];
@@ -146,7 +151,8 @@ enum actor_index {
     ACTOR_COORDINATOR = 5,
     ACTOR_ALLOCATOR = 6,
     ACTOR_SCHEDULER = 7,
-    ACTOR_HANDLER = 8,
+    ACTOR_DISPATCHER = 8,
+    ACTOR_HANDLER = 9,
 };
 
 struct wake {
@@ -156,6 +162,7 @@ struct wake {
     struct bell flush;    /* the flush service sleeps here */
     struct bell flushed;  /* everybody who waits for the flushed position sleeps here */
     struct bell reput;    /* likewise, for the reput position */
+    struct bell dispatcher;
     /* [lane][word]: sessions whose submission ring has news */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t news[LANES_MAX][SESSION_WORDS];
     /* sessions whose list of interests has changed */
@@ -219,6 +226,12 @@ void control_set_clock_ahead(struct control *control, uint64_t ms);
 uint64_t control_clock_ahead(const struct control *control);
 void control_believe_clock(struct control *control, uint64_t now_ms);
 uint64_t control_clock_believed(const struct control *control);
+
+/* The coordinator: the work plan says something new. */
+void control_raise_work(struct control *control, struct wake *wake);
+/* Wakes the dispatcher: a session that takes work has changed. */
+void control_ring_dispatcher(struct wake *wake);
+uint32_t control_work_version(const struct control *control);
 
 uint64_t group_epoch(const struct control *control, uint32_t group);
 /* Raises the epoch and fences, so that offset words read afterwards were stored before, or by a member that will see the

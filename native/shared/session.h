@@ -16,6 +16,7 @@
 #include "shared/bell.h"
 #include "shared/lock.h"
 #include "shared/ring.h"
+#include "shared/work_ring.h"
 
 #define SESSION_WINDOW_MAX 65536u
 #define SESSION_QUEUES_MAX 16384u
@@ -40,6 +41,8 @@ struct session_shape {
     uint64_t sq_capacity;    /* power of two; 0 for a session that only consumes */
     uint32_t message_max;    /* the largest record this session was made for, bytes */
     uint32_t pid;            /* the client's */
+    uint32_t work_capacity;  /* records in each ring of a worker, a power of two; 0 for a session that takes no work */
+    uint32_t zero;
 };
 
 struct session {
@@ -59,6 +62,8 @@ struct session {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t interest_seen;
     /* the client's: threads that sleep on the bell for room in the ring; no other sleep is cut short for room */
     _Alignas(SEGMENT_LINE) _Atomic uint32_t stalled;
+    /* the client's, if it takes work: how many messages it wants to have in its hands; the dispatcher bounds it */
+    _Atomic uint32_t wanted;
     /* the client's threads share the submission ring under this lock */
     struct lock lock;
     _Alignas(SEGMENT_LINE) uint8_t parts[];
@@ -69,6 +74,7 @@ struct session_parts {
     struct completion *slots;
     struct ring *sq;
     _Atomic uint32_t *interest;
+    struct work_ring *hand_outs, *answers;
 };
 uint64_t session_size(const struct session_shape *shape);
 void session_init(void *memory, const struct session_shape *shape, uint64_t generation);

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from orbitmq.errors import CorruptRecord, StoreError
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
-from orbitmq.store import abort, atomic_file, commits, index_headers, mapped_file, positions, remake, rising
+from orbitmq.store import abort, atomic_file, commits, index_headers, mapped_file, positions, remake, rising, work_files
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.consume_queue import Extent
 from orbitmq.store.index_headers import IndexHeader
@@ -411,6 +411,9 @@ class _Recovery:
         # A store that is opened for reading only has groups that read it, and keeps their offsets.
         settled = commits.settle(self.layout)
         ends = {(state.topic, state.queue): state.next_offset for state in queues}
+        if not self.read_only:
+            work_files.trim(self.layout, ends)
+            work_files.settle(self.layout)
         lowered = kept_config.lower_offsets(self.layout, ends, 0 if how is Ending.EMPTY else None, read_only=self.read_only)
         return RecoveryReport(
             ending=how,

@@ -21,7 +21,7 @@ class Peer:
 
 def operations() -> Operations:
     nothing: Any = None
-    return Operations(nothing, nothing, nothing, nothing, nothing)
+    return Operations(nothing, nothing, nothing, nothing, nothing, nothing)
 
 
 def ask(question: dict[Any, Any]) -> None:

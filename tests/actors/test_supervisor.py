@@ -22,7 +22,9 @@ from orbitmq.store.tree_settings import tree_settings
 from tests.trees import SMALL, actors, kill, segments, small_broker
 from tests.waiting import dead, until
 
-KINDS = ["flush", "allocator", "reput", "writer", "scheduler", "handler 0", "handler 1", "notifier", "coordinator"]
+KINDS = [
+    "flush", "allocator", "reput", "writer", "scheduler", "handler 0", "handler 1", "notifier", "dispatcher", "coordinator",
+]  # fmt: skip
 
 
 def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def bury(broker: orbitmq.Client) -> None:
     assert not reasons and not again and broker.dead_letter_groups() == []
 
 
+def work(broker: orbitmq.Client) -> None:
+    """A worker without work."""
+    with broker.work_session("packing", ["orders"], visibility=1.5, in_hand=10, start="latest") as worker:
+        hand_outs = worker.take(5, 0.0)
+        worker.ack(hand_outs)
+        late: list[int] = [each.delivery for each in worker.settled(5)]
+        assert not hand_outs and not late
+
+
 def bodies() -> Iterator[bytes]:
     """A batch need not be a list."""
     yield from (b"a", b"b")
@@ -257,6 +266,7 @@ def main(path: Path) -> None:
             look_after(client)
             bury(client)
             consume(client, len(send(client)) + 1)
+            work(client)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)
     print(orbitmq.__version__)

@@ -21,7 +21,8 @@ from orbitmq.shm import runtime
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.ledger import BODY, Account, settle
-from tests.crash.worker import GROUP, LATER, SEALED, SIDE, TOPIC
+from tests.crash.work_account import wrongs
+from tests.crash.worker import GROUP, LATER, SEALED, SIDE, TOPIC, WORK_GROUP
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -227,9 +228,13 @@ class Load:
         for role in ("produce", "delay", "stir"):
             self._end(role)
         until(self._drained, "the group to have everything")
-        for role in ("share", "keep"):
+        for role in ("share", "keep", "toil"):
             self._end(role)
-        account = settle_all(self.folder, everything(self.client, TOPIC))
+        stored = everything(self.client, TOPIC)
+        account = settle_all(self.folder, stored)
+        if any(worker.role == "toil" for worker in self.workers):
+            log = {(queue, offset, *BODY.unpack_from(body)) for body, queue, offset, _ in stored}
+            account.wrong += wrongs(self.folder, log)
         if any(worker.role == "delay" for worker in self.workers):
             self._settle_delayed(account)
         self.close()
@@ -258,8 +263,9 @@ class Load:
         status = self.client.status()
         if status.positions.reput < status.positions.wrote:
             return False
-        groups = [group for group in status.groups if group.name == GROUP]
-        return bool(groups) and groups[0].lag_messages == 0
+        wanted = {GROUP, WORK_GROUP} if any(worker.role == "toil" for worker in self.workers) else {GROUP}
+        lags = {group.name: group.lag_messages for group in status.groups if group.name in wanted}
+        return lags.keys() == wanted and not any(lags.values())
 
     def _end(self, role: str) -> None:
         for worker in self.workers:

@@ -21,6 +21,14 @@ OWNER = {
     "commit_files": "coordinator",
     "control": "writer",
     "coordinator": "coordinator",
+    "dispatcher": "dispatcher",
+    "dispatcher_answers": "dispatcher",
+    "dispatcher_hand": "dispatcher",
+    "dispatcher_plan": "dispatcher",
+    "work_files": "coordinator",
+    "work_plan": "coordinator",
+    "work_queue": "dispatcher",
+    "work_registry": "coordinator",
     "expiry_clock": "flush",
     "flush": "flush",
     "group_configs": "coordinator",
@@ -54,6 +62,8 @@ CLIENT = {
     "membership": "share",
     "sender": "produce",
     "pull_hold": "share",
+    "work_link": "toil",
+    "work_session": "toil",
 }
 # Files most of whose points are passed while a tree starts or stops.
 TREE = {
@@ -70,6 +80,7 @@ STOPPING = {
 CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
+    "dispatcher_hand_undone": ("dispatcher_hand_put",),
     "flush_rewritten": ("flush_began",),
     "index_file_entry_zeroed": ("index_file_slot_put",),
     "index_file_slot_reset": ("index_file_slot_put",),

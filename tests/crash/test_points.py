@@ -44,6 +44,10 @@ FAMILIES = {
     "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "scheduler": {"delay_record", "delays", "put_lane", "scheduler", "scheduler_load"},
+    "workers": {
+        "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_plan", "work_files", "work_link", "work_plan",
+        "work_queue", "work_registry", "work_session",
+    },
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
 
@@ -53,8 +57,8 @@ FAMILIES = {
 HOSTED = ("writer", "handler", "reput")
 # Passed by a handler that sleeps while the writer works.
 ALONE = {"handler_stalled"}
-# Those with points that only delayed messages pass.
-DELAYED = {"scheduler", "writer"}
+# Roles for points that the usual load does not pass.
+BESIDE = {"scheduler": ("delay",), "writer": ("delay",), "workers": ("toil", "toil")}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,8 +68,7 @@ def build() -> None:
 
 @pytest.fixture
 def load(tmp_path: Path, request: pytest.FixtureRequest, family: str) -> Iterator[Load]:
-    roles = (*ROLES, "delay") if family in DELAYED else ROLES
-    made = Load(tmp_path, seed=1, roles=roles, placement=request.param)
+    made = Load(tmp_path, seed=1, roles=(*ROLES, *BESIDE.get(family, ())), placement=request.param)
     yield made
     made.close()
 

@@ -1,6 +1,6 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|share|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|share|toil|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
@@ -8,6 +8,7 @@ produce  sends numbered messages, one by one and in batches, with keys, some to 
          and notes each one's verdict, a line a message
 delay    sends numbered messages that wait a second, and notes each one's verdict
 share    a member of the group "share": notes what it got, then commits
+toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 keep     takes all queues, and stores each batch's results together with its positions, in one transaction
 stir     gives the coordinator work: sessions, topics, members that come and go, changes of groups, and a client that breaks
          the protocol
@@ -20,6 +21,7 @@ import select
 import sqlite3
 import struct
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -27,6 +29,7 @@ from typing import TextIO
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.producer import Pending, Producer
+from orbitmq.client.work_session import WorkSession
 
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
@@ -36,6 +39,8 @@ SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
 SPARE = "spare"
+WORK_GROUP = "toil"
+SIDE_WORK = "side-toil"
 # the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
 AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
@@ -181,6 +186,48 @@ def share(name: str, path: Path, _who: int, seed: int) -> None:
                         return
 
 
+def toil(name: str, path: Path, _who: int, seed: int) -> None:
+    """Lines: G queue offset who number, and D queue offset; then the broker's generation, and when the take began or the answer
+    was known to count, by time.monotonic_ns."""
+    rng = random.Random(seed)
+    with path.open("w") as notes:
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY):
+                while True:  # a session each time, so that the group begins and ends too
+                    in_hand = rng.choice((1, 50, 2000))
+                    with client.work_session(WORK_GROUP, [TOPIC], visibility=3600, in_hand=in_hand) as worker:
+                        if _toil_for_a_while(worker, notes, rng):
+                            return
+
+
+def _toil_for_a_while(worker: WorkSession, notes: TextIO, rng: random.Random) -> bool:
+    """True if all is done, and no more is to come."""
+    for _ in range(rng.choice((1, 10, 100))):
+        generation, began = worker.generation, time.monotonic_ns()
+        found = worker.take(rng.choice((1, 10, 200)), 0.05)
+        for each in found:
+            who, number = BODY.unpack_from(each.message.body)
+            notes.write(f"G {each.message.queue} {each.offset} {who} {number} {generation} {began}\n")
+        notes.flush()
+        rest, kept = [], []
+        for each in found:
+            (kept if rng.random() < 0.9 else rest).append(each)
+        worker.ack(kept)
+        if rest:
+            worker.extend(rest[0], 600)
+            worker.nack(rest[0], delay=rng.choice((0, 0.01)))
+            worker.give_back(rest[1:3])  # the others come again when the session ends
+            worker.ack(rest[3:])
+            kept += rest[3:]
+        refused = set(map(id, worker.settled(TIMEOUT_S)))
+        if worker.generation == generation:
+            now = time.monotonic_ns()
+            notes.write("".join(f"D {e.message.queue} {e.offset} {generation} {now}\n" for e in kept if id(e) not in refused))
+        if not found and over(0):
+            return True
+    return False
+
+
 def keep(name: str, path: Path, _who: int, seed: int) -> None:
     rng = random.Random(seed)
     results = sqlite3.connect(path, isolation_level=None)
@@ -212,7 +259,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
     while (client := connected(name)) is not None:
         with suppress(*AWAY):
             while not over(0.01):
-                match rng.randrange(7):
+                match rng.randrange(8):
                     case 0:
                         with client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S) as sender:
                             sender.send(SIDE, b"x")
@@ -230,6 +277,9 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                     case 5:
                         with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic, errors.Full):
                             _look_after(client)
+                    case 6:
+                        with suppress(errors.GroupInUse):
+                            _work_and_consume(client)
                     case _:
                         _break_protocol(client)
 
@@ -251,6 +301,15 @@ def _look_after(client: orbitmq.Client) -> None:
     client.delete_group(SIDE_GROUP)
 
 
+def _work_and_consume(client: orbitmq.Client) -> None:
+    """A group has workers first, and consumers then."""
+    with client.work_session(SIDE_WORK, [SIDE], visibility=1) as worker:
+        worker.ack(worker.take(10, 0.0))
+        worker.take(3, 0.0)
+    with client.consumer(SIDE_WORK, [SIDE]):
+        pass
+
+
 def _break_protocol(client: orbitmq.Client) -> None:
     from tests.crash.raw_session import RawSession
 
@@ -260,5 +319,5 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, delay, share, keep, stir)}[sys.argv[1]]
+    work = {each.__name__: each for each in (produce, delay, share, toil, keep, stir)}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -51,15 +51,9 @@ static PyObject *message_of(PyObject *pin, const struct message_ref *ref)
     return pin ? py_message_new(pin, ref->record, ref->size, ref->body_at, ref->body_size) : NULL;
 }
 
-PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
+/* The next `count` gathered messages, delivered. */
+static PyObject *message_list(struct reader_object *self, int64_t count)
 {
-    struct reader_object *self = py_reader_self(object);
-    uint32_t most;
-    if (!py_take_count(most_object, &most))
-        return NULL;
-    const int64_t count = py_reader_gather(self, most, UINT64_MAX, READER_LOOKS);
-    if (count < 0)
-        return NULL;
     PyObject *list = PyList_New((Py_ssize_t)count);
     PyObject *pin = NULL;
     const struct log_file *pinned = NULL;
@@ -78,6 +72,35 @@ PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
     if (list)
         py_reader_delivered(self, (uint32_t)count);
     return list;
+}
+
+PyObject *py_delivery_messages(PyObject *object, PyObject *most_object)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint32_t most;
+    if (!py_take_count(most_object, &most))
+        return NULL;
+    const int64_t count = py_reader_gather(self, most, UINT64_MAX, READER_LOOKS);
+    return count < 0 ? NULL : message_list(self, count);
+}
+
+PyObject *py_delivery_range(PyObject *object, PyObject *const *arguments, Py_ssize_t arity)
+{
+    struct reader_object *self = py_reader_self(object);
+    uint64_t cursor, first;
+    uint32_t most;
+    if (!py_arity("range", arity, 3) || !py_take_u64(arguments[0], &cursor) || !py_take_u64(arguments[1], &first) ||
+        !py_take_count(arguments[2], &most))
+        return NULL;
+    if (cursor >= self->reader->cursor_count) {
+        PyErr_SetString(PyExc_IndexError, "no such cursor");
+        return NULL;
+    }
+    self->taken = 0;
+    const uint32_t count = reader_fetch_range(self->reader, (uint32_t)cursor, first, most);
+    if (!count && (self->reader->fault.record != RECORD_GOOD || self->reader->fault.error))
+        return py_reader_raise(self);
+    return message_list(self, count);
 }
 
 /* The first undelivered message; there is one. */

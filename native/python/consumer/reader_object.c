@@ -396,6 +396,7 @@ GUARDED(rising, reader_object_rising)
 GUARDED_FAST(since, reader_object_since)
 GUARDED(filter, reader_object_filter)
 GUARDED(messages, py_delivery_messages)
+GUARDED_FAST(range, py_delivery_range)
 GUARDED(message, py_delivery_message)
 GUARDED(gathered, py_delivery_gathered)
 GUARDED_FAST(bodies, py_delivery_bodies)
@@ -422,6 +423,7 @@ static PyMethodDef reader_methods[] = {
     FAST(since),
     ONE(filter),
     ONE(messages),
+    FAST(range),
     ONE(message),
     NONE(gathered),
     FAST(bodies),

@@ -74,9 +74,10 @@ static inline void py_reader_delivered(struct reader_object *self, uint32_t coun
 }
 
 /* Methods of the Reader. messages(most) and bodies(most, bytes): the next ones, as a list. message(size): the
- * next one, out of a fetch of that size, or None; gathered(): the same, but never looks for more. record(physical offset): the message there;
+ * next one, out of a fetch of that size, or None; range(cursor, first, count): those, as a list; gathered(): the same, but never looks for more. record(physical offset): the message there;
  * raises if there is none. */
 PyObject *py_delivery_messages(PyObject *object, PyObject *most);
+PyObject *py_delivery_range(PyObject *object, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_delivery_message(PyObject *object, PyObject *size);
 PyObject *py_delivery_gathered(PyObject *object, PyObject *unused);
 PyObject *py_delivery_bodies(PyObject *object, PyObject *const *arguments, Py_ssize_t count);

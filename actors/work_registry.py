@@ -1,0 +1,225 @@
+"""Groups that have workers instead of consumers: who works in which group, and how far each group is. The dispatcher hands out
+(native/actors/dispatcher.h); this tells it, by the work plan, which groups, queues and sessions there are.
+
+A group has either workers or consumers. Its offset goes over from one to the other when the last of them has left. What workers
+have done beyond the offset, out of order, is forgotten when a consumer joins."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from orbitmq.actors.caller import Caller
+from orbitmq.actors.events import say
+from orbitmq.actors.group_registry import GroupRegistry
+from orbitmq.actors.groups import EARLIEST, LATEST, check_group_name
+from orbitmq.actors.offsets import Offsets
+from orbitmq.actors.sessions import Session
+from orbitmq.actors.topic_registry import TopicRegistry
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import GroupInUse, NoPermission, SettingError
+from orbitmq.errors.remedy import hint
+from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store import config, work_files, work_plan
+from orbitmq.store.file_system import disk_error
+from orbitmq.store.work_plan import TOPICS_MAX, PlannedGroup, PlannedWorker
+
+VISIBILITY_MS_MIN = 100
+
+
+class WorkRegistry:
+    """lives: whether a session of this slot and epoch still has its slot."""
+
+    def __init__(
+        self, tree: Tree, topics: TopicRegistry, offsets: Offsets, groups: GroupRegistry, lives: Callable[[int, int], bool]
+    ) -> None:
+        self._tree = tree
+        self._layout = tree.settings.layout
+        self._topics = topics
+        self._offsets = offsets
+        self._groups = groups
+        self._lives = lives
+        self._plan: dict[str, PlannedGroup] = {}
+        self._behind = False  # the plan's file says less than we know
+
+    def load(self) -> None:
+        """Restores what a predecessor of the same generation knew."""
+        self._plan = work_plan.load(self._layout, self._tree.generation)
+        for group in self._groups:
+            if group.members:  # it died before it could
+                work_files.remove(self._layout, group.name)
+        # What a predecessor had read may not be in consumerOffset.json yet.
+        for name in work_files.groups(self._layout):
+            for queue, floor in work_files.floors(self._layout, name, self._offsets.of_group(name)).items():
+                self._offsets.set(name, queue, floor)
+
+    # ---- what workers ask for
+
+    def join(
+        self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int
+    ) -> None:
+        """Makes the session a worker of the group.
+
+        Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers; NoPermission: the group
+        is
+            another user's, or the store is read-only; StoreFull.
+        """
+        check_group_name(name)
+        self._check(name, topics, start, in_hand, visibility_ms)
+        members = self._groups.find(name)
+        if members is not None and members.members:
+            raise self._in_use(name, "work in", "consumer", [member.pid for member in members.members.values()])
+        if self._tree.settings.read_only:
+            raise NoPermission(
+                f"cannot work in the group {name!r}: the store was opened read-only",
+                hint=hint("start the broker without {read_only of broker}"),
+                group=name,
+            )
+        self._groups.begin(Caller.marked(session.user), name)
+        wanted = sorted({self._topics.get(topic).name for topic in topics})
+        before = self._plan.get(name)
+        group = PlannedGroup(secrets.randbits(63) | 1) if before is None else replace(before)
+        group.paused = self._groups.paused(name)
+        group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
+        if len(group.topics) > TOPICS_MAX:
+            text = f"cannot work in the group {name!r}: its workers would take {len(group.topics)} topics, at most {TOPICS_MAX}"
+            raise SettingError(text, name="topics", value=len(group.topics), limit=TOPICS_MAX)
+        self._add_queues(name, group, start)
+        bits = sum(1 << group.topics.index(topic) for topic in wanted)
+        workers = [worker for worker in group.workers if (worker.slot, worker.epoch) != (session.slot, session.epoch)]
+        mine = PlannedWorker(session.slot, session.epoch, bits, in_hand, visibility_ms, session.process.pid)
+        group.workers = [*workers, mine]
+        try:
+            self._store({**self._plan, name: group})
+        except OSError as error:
+            raise disk_error(error, self._layout.work_plan, 4096, f"the workers of the group {name!r}") from error
+
+    def _check(self, name: str, topics: list[str], start: str, in_hand: int, visibility_ms: int) -> None:
+        def refuse(setting: str, value: object, why: str) -> SettingError:
+            return SettingError(f"cannot work in the group {name!r} with {setting} {value!r}: {why}", name=setting, value=value)
+
+        if not topics:
+            raise refuse("topics", topics, "it needs at least one topic")
+        if start not in (EARLIEST, LATEST):
+            raise refuse("start", start, "it is neither earliest nor latest")
+        if not 1 <= in_hand <= lib.WORK_WINDOW:
+            raise refuse("in_hand", in_hand, f"it lies outside 1 to {lib.WORK_WINDOW:,}")
+        if not VISIBILITY_MS_MIN <= visibility_ms <= lib.WORK_WAIT_MS_MAX:
+            limits = f"{VISIBILITY_MS_MIN / 1000:g} to {lib.WORK_WAIT_MS_MAX / 1000:g} seconds"
+            raise refuse("visibility", visibility_ms / 1000, f"it lies outside {limits}")
+
+    def _add_queues(self, name: str, group: PlannedGroup, start: str) -> None:
+        """Gives the group the queues that its topics have and it does not; each with a file of its own."""
+        known = {(topic, queue) for topic, queue, _, _ in group.queues}
+        queues = list(group.queues)
+        for topic_name in group.topics:
+            topic = self._topics.find(topic_name)
+            if topic is None:
+                continue  # it was deleted
+            fresh = [(topic_name, queue) for queue in range(topic.queues) if (topic_name, queue) not in known]
+            seen = self._offsets.knows(name, topic_name)
+            try:
+                work_files.make(self._layout, name, fresh)
+            except OSError as error:
+                need = len(fresh) * lib.WORK_FILE_SIZE
+                raise disk_error(error, self._layout.work, need, f"the state of the work of the group {name!r}") from error
+            for key in fresh:
+                offset = self._offsets.get(name, key)
+                if offset is None:
+                    bounds = self._topics.bounds(topic.first_slot + key[1])
+                    offset = bounds.maximum if start == LATEST and not seen else bounds.minimum
+                    self._offsets.set(name, key, offset)
+                queues.append((*key, topic.first_slot + key[1], offset))
+        group.queues = queues
+
+    # ---- changes around it
+
+    def tidy(self) -> None:
+        """Forgets workers whose sessions are gone, and groups without workers. Called from time to time."""
+        fresh: dict[str, PlannedGroup] = {}
+        for name, group in self._plan.items():
+            workers = [worker for worker in group.workers if self._lives(worker.slot, worker.epoch)]
+            if workers:
+                fresh[name] = group if len(workers) == len(group.workers) else replace(group, workers=workers)
+            else:
+                self._collect(name, group)
+        if self._behind or fresh != self._plan:
+            self._try_store(fresh)
+
+    def topic_changed(self, topic: str) -> None:
+        """The topic has more queues, or was deleted."""
+        for name, group in list(self._plan.items()):
+            if topic in group.topics:
+                fresh = replace(group)
+                if self._topics.find(topic) is None:
+                    fresh.queues = [queue for queue in group.queues if queue[0] != topic]
+                else:
+                    self._add_queues(name, fresh, EARLIEST)
+                self._try_store({**self._plan, name: fresh})
+
+    def pause(self, name: str) -> None:
+        """The group was paused or resumed."""
+        group = self._plan.get(name)
+        if group is not None and group.paused != self._groups.paused(name):
+            self._try_store({**self._plan, name: replace(group, paused=self._groups.paused(name))})
+
+    def refuse_while_working(self, name: str, doing: str) -> None:
+        """Raises: GroupInUse: the group has workers."""
+        group = self._plan.get(name)
+        if group is not None:
+            raise self._in_use(name, doing, "worker", [worker.pid for worker in group.workers])
+
+    def hand_over(self, name: str) -> None:
+        """The group goes on where its offsets say: it gets consumers, or was moved or deleted. Raises: OSError."""
+        if name not in self._plan:
+            work_files.remove(self._layout, name)
+
+    # ---- offsets
+
+    def collect(self) -> None:
+        """Takes the floors into the table of offsets."""
+        for name, group in self._plan.items():
+            self._collect(name, group)
+
+    def _collect(self, name: str, group: PlannedGroup) -> None:
+        for topic, queue, _, _ in group.queues:
+            found = work_files.read(work_files.path_of(self._layout, name, (topic, queue)))
+            if found is not None:
+                self._offsets.set(name, (topic, queue), found.floor)
+
+    def stored(self, offsets: config.Offsets) -> None:
+        """consumerOffset.json has this content. Raises: OSError."""
+        work_files.tell_all(self._layout, offsets, self._plan.keys())
+
+    # ---- behind them
+
+    def _in_use(self, name: str, doing: str, kind: str, pids: list[int]) -> GroupInUse:
+        count, several = len(pids), "s" if len(pids) > 1 else ""
+        shown = ", ".join(map(str, sorted(set(pids))[:5]))
+        return GroupInUse(
+            f"cannot {doing} the group {name!r}: it has {count} {kind}{several}, of process {shown}",
+            hint=f"close its {kind}s first, or use another group: a group has either consumers or workers",
+            group=name,
+            members=count,
+            pids=sorted(set(pids)),
+        )
+
+    def _store(self, plan: dict[str, PlannedGroup]) -> None:
+        """Raises: OSError: the plan is as before."""
+        work_plan.store(self._layout, self._tree.generation, plan)
+        self._plan = plan
+        self._behind = False
+        lib.control_raise_work(self._tree.control, self._tree.wake)
+        crash_point("work_registry_raised")
+
+    def _try_store(self, plan: dict[str, PlannedGroup]) -> None:
+        try:
+            self._store(plan)
+        except OSError as error:
+            # The dispatcher sees by itself that sessions have ended.
+            if not self._behind:
+                say(self._tree.settings.name, f"cannot write down which workers there are: {error}")
+            self._plan, self._behind = plan, True

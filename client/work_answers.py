@@ -1,0 +1,86 @@
+"""A worker's answers on their way to the broker: put into the ring as ranges, and remembered until the broker has applied
+them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.errors import TimedOut
+from orbitmq.native._core import lib
+
+if TYPE_CHECKING:
+    from orbitmq.client.hand_out import HandOut
+
+
+class Answers:
+    """link: struct work_link *. range_max: messages that one answer may name. Its user holds a lock."""
+
+    def __init__(self, link: Any, range_max: int) -> None:
+        self._link = link
+        self._range_max = range_max
+        self._sent: deque[tuple[int, Sequence[HandOut]]] = deque()  # (applied once so many are, which)
+
+    @property
+    def target(self) -> int:
+        """How many answers there are so far."""
+        return int(self._link.answered)
+
+    def applied(self) -> int:
+        """How many the broker has applied."""
+        return int(lib.work_link_applied(self._link))
+
+    def put(
+        self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, make_room: Callable[[], None], *, told: bool = True
+    ) -> None:
+        """make_room: waits until the broker has applied some. told: the program is to hear of refusals."""
+        for slot, first, count in self._ranges(hand_outs):
+            while not lib.work_link_answer(self._link, kind, slot, first, count, time_ms):
+                lib.work_link_publish(self._link)
+                make_room()
+        if told:
+            self._sent.append((self.target, tuple(hand_outs)))
+        lib.work_link_publish(self._link)
+
+    def pass_over(self, slot: int, first: int, count: int) -> None:
+        """Places without a message, which nobody can do: they count as done."""
+        while count > 0:
+            part = min(count, self._range_max)
+            if not lib.work_link_answer(self._link, lib.WORK_ACK, slot, first, part, 0):
+                return  # they come again
+            first, count = first + part, count - part
+        lib.work_link_publish(self._link)
+
+    def prune(self, applied: int) -> None:
+        """Forgets what was applied, once the refusals that were published before have been taken out of the ring."""
+        while self._sent and self._sent[0][0] <= applied:
+            self._sent.popleft()
+
+    def refused(self, slot: int, first: int, count: int) -> list[HandOut]:
+        """The hand-outs of these answers that the broker did not accept."""
+        named = range(first, first + count)
+        return [each for _, hand_outs in self._sent for each in hand_outs if each.slot == slot and each.offset in named]
+
+    def unapplied(self) -> list[HandOut]:
+        """Answers of which nobody knows whether they counted: their session has ended."""
+        applied = self.applied()
+        return [each for target, hand_outs in self._sent if target > applied for each in hand_outs]
+
+    def late(self, group: str, timeout: float | None) -> TimedOut:
+        left = self.target - self.applied()
+        text = f"could not see all answers of the group {group!r} applied: {left} are not, after {timeout:g} s"
+        again = "call settled() again, which is safe; look with `orbitmq status` whether the dispatcher runs"
+        return TimedOut(text, hint=again, timeout=timeout)
+
+    def _ranges(self, hand_outs: Sequence[HandOut]) -> Iterator[tuple[int, int, int]]:
+        """(queue slot, first, count), of messages that follow each other."""
+        most = self._range_max
+        slot, first, end = hand_outs[0].slot, hand_outs[0].offset, hand_outs[0].offset
+        for each in hand_outs:
+            if each.offset == end and each.slot == slot and end - first < most:
+                end += 1
+                continue
+            yield slot, first, end - first
+            slot, first, end = each.slot, each.offset, each.offset + 1
+        yield slot, first, end - first

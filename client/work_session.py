@@ -1,0 +1,453 @@
+"""A worker's session: takes what the broker hands out, reads the messages from the store's files, and sends answers. The
+queue's state is in the broker (docs/work-queue.md). `client/worker.py` is the face that programs use.
+
+Any thread may call anything. A lock is held for the short time in which the session's rings are touched, never while a call
+waits, so `take` of one thread does not make `ack` of another wait."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from orbitmq.client.hand_out import HandOut
+from orbitmq.client.patience import Patience
+from orbitmq.client.session import ConsumerOpener, SessionHandle
+from orbitmq.client.subscription import topic_names
+from orbitmq.client.work_answers import Answers
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
+from orbitmq.native._core import ffi, lib
+from orbitmq.native._types import Reader
+from orbitmq.shm.crash_point import crash_point
+
+if TYPE_CHECKING:
+    from orbitmq.client.several import Several
+
+RECORDS = 256  # taken out of the ring at a time
+RING_MAX = 4096
+NAP_NS = 100_000_000
+NEVER = (1 << 64) - 1
+GONE = (BrokerStopped, BrokerNotRunning)
+SECONDS_MAX = lib.WORK_WAIT_MS_MAX / 1000
+_sessions: weakref.WeakSet[WorkSession] = weakref.WeakSet()
+
+
+class Line:
+    """The mapped session. It stays mapped until no thread sleeps in it any more. Changed under its user's lock."""
+
+    def __init__(self, link: Any, handle: SessionHandle) -> None:
+        self.link = link
+        self._handle = handle
+        self._sleepers = 0
+        self._ended = False
+
+    def entered(self) -> Line:
+        self._sleepers += 1
+        return self
+
+    def left(self) -> None:
+        self._sleepers -= 1
+        self._close()
+
+    def end(self) -> None:
+        self._ended = True
+        self._close()
+
+    def _close(self) -> None:
+        if self._ended and not self._sleepers:
+            self._handle.close()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSettings:
+    """What a worker says when it joins its group."""
+
+    group: str
+    topics: tuple[str, ...]
+    visibility: float
+    in_hand: int
+    max_tries: int
+    key_ordered: bool
+    start: Literal["earliest", "latest"]
+
+    def fields(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in ("group", "in_hand", "start", "max_tries", "key_ordered")}
+        return given | {"topics": list(self.topics), "visibility_ms": round(self.visibility * 1000)}
+
+
+class WorkSession:
+    """Made by `Client.work_session`."""
+
+    def __init__(
+        self,
+        opener: ConsumerOpener,
+        group: str,
+        topics: Several[str],
+        *,
+        visibility: float = 30.0,
+        in_hand: int = 1024,
+        max_tries: int = 16,
+        key_ordered: bool = False,
+        start: Literal["earliest", "latest"] = "earliest",
+        wait: float = 0.0,
+    ) -> None:
+        self._opener = opener
+        self._patience = Patience(opener, wait)
+        self.settings = WorkSettings(group, tuple(topic_names(topics)), visibility, in_hand, max_tries, key_ordered, start)
+        if isinstance(in_hand, bool) or not isinstance(in_hand, int) or not 1 <= in_hand <= lib.WORK_WINDOW:
+            why = f"it must be a number from 1 to {lib.WORK_WINDOW:,}"
+            raise SettingError(f"could not set in_hand to {in_hand!r}: {why}", setting="in_hand", value=in_hand)
+        _check_seconds("visibility", visibility, 0.1)
+        self._lock = threading.Lock()
+        self._ready: deque[HandOut] = deque()  # read, and not given to the program yet
+        self._records: deque[Any] = deque()  # handed out, and not read yet
+        self._damaged: OrbitError | None = None  # raised by the next take
+        self._mine = 0  # given to the program, and not answered
+        self._refused: list[HandOut] = []  # the broker said that they were not ours any more
+        self._life = 0  # which session; hand-outs of an earlier one cannot be answered any more
+        self._handle: SessionHandle | None = None
+        self._closing = False
+        self._interrupted = False
+        self._stopped = False  # the broker's end was reported
+        self._made_by = os.getpid()
+        with self._lock:
+            self._attach()
+        _sessions.add(self)
+
+    # ---- what the worker calls
+
+    def take(self, most: int, timeout: float | None) -> list[HandOut]:
+        """The next messages, at most `most`. Waits until there is one; [] when `timeout` seconds are over (None: waits for
+        ever), or after `interrupt`. `most` is also how many the broker may hand to this session beyond those that the program
+        has.
+
+        Raises: BrokerStopped: the broker has stopped; what is in hand comes again from the next one. BrokerNotRunning.
+        CorruptRecord: a
+            message cannot be read; it is handed out again when its time is over. Closed.
+        """
+        if most < 1:
+            raise SettingError(f"could not take {most} messages: 1 is the least", setting="most", value=most)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                self._check()
+                found = self._take(most)
+                if found:
+                    return found
+                if self._interrupted:
+                    self._interrupted = False
+                    return []
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return []
+                line = self._line.entered()
+            self._sleep(line, NEVER, left)
+
+    def ack(self, hand_outs: Sequence[HandOut]) -> None:
+        """These messages are done. Returns at once: `settled` waits until the broker knows. Answers that come too late do not
+        count, and `settled` returns them."""
+        self._answer(lib.WORK_ACK, hand_outs, 0)
+
+    def nack(self, hand_out: HandOut, delay: float | None = None, reason: str = "", digest: str = "") -> None:
+        """This message was not done: it is handed out again after `delay` seconds; None: after a time that grows with its
+        deliveries, as RocketMQ's levels say (10 s, 30 s, 1 m, 2 m, ...). reason, digest: of the failure, for who looks at it
+        later."""
+        if delay is not None:
+            _check_seconds("delay", delay, 0.0)
+        self._answer(lib.WORK_NACK, (hand_out,), lib.WORK_BACK_OFF if delay is None else round(delay * 1000))
+
+    def extend(self, hand_out: HandOut, seconds: float) -> None:
+        """This message stays in hand for so many seconds from now on."""
+        _check_seconds("seconds", seconds, 0.0)
+        hand_out.deadline = time.monotonic() + seconds
+        self._answer(lib.WORK_EXTEND, (hand_out,), round(seconds * 1000))
+
+    def give_back(self, hand_outs: Sequence[HandOut]) -> None:
+        """Nothing was done with these: others get them at once, and it does not count as a delivery."""
+        self._answer(lib.WORK_GIVE_BACK, hand_outs, 0)
+
+    def settled(self, timeout: float | None) -> list[HandOut]:
+        """Waits until the broker has applied all answers so far, or the time is over. Returns those since the last call that
+        did not count, because the message was not in this session's hands any more; others may work, or have worked, on it.
+
+        What was acknowledged, applied, and not returned here is not handed out again, whichever processes are killed. Raises:
+        TimedOut: not all answers are applied; repeating is safe. BrokerStopped: some may not have counted. Closed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            self._check()
+            target, life = self._answers.target, self._life
+        while True:
+            with self._lock:
+                self._check()
+                applied = life != self._life or self._answers.applied() >= target
+                self._receive()
+                if applied:
+                    refused, self._refused = self._refused, []
+                    return refused
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise self._answers.late(self.settings.group, timeout or 0.0)
+                line = self._line.entered()
+            self._sleep(line, target, left)
+
+    def interrupt(self) -> None:
+        """Ends one wait of `take`: that of another thread, or else the next one. Signal handlers may call it."""
+        self._interrupted = True
+        # If another thread has the lock, or this one below the signal handler, nobody sleeps for more than a tenth of a second.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._ring()
+            finally:
+                self._lock.release()
+        self._patience.ring()
+
+    def close(self, timeout: float | None = 0.0) -> None:
+        """Gives back what the program has not got yet, waits for the answers to be applied, and ends the session: what is still
+        in hand is handed out again at once, and counts as delivered. Closing again does nothing."""
+        with suppress(OrbitError):
+            with self._lock:
+                if not self._closing and self._usable():
+                    self._receive()
+                    self._fill(lib.WORK_WINDOW)
+                    self._put(lib.WORK_GIVE_BACK, list(self._ready), 0)
+                    self._ready.clear()
+            if timeout is None or timeout > 0:
+                self.settled(timeout)
+        self._closing = True
+        self._patience.ring()
+        with self._lock:
+            self._ring()
+            self._detach()
+
+    @property
+    def generation(self) -> int:
+        """Of the broker that the session is with; 0: with none now."""
+        handle = self._handle
+        return 0 if handle is None else handle.generation
+
+    @property
+    def closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closing
+
+    def __enter__(self) -> WorkSession:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close(5.0 if error[0] is None else 0.0)
+
+    # ---- taking; the lock is held
+
+    def _take(self, most: int) -> list[HandOut]:
+        self._receive()
+        ready = self._ready
+        if len(ready) < most:
+            self._fill(most)
+        if self._damaged is not None and not ready:
+            damaged, self._damaged = self._damaged, None
+            raise damaged
+        found: list[HandOut] = []
+        late: list[HandOut] = []
+        now = time.monotonic()
+        while ready and len(found) < most:
+            each = ready.popleft()
+            (found if each.deadline > now else late).append(each)
+        if late:  # another worker may have them already
+            self._answers.put(lib.WORK_GIVE_BACK, late, 0, self._make_room, told=False)
+        lib.work_link_want(self._line.link, min(self.settings.in_hand, max(self._mine, 0) + most))
+        self._mine += len(found)
+        return found
+
+    def _receive(self) -> None:
+        """Takes records out of the ring, so that there is room."""
+        applied = self._answers.applied()
+        while count := lib.work_link_take(self._line.link, self._room, RECORDS):
+            for record in self._room[0:count]:
+                if record.kind == lib.WORK_HAND_OUT:
+                    self._records.append((record.queue, int(record.first), record.count, record.tries, record.time_ms / 1000))
+                elif record.kind == lib.WORK_REFUSED:
+                    self._refused += self._answers.refused(record.queue, int(record.first), record.count)
+        self._answers.prune(applied)
+
+    def _fill(self, most: int) -> None:
+        """Reads messages that were handed out."""
+        while self._records and len(self._ready) < most and self._damaged is None:
+            slot, first, count, tries, deadline = self._records.popleft()
+            part = min(count, max(1, most - len(self._ready)))
+            if part < count:
+                self._records.appendleft((slot, first + part, count - part, tries, deadline))
+            self._read(slot, first, part, tries, deadline)
+
+    def _read(self, slot: int, first: int, count: int, tries: int, deadline: float) -> None:
+        end = first + count
+        at = first
+        while at < end:
+            try:
+                messages = self._reader.range(self._cursor(slot), at, end - at)
+            except OrbitError as error:
+                self._damaged = error
+                if at + 1 < end:
+                    self._records.appendleft((slot, at + 1, end - at - 1, tries, deadline))
+                return
+            for message in messages:
+                offset = message.offset
+                if offset != at:
+                    self._answers.pass_over(slot, at, offset - at)
+                self._ready.append(HandOut(message, tries, deadline, slot, offset, self._life))
+                at = offset + 1
+            if not messages:  # no messages stand there, or retention has removed them
+                self._answers.pass_over(slot, at, end - at)
+                return
+
+    def _cursor(self, slot: int) -> int:
+        """The reader's cursor for a queue slot, which may be that of a queue that its topic got later."""
+        if slot not in self._cursors:
+            self._cursors[slot] = self._reader.add(slot, 0)
+        return self._cursors[slot]
+
+    # ---- answering
+
+    def _answer(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int) -> None:
+        with self._lock:
+            if self._closing:
+                raise Closed("could not answer: this worker is closed", hint="make another one")
+            self._put(kind, hand_outs, time_ms)
+
+    def _put(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int) -> None:
+        if not hand_outs:
+            return
+        life = self._life
+        if kind != lib.WORK_EXTEND:
+            self._mine -= len(hand_outs)
+        mine = hand_outs if life == 1 else [each for each in hand_outs if each.life == life]
+        if len(mine) != len(hand_outs):
+            self._refused += [each for each in hand_outs if each.life != life]
+        if mine and self._handle is not None:
+            if kind in (lib.WORK_NACK, lib.WORK_GIVE_BACK):
+                lib.work_link_want(self._line.link, max(self._mine, 0))  # they are for others until we ask for more
+            self._answers.put(kind, mine, time_ms, self._make_room)
+
+    def _make_room(self) -> None:
+        """The ring of answers is full: the dispatcher takes some once there is room for its refusals."""
+        self._receive()
+        if lib.work_link_wait(self._line.link, self._answers.applied() + 1, NAP_NS) == lib.WORK_LINK_GONE:
+            raise self._gone("answer")
+
+    # ---- waiting
+
+    def _sleep(self, line: Line, target: int, left: float | None) -> None:
+        """At most a tenth of a second, without the lock. line: entered."""
+        limit = NAP_NS if left is None else min(NAP_NS, max(0, int(left * 1e9)))
+        result = lib.WORK_LINK_TIMEOUT
+        try:
+            result = lib.work_link_wait(line.link, target, limit)
+        finally:
+            with self._lock:
+                line.left()
+        if result == lib.WORK_LINK_GONE:
+            with self._lock:
+                if line is self._line and self._handle is not None and not self._closing:
+                    error = self._gone("wait for work")
+                    if not self._patience:
+                        raise error
+
+    def _ring(self) -> None:
+        if self._handle is not None and self._usable():
+            lib.work_link_ring(self._line.link)
+
+    # ---- the session; the lock is held
+
+    def _usable(self) -> bool:
+        return self._handle is not None and self._handle.pid == os.getpid()
+
+    def _check(self) -> None:
+        if self._closing:
+            raise Closed("could not use this worker: it is closed", hint="make another one")
+        if not self._usable():
+            self._attach()
+
+    def _gone(self, doing: str) -> BrokerStopped:
+        self._detach()
+        name = self._opener.name
+        again = "call it again: it goes to the next broker, once one runs, which hands out again what was not acknowledged"
+        return BrokerStopped(f"could not {doing}: the broker {name!r} stopped", hint=again, broker=name)
+
+    def _attach(self) -> None:
+        self._detach()
+        if not self._patience.outlast(self._open, None, self._look):
+            raise BrokerNotRunning(f"could not attach to the broker {self._opener.name!r}")
+
+    def _look(self) -> None:
+        if self._closing:
+            raise Closed("could not wait for a broker: the worker was closed", hint="make another one")
+
+    def _open(self) -> None:
+        ring = 64
+        while ring < min(self.settings.in_hand, RING_MAX):
+            ring *= 2
+        handle = self._patience.open_session(work_capacity=ring)
+        try:
+            fields = {"slot": handle.slot, "epoch": handle.epoch, "generation": handle.generation}
+            self._opener.ask("join_work", **fields, **self.settings.fields())
+            crash_point("work_session_joined")
+            reader = Reader(handle.control_address, handle.topics_address, handle)
+            shape = ffi.new("struct session_shape *", {"slot": handle.slot, "epoch": handle.epoch, "work_capacity": ring})
+            addresses = handle.address, handle.control_address, handle.wake_address, handle.supervisor_fd
+            link = lib.work_link_open(*addresses, shape)
+            if link == ffi.NULL:
+                raise MemoryError("struct work_link")
+        except BaseException:
+            handle.close()
+            raise
+        self._line = Line(ffi.gc(link, lib.work_link_close), handle)
+        self._room = ffi.new("struct work_record[]", RECORDS)
+        self._reader = reader
+        self._handle = handle
+        self._cursors: dict[int, int] = {}
+        self._life += 1
+        self._mine = 0
+        self._answers = Answers(self._line.link, ring // 4)
+
+    def _detach(self) -> None:
+        handle, self._handle = self._handle, None
+        self._ready.clear()
+        self._records.clear()
+        if handle is None:
+            return
+        self._refused += self._answers.unapplied()
+        self._reader.close()
+        self._line.end()
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            with suppress(OrbitError, OSError):
+                handle.leave()
+
+    def _forked(self) -> None:
+        """In a forked child: the session is the parent's."""
+        self._lock = threading.Lock()
+        self._handle = None
+        self._ready.clear()
+        self._records.clear()
+
+
+def _check_seconds(name: str, value: float, least: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= SECONDS_MAX:
+        why = f"it lies outside {least:g} to {SECONDS_MAX:g} seconds"
+        raise SettingError(f"could not set {name} to {value!r}: {why}", setting=name, value=value)
+
+
+def _forked() -> None:
+    for session in list(_sessions):
+        session._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

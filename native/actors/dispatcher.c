@@ -1,0 +1,116 @@
+#include "actors/dispatcher_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct dispatcher *dispatcher_open(struct attachment *tree)
+{
+    struct dispatcher *dispatcher = calloc(1, sizeof *dispatcher);
+    if (!dispatcher)
+        return NULL;
+    dispatcher->tree = tree;
+    dispatcher->pace = pace_start();
+    return dispatcher;
+}
+
+void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot) { memcpy(dispatcher->boot, boot, sizeof dispatcher->boot); }
+
+static bool needs_plan(const struct dispatcher *dispatcher)
+{
+    return !dispatcher->planned || control_work_version(dispatcher->tree->control) != dispatcher->work_version;
+}
+
+static uint32_t look_at_queues(struct dispatcher *dispatcher, uint64_t now_ms)
+{
+    uint32_t messages = 0;
+    for (uint32_t g = 0; g < dispatcher->group_count; g++) {
+        struct work_group *group = dispatcher->groups[g];
+        for (uint32_t i = 0; i < group->queue_count; i++) {
+            messages += work_queue_expire(group->queues[i], now_ms);
+            work_queue_raise(group->queues[i]);
+        }
+        messages += dispatcher_hand_out(dispatcher, group, now_ms);
+    }
+    return messages;
+}
+
+uint32_t dispatcher_step(struct dispatcher *dispatcher)
+{
+    if (!dispatcher->planned)
+        return 0;
+    dispatcher_look_at_sessions(dispatcher);
+    const uint64_t now_ms = clock_ms();
+    const uint32_t answered = dispatcher_take_answers(dispatcher, now_ms);
+    const uint32_t handed = look_at_queues(dispatcher, now_ms);
+    if (answered || handed) {
+        struct actor_page *page = dispatcher->tree->page;
+        count(page, COUNT_STEPS, 1);
+        count(page, COUNT_MESSAGES, handed);
+        if (handed)
+            histogram_record(&page->histogram, handed);
+    }
+    return answered + handed;
+}
+
+static bool has_news(struct dispatcher *dispatcher)
+{
+    /* acquire: as in dispatcher_look_at_sessions; after the announcement's fence [B1] */
+    if (needs_plan(dispatcher) || dispatcher->sessions_version !=
+                                      atomic_load_explicit(&dispatcher->tree->control->sessions_version, memory_order_acquire))
+        return true;
+    for (uint32_t g = 0; g < dispatcher->group_count; g++)
+        if (dispatcher_can_hand_out(dispatcher, dispatcher->groups[g]))
+            return true;
+    return dispatcher_answered(dispatcher);
+}
+
+/* Until the next message is due, and at most BELL_LIMIT_NS. */
+static uint64_t sleep_limit(const struct dispatcher *dispatcher)
+{
+    const uint64_t now_ms = clock_ms();
+    uint64_t limit = BELL_LIMIT_NS;
+    for (uint32_t g = 0; g < dispatcher->group_count; g++)
+        for (uint32_t i = 0; i < dispatcher->groups[g]->queue_count; i++) {
+            const struct work_queue *queue = dispatcher->groups[g]->queues[i];
+            const uint64_t due_ms = queue->due_ms > queue->scan_ms ? queue->due_ms : queue->scan_ms;
+            const uint64_t left_ns = due_ms <= now_ms ? 1000000u : (due_ms - now_ms) < 1000 ? (due_ms - now_ms) * 1000000u : BELL_LIMIT_NS;
+            if (left_ns < limit)
+                limit = left_ns;
+        }
+    return limit;
+}
+
+static enum bell_wake wait_for_news(struct dispatcher *dispatcher)
+{
+    struct bell *bell = &dispatcher->tree->wake->dispatcher;
+    const uint32_t ticket = bell_announce(bell);
+    if (has_news(dispatcher)) {
+        bell_cancel(bell, ticket);
+        return BELL_RUNG;
+    }
+    count(dispatcher->tree->page, COUNT_SLEEPS, 1);
+    return bell_sleep(bell, ticket, sleep_limit(dispatcher));
+}
+
+enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms)
+{
+    struct attachment *tree = dispatcher->tree;
+    const uint64_t end = clock_ms() + limit_ms;
+    const uint64_t spin_ns = (uint64_t)tree->control->settings.spin_us * 1000u;
+    for (;;) {
+        enum bell_wake wake = BELL_RUNG;
+        if (needs_plan(dispatcher))
+            return RUN_NEED;
+        const uint32_t done = dispatcher_step(dispatcher);
+        if (done) {
+            pace_work(&dispatcher->pace, done);
+        } else {
+            const enum pace_rest rest = pace_idle(&dispatcher->pace, dispatcher->group_count ? spin_ns : 0, control_crowded(tree->control));
+            wake = rest == PACE_SLEEP ? wait_for_news(dispatcher) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
+        }
+        attachment_beat(tree);
+        if (wake == BELL_SIGNAL)
+            return RUN_SIGNAL;
+        if (clock_ms() >= end)
+            return RUN_TIME;
+    }
+}

@@ -1,0 +1,48 @@
+/* The dispatcher: hands each message of a group of workers to one of them for a time, and takes their answers.
+ *
+ * What is done, in hand, waiting or free stands in a file for each (group, queue), a word for each message (work_file.h). A worker's
+ * session has two rings (work_ring.h): what it was handed out, and what it answers. Both carry ranges, so a thousand messages cost
+ * two records. The worker reads the messages themselves from the store's files, as a consumer does.
+ *
+ * Which groups, queues and workers there are says the work plan (store/work_plan.py), which the coordinator replaces and Python hands over:
+ * dispatcher_begin, then each group with its workers and queues, then dispatcher_settle.
+ *
+ * Killed at any step, it leaves this to its successor:
+ *   words half stored for a hand-out that was not published   the note (work_note.h) names them; they are free again
+ *   an answer half applied                                     is applied again: what is in its sender's name already stays
+ *   answers applied, their room not given back                 `taken` of the session's entry says how far they are applied
+ *   a client not rung                                          every sleep ends after BELL_LIMIT_NS
+ */
+#ifndef ORBITMQ_DISPATCHER_H
+#define ORBITMQ_DISPATCHER_H
+
+#include "actors/run.h"
+#include "shared/attachment.h"
+
+struct dispatcher;
+
+/* boot: 16 bytes that name this boot of the machine. NULL if memory is short. */
+struct dispatcher *dispatcher_open(struct attachment *tree);
+void dispatcher_close(struct dispatcher *dispatcher);
+void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
+
+/* A plan of this version follows. */
+void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
+/* Returns the group's number for the two calls below; -1: no memory. opening: never 0, another one each time the group begins to work. */
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool paused);
+/* topic: number of its topic within the group, below 64. offset: where the group is, if the file does not say better. Returns 0 or an errno:
+ * the queue is not handed out then. */
+int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
+/* topics: a bit for each topic that it takes. most: messages in its hands. Returns 0 or ENOMEM. */
+int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
+                      uint64_t visibility_ms);
+/* The plan is complete: what it does not name is forgotten. */
+void dispatcher_settle(struct dispatcher *dispatcher);
+
+/* One bounded step; returns how many messages were handed out or answered. */
+uint32_t dispatcher_step(struct dispatcher *dispatcher);
+
+/* RUN_NEED: there is a new plan. */
+enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms);
+
+#endif

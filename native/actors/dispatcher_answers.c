@@ -1,0 +1,235 @@
+/* What workers answer. A record is copied before it is looked at, because its client can change it at any time; and what it says
+ * counts only for messages whose word names that very session. So a lie costs the liar its own messages.
+ *
+ * Order: words, then the refusals published, then `taken` of the session's entry, then the records' room given back.
+ */
+#include "actors/dispatcher_parts.h"
+#include "format/delay.h"
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWERS_A_TURN 256u
+#define RANGE_PART 4u      /* an answer names at most so small a part of a ring's records */
+#define BACK_OFF_LEVEL 3u  /* RocketMQ's: the first retry waits for this level */
+
+/* RocketMQ's levels, as long as the message was tried again. */
+static uint64_t back_off_ms(uint32_t tries)
+{
+    const uint32_t level = BACK_OFF_LEVEL + (tries ? tries - 1 : 0); /* those above the last one count as the last */
+    char text[12];
+    const int size = snprintf(text, sizeof text, "%u", level);
+    return delay_due_ms((struct slice){(const uint8_t *)text, (uint32_t)size}, 0);
+}
+
+static void refuse(struct work_worker *worker, struct session_map *map, uint32_t queue, uint64_t first, uint32_t count)
+{
+    worker->lapsed -= count < worker->lapsed ? count : worker->lapsed;
+    const uint32_t capacity = map->shape.work_capacity;
+    map->parts.hand_outs->record[worker->tail & (capacity - 1)] =
+        (struct work_record){.first = first, .queue = queue, .count = count, .kind = WORK_REFUSED};
+    worker->tail++;
+}
+
+/* True if the answer counts for this message. again: a predecessor may have applied it. */
+static bool apply_one(struct work_queue *queue, uint64_t offset, const struct work_record *answer, struct work_worker *worker, bool again,
+                      uint64_t now_ms)
+{
+    if (offset < queue->floor || offset >= queue->frontier)
+        return false;
+    const uint64_t word = work_load(queue, offset);
+    if (!work_is_mine(worker, word))
+        return false;
+    if (work_state_of(word) != WORK_HELD)
+        return again;
+    const uint32_t tries = work_tries(word);
+    switch ((enum work_kind)answer->kind) {
+    case WORK_ACK:
+        work_store(queue, offset, work_word(WORK_DONE, tries, worker->slot, worker->epoch, 0));
+        worker->held--;
+        break;
+    case WORK_NACK:
+        work_queue_free(queue, offset, word, tries, answer->time_ms == WORK_BACK_OFF ? back_off_ms(tries) : answer->time_ms, now_ms);
+        break;
+    case WORK_EXTEND: {
+        const uint64_t time_ms = answer->time_ms < WORK_WAIT_MS_MAX ? answer->time_ms : WORK_WAIT_MS_MAX;
+        work_store(queue, offset, work_word(WORK_HELD, tries, worker->slot, worker->epoch, work_tick_at(now_ms + time_ms)));
+        if (now_ms + time_ms < queue->due_ms)
+            queue->due_ms = now_ms + time_ms;
+        break;
+    }
+    case WORK_GIVE_BACK:
+        work_queue_free(queue, offset, word, tries ? tries - 1 : 0, 0, now_ms);
+        break;
+    default:
+        return false;
+    }
+    CRASH_POINT("dispatcher_answers_applied");
+    return true;
+}
+
+/* Applies one answer. deaf: nobody is there any more to hear of refusals. */
+static void apply(struct work_worker *worker, struct session_map *map, const struct work_record *answer, bool again, bool deaf, uint64_t now_ms)
+{
+    struct work_queue *queue = dispatcher_find_queue(worker->group, answer->queue);
+    const uint32_t most = map->shape.work_capacity / RANGE_PART;
+    if (!queue || answer->count > most || answer->first > UINT64_MAX - most) {
+        if (!deaf)
+            refuse(worker, map, answer->queue, answer->first, answer->count);
+        return;
+    }
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i <= answer->count; i++) {
+        const bool good = i == answer->count || apply_one(queue, answer->first + i, answer, worker, again, now_ms);
+        if (good && refused && !deaf)
+            refuse(worker, map, answer->queue, answer->first + i - refused, refused);
+        refused = good ? 0 : refused + 1;
+    }
+    if (answer->kind == WORK_ACK)
+        work_queue_raise(queue);
+}
+
+/* Records that the hand-outs' ring has room for; UINT32_MAX: the client's head cannot be. */
+static uint32_t ring_room(const struct work_worker *worker, const struct session_map *map)
+{
+    const uint64_t used = worker->tail - work_ring_head(map->parts.hand_outs);
+    return used > map->shape.work_capacity ? UINT32_MAX : map->shape.work_capacity - (uint32_t)used;
+}
+
+/* A predecessor that dies after this has its successor begin behind the answer. */
+static void note_taken(struct dispatcher *dispatcher, const struct work_worker *worker)
+{
+    struct session_entry *entry = &dispatcher->tree->control->sessions[worker->slot];
+    const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_relaxed); /* only we write it */
+    entry->taken[(version + 1) & 1].position = worker->taken;
+    entry->taken[(version + 1) & 1].sequence = 0;
+    entry->taken[(version + 1) & 1].epoch = worker->epoch;
+    /* release: the slot before the flip [H1] */
+    atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
+}
+
+/* Takes the answers of one worker, at most `most`. */
+static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map, uint32_t most, bool deaf, uint64_t now_ms)
+{
+    const uint32_t capacity = map->shape.work_capacity;
+    struct work_ring *answers = map->parts.answers;
+    const uint64_t tail = work_ring_tail(answers);
+    if (worker->broken || tail == worker->taken)
+        return 0;
+    if (tail - worker->taken > capacity) {
+        worker->broken = true;
+        return 0;
+    }
+    const uint64_t before = worker->tail;
+    uint32_t messages = 0;
+    for (uint32_t i = 0; i < most && worker->taken != tail; i++) {
+        /* An answer about n messages is refused in at most n / 2 + 1 pieces. */
+        const uint32_t room = deaf ? capacity : ring_room(worker, map);
+        if (room == UINT32_MAX) {
+            worker->broken = true;
+            break;
+        }
+        if (room < capacity / RANGE_PART / 2 + 1)
+            break; /* the client must look at its hand-outs first */
+        struct work_record answer;
+        memcpy(&answer, &answers->record[worker->taken & (capacity - 1)], sizeof answer);
+        atomic_signal_fence(memory_order_acq_rel); /* what is checked below is this copy */
+        apply(worker, map, &answer, worker->taken < worker->replay, deaf, now_ms);
+        messages += answer.count;
+        worker->taken++;
+        if (worker->tail != before && !deaf)
+            work_ring_publish(map->parts.hand_outs, worker->tail);
+        CRASH_POINT("dispatcher_answers_refused");
+        note_taken(dispatcher, worker);
+        CRASH_POINT("dispatcher_answers_noted");
+    }
+    work_ring_release(answers, worker->taken);
+    CRASH_POINT("dispatcher_answers_released");
+    /* seq_cst: the head before the look at who waits for it. Pairs with work_link_wait [J3]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!deaf && (worker->tail != before || atomic_load_explicit(&map->session->stalled, memory_order_relaxed)))
+        count(dispatcher->tree->page, COUNT_WAKES, bell_ring_client(&map->session->bell) > 0);
+    return messages ? messages : 1;
+}
+
+/* Gives up a worker that wrote what cannot be: its messages are free, and its session is of no more use. */
+static void give_up(struct dispatcher *dispatcher, struct work_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->group->queue_count; i++)
+        work_queue_release(worker->group->queues[i], worker);
+    session_move_state(dispatcher->tree->control, worker->slot, SESSION_READY, SESSION_FAULTY);
+    count(dispatcher->tree->page, COUNT_FAULTS, 1);
+    dispatcher_forget_worker(dispatcher, worker);
+}
+
+uint32_t dispatcher_take_answers(struct dispatcher *dispatcher, uint64_t now_ms)
+{
+    uint32_t messages = 0;
+    for (uint32_t g = 0; g < dispatcher->group_count; g++) {
+        struct work_group *group = dispatcher->groups[g];
+        for (uint32_t i = 0; i < group->worker_count; i++) {
+            struct work_worker *worker = group->workers[i];
+            struct session_map *map = dispatcher_session(dispatcher, worker);
+            if (map)
+                messages += take(dispatcher, worker, map, ANSWERS_A_TURN, false, now_ms);
+            if (worker->broken) {
+                give_up(dispatcher, worker);
+                i--;
+            }
+        }
+    }
+    return messages;
+}
+
+bool dispatcher_answered(struct dispatcher *dispatcher)
+{
+    for (uint32_t g = 0; g < dispatcher->group_count; g++)
+        for (uint32_t i = 0; i < dispatcher->groups[g]->worker_count; i++) {
+            struct work_worker *worker = dispatcher->groups[g]->workers[i];
+            const struct session_map *map = dispatcher_session(dispatcher, worker);
+            if (map && work_ring_tail(map->parts.answers) != worker->taken &&
+                ring_room(worker, map) >= map->shape.work_capacity / RANGE_PART / 2 + 1)
+                return true;
+        }
+    return false;
+}
+
+/* The end of a worker's session: what it has published still counts, and the rest is free. */
+static void end_worker(struct dispatcher *dispatcher, struct work_worker *worker, bool closing)
+{
+    const uint64_t now_ms = clock_ms();
+    struct session_map *map = closing ? dispatcher_session(dispatcher, worker) : NULL;
+    if (map)
+        take(dispatcher, worker, map, map->shape.work_capacity, true, now_ms);
+    CRASH_POINT("dispatcher_answers_heard");
+    for (uint32_t i = 0; i < worker->group->queue_count; i++)
+        work_queue_release(worker->group->queues[i], worker);
+    dispatcher_forget_worker(dispatcher, worker);
+}
+
+void dispatcher_look_at_sessions(struct dispatcher *dispatcher)
+{
+    struct control *control = dispatcher->tree->control;
+    /* acquire, here and for each state: entries before what says that they changed. Pairs with the coordinator's release [E1]. */
+    const uint32_t version = atomic_load_explicit(&control->sessions_version, memory_order_acquire);
+    if (version == dispatcher->sessions_version && dispatcher->looked)
+        return;
+    for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
+        const struct session_entry *entry = &control->sessions[slot];
+        const uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
+        struct work_worker *worker = dispatcher->by_slot[slot];
+        const bool same = worker && state != SESSION_FREE && entry->shape.epoch == worker->epoch;
+        const bool closing = state == SESSION_CLOSING && entry->shape.work_capacity > 0;
+        /* A session that is closing entered its group before. If we have not heard of that, the plan says it. */
+        if (closing && !same && control_work_version(control) != dispatcher->work_version)
+            return;
+        if (worker && !(same && state == SESSION_READY)) {
+            end_worker(dispatcher, worker, same && closing);
+            CRASH_POINT("dispatcher_answers_ended");
+        }
+        if (closing)
+            session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
+    }
+    dispatcher->sessions_version = version;
+    dispatcher->looked = true;
+    attachment_sweep(dispatcher->tree);
+}

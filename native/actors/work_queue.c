@@ -1,0 +1,307 @@
+/* The words of one queue. work_file.h says what they hold, and in which order the file changes. */
+#include "actors/dispatcher_parts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SCAN_MS_MIN WORK_TICK_MS
+#define SCAN_REST 10u /* a look for due messages takes at most one part in so many of the time */
+
+static void set_floor(struct work_queue *queue, uint64_t floor)
+{
+    queue->floor = floor;
+    /* release, here and below: stored after what was stored before, for whoever reads the file after our death */
+    atomic_store_explicit(&queue->file->floor, floor, memory_order_release);
+}
+
+static void set_frontier(struct work_queue *queue, uint64_t frontier)
+{
+    queue->frontier = frontier;
+    atomic_store_explicit(&queue->file->frontier, frontier, memory_order_release);
+}
+
+/* Words of messages [from, to), at most a window of them. release fence: before whatever makes these places count again. */
+static void clear(struct work_queue *queue, uint64_t from, uint64_t to)
+{
+    if (to - from > WORK_WINDOW)
+        to = from + WORK_WINDOW;
+    for (uint64_t offset = from; offset < to; offset++)
+        work_store(queue, offset, 0);
+    atomic_thread_fence(memory_order_release);
+}
+
+/* The file continues at `offset`; nothing above is known. */
+static void begin_anew(struct work_queue *queue, uint64_t offset)
+{
+    clear(queue, 0, WORK_WINDOW);
+    /* The frontier never stands below the floor for a successor: it is lowered first, and raised last. */
+    if (offset < queue->floor) {
+        set_floor(queue, offset);
+        set_frontier(queue, offset);
+    } else {
+        set_frontier(queue, offset);
+        set_floor(queue, offset);
+    }
+}
+
+/* Above the floor, what another boot of the machine left is not certain, and what lies outside the file's range is garbage. */
+static void make_fit(struct work_queue *queue, uint64_t opening, uint64_t offset)
+{
+    struct work_file *file = queue->file;
+    const struct dispatcher *dispatcher = queue->dispatcher;
+    const uint64_t generation = dispatcher->tree->control->header.generation;
+    /* relaxed: nobody else writes them */
+    queue->floor = atomic_load_explicit(&file->floor, memory_order_relaxed);
+    queue->frontier = atomic_load_explicit(&file->frontier, memory_order_relaxed);
+    const bool whole = file->magic == WORK_MAGIC && queue->floor <= queue->frontier && queue->frontier - queue->floor <= WORK_WINDOW &&
+                       memcmp(file->boot, dispatcher->boot, sizeof file->boot) == 0;
+    if (!whole) {
+        queue->floor = queue->frontier = 0;
+        begin_anew(queue, offset);
+        memcpy(file->boot, dispatcher->boot, sizeof file->boot);
+    } else if (file->opening != opening && (offset < queue->floor || offset > queue->frontier)) {
+        begin_anew(queue, offset);
+    } else {
+        if (file->opening != opening && offset > queue->floor)
+            set_floor(queue, offset);
+        clear(queue, queue->frontier, queue->floor + WORK_WINDOW);
+    }
+    CRASH_POINT("work_queue_fitted");
+    if (file->generation != generation) { /* nobody has in hand what sessions of an earlier tree had */
+        for (uint64_t at = queue->floor; at < queue->frontier; at++) {
+            const uint64_t word = work_load(queue, at);
+            if (work_state_of(word) == WORK_HELD)
+                work_store(queue, at, work_word(WORK_FREE, work_tries(word), 0, 0, 0));
+        }
+        file->generation = generation;
+    }
+    file->opening = opening;
+    file->magic = WORK_MAGIC;
+    CRASH_POINT("work_queue_opened");
+}
+
+int work_queue_open(struct work_queue *queue, const char *path, uint64_t opening, uint64_t offset)
+{
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0)
+        return errno;
+    struct stat status;
+    int error = fstat(descriptor, &status) != 0 ? errno : (uint64_t)status.st_size < WORK_FILE_SIZE ? EILSEQ : 0;
+    void *memory = error ? MAP_FAILED : mmap(NULL, WORK_FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (!error && memory == MAP_FAILED)
+        error = errno;
+    close(descriptor);
+    if (error)
+        return error;
+    queue->file = memory;
+    queue->words = (_Atomic uint64_t *)(void *)((uint8_t *)memory + WORK_WORDS_AT);
+    queue->fresh = true;
+    make_fit(queue, opening, offset);
+    return 0;
+}
+
+void work_queue_close(struct work_queue *queue)
+{
+    if (queue->file)
+        munmap(queue->file, WORK_FILE_SIZE);
+}
+
+static void due_at(struct work_queue *queue, uint64_t ms)
+{
+    if (ms < queue->due_ms)
+        queue->due_ms = ms;
+}
+
+static void freed(struct work_queue *queue, uint64_t offset)
+{
+    queue->free++;
+    if (offset < queue->hint)
+        queue->hint = offset;
+}
+
+void work_queue_count(struct work_queue *queue)
+{
+    const uint64_t now_ms = clock_ms();
+    queue->fresh = false;
+    queue->free = 0;
+    queue->hint = queue->frontier;
+    queue->due_ms = UINT64_MAX;
+    queue->scan_ms = 0;
+    for (uint64_t at = queue->floor; at < queue->frontier; at++) {
+        const uint64_t word = work_load(queue, at);
+        struct work_worker *worker = work_state_of(word) == WORK_HELD ? queue->dispatcher->by_slot[work_slot(word)] : NULL;
+        switch (work_state_of(word)) {
+        case WORK_HELD:
+            if (!worker || !work_is_mine(worker, word)) {
+                work_store(queue, at, work_word(WORK_FREE, work_tries(word), 0, 0, 0));
+                freed(queue, at);
+                break;
+            }
+            worker->held++;
+            due_at(queue, now_ms + work_left_ms(work_tick(word), now_ms));
+            break;
+        case WORK_WAITING:
+            due_at(queue, now_ms + work_left_ms(work_tick(word), now_ms));
+            break;
+        case WORK_FREE:
+            freed(queue, at);
+            break;
+        case WORK_DONE:
+            break;
+        }
+    }
+}
+
+/* A word that was in hand is to be something else. */
+static void let_go(struct work_queue *queue, uint64_t word)
+{
+    struct work_worker *worker = queue->dispatcher->by_slot[work_slot(word)];
+    if (worker && work_is_mine(worker, word) && worker->held > 0)
+        worker->held--;
+}
+
+void work_queue_free(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries, uint64_t delay_ms, uint64_t now_ms)
+{
+    if (work_state_of(word) == WORK_HELD)
+        let_go(queue, word);
+    if (delay_ms == 0) {
+        work_store(queue, offset, work_word(WORK_FREE, tries, work_slot(word), work_epoch(word), 0));
+        freed(queue, offset);
+        return;
+    }
+    if (delay_ms > WORK_WAIT_MS_MAX)
+        delay_ms = WORK_WAIT_MS_MAX;
+    const uint32_t tick = work_tick_at(now_ms + delay_ms);
+    work_store(queue, offset, work_word(WORK_WAITING, tries, work_slot(word), work_epoch(word), tick));
+    due_at(queue, now_ms + delay_ms);
+}
+
+void work_queue_release(struct work_queue *queue, const struct work_worker *worker)
+{
+    for (uint64_t at = queue->floor; at < queue->frontier; at++) {
+        const uint64_t word = work_load(queue, at);
+        if (work_state_of(word) == WORK_HELD && work_is_mine(worker, word)) {
+            work_queue_free(queue, at, word, work_tries(word), 0, 0);
+            CRASH_POINT("work_queue_released");
+        }
+    }
+}
+
+uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms)
+{
+    if (now_ms < queue->due_ms || now_ms < queue->scan_ms)
+        return 0;
+    const uint64_t began = clock_ns();
+    uint32_t expired = 0;
+    queue->due_ms = UINT64_MAX;
+    for (uint64_t at = queue->floor; at < queue->frontier; at++) {
+        const uint64_t word = work_load(queue, at);
+        if (work_state_of(word) != WORK_HELD && work_state_of(word) != WORK_WAITING)
+            continue;
+        const uint64_t left = work_left_ms(work_tick(word), now_ms);
+        if (left) {
+            due_at(queue, now_ms + left);
+            continue;
+        }
+        struct work_worker *worker = work_state_of(word) == WORK_HELD ? queue->dispatcher->by_slot[work_slot(word)] : NULL;
+        if (worker && work_is_mine(worker, word))
+            worker->lapsed++;
+        work_queue_free(queue, at, word, work_tries(word), 0, now_ms);
+        CRASH_POINT("work_queue_expired");
+        expired++;
+    }
+    const uint64_t rest_ms = (clock_ns() - began) * SCAN_REST / 1000000u;
+    queue->scan_ms = now_ms + (rest_ms > SCAN_MS_MIN ? rest_ms : SCAN_MS_MIN);
+    return expired;
+}
+
+void work_queue_raise(struct work_queue *queue)
+{
+    /* acquire: as every reader of a queue's range [O1] */
+    const uint64_t min = atomic_load_explicit(&queue->slot_entry->min_offset, memory_order_acquire);
+    const uint64_t from = queue->floor;
+    uint64_t floor = from;
+    while (floor < queue->frontier) {
+        const uint64_t word = work_load(queue, floor);
+        if (work_state_of(word) != WORK_DONE) {
+            if (floor >= min)
+                break;
+            /* retention has removed it */
+            if (work_state_of(word) == WORK_HELD)
+                let_go(queue, word);
+            else if (work_state_of(word) == WORK_FREE && queue->free > 0)
+                queue->free--;
+        }
+        floor++;
+    }
+    if (queue->frontier < min) {
+        floor = min;
+        set_frontier(queue, min);
+    }
+    if (floor == from)
+        return;
+    set_floor(queue, floor);
+    CRASH_POINT("work_queue_raised");
+    clear(queue, from, floor);
+    if (queue->hint < floor)
+        queue->hint = floor;
+}
+
+static uint64_t fresh_end(const struct work_queue *queue)
+{
+    /* acquire: units and records below it, before a client is told of them. Pairs with reput's release [Q1]. */
+    const uint64_t max = atomic_load_explicit(&queue->slot_entry->max_offset, memory_order_acquire);
+    const uint64_t most = queue->floor + WORK_WINDOW;
+    return max < most ? max : most;
+}
+
+uint64_t work_queue_available(const struct work_queue *queue)
+{
+    const uint64_t end = fresh_end(queue);
+    return queue->free + (end > queue->frontier ? end - queue->frontier : 0);
+}
+
+uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *first, uint32_t *tries)
+{
+    if (queue->free > 0) {
+        uint64_t at = queue->hint;
+        while (at < queue->frontier && work_state_of(work_load(queue, at)) != WORK_FREE)
+            at++;
+        *first = at;
+        *tries = at < queue->frontier ? work_tries(work_load(queue, at)) : 0;
+        uint32_t count = 0;
+        for (; count < most && at < queue->frontier; at++, count++) {
+            const uint64_t word = work_load(queue, at);
+            if (work_state_of(word) != WORK_FREE || work_tries(word) != *tries)
+                break;
+        }
+        queue->hint = at;
+        queue->free = count ? queue->free - count : 0;
+        if (count)
+            return count;
+    }
+    const uint64_t end = fresh_end(queue);
+    if (end <= queue->frontier)
+        return 0;
+    const uint64_t fresh = end - queue->frontier;
+    const uint32_t count = fresh < most ? (uint32_t)fresh : most;
+    *first = queue->frontier;
+    *tries = 0;
+    if (queue->hint == queue->frontier)
+        queue->hint += count;
+    /* Their words are 0: free, and never handed out. */
+    set_frontier(queue, queue->frontier + count);
+    return count;
+}
+
+void work_queue_hold(struct work_queue *queue, uint64_t first, uint32_t count, uint32_t tries, struct work_worker *worker, uint64_t until_ms)
+{
+    const uint64_t word = work_word(WORK_HELD, tries < WORK_TRIES_MAX ? tries + 1 : tries, worker->slot, worker->epoch, work_tick_at(until_ms));
+    for (uint64_t at = first; at < first + count; at++)
+        work_store(queue, at, word);
+    worker->held += count;
+    due_at(queue, until_ms);
+}

@@ -1,0 +1,27 @@
+struct dispatcher;
+#define WORK_FILE_SIZE ...
+#define WORK_WINDOW ...
+#define WORK_MAGIC ...
+#define WORK_RING_MIN ...
+#define WORK_RING_MAX ...
+#define WORK_WAIT_MS_MAX ...
+struct work_file {
+    uint64_t magic, opening, generation;
+    uint8_t boot[16];
+    uint64_t told;
+    ...;
+};
+void work_file_set(struct work_file *file, uint64_t floor, uint64_t frontier);
+uint64_t work_file_floor(const struct work_file *file);
+uint64_t work_file_frontier(const struct work_file *file);
+struct dispatcher *dispatcher_open(struct attachment *tree);
+void dispatcher_close(struct dispatcher *dispatcher);
+void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
+void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool paused);
+int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
+int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
+                      uint64_t visibility_ms);
+void dispatcher_settle(struct dispatcher *dispatcher);
+uint32_t dispatcher_step(struct dispatcher *dispatcher);
+int dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms);

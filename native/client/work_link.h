@@ -1,0 +1,57 @@
+/* A worker's end of its session: takes hand-outs, gives answers, and sleeps until there is news. One thread at a time may call it, except
+ * work_link_wait and work_link_ring. The dispatcher is the other end (actors/dispatcher.h).
+ */
+#ifndef ORBITMQ_WORK_LINK_H
+#define ORBITMQ_WORK_LINK_H
+
+#include "shared/control.h"
+
+struct work_link {
+    struct session *session;       /* mapped read-write, ours alone */
+    const struct control *control;
+    struct wake *wake;             /* mapped read-write */
+    struct session_parts parts;
+    uint32_t capacity;             /* of each ring */
+    uint32_t slot, epoch;
+    int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
+    uint64_t answered;             /* records that we put into the ring of answers; published by work_link_publish */
+    _Atomic uint64_t handed;       /* records that we took; work_link_wait of another thread looks at it */
+};
+
+enum work_link_result {
+    WORK_LINK_NEWS = 0,
+    WORK_LINK_TIMEOUT = 1,
+    WORK_LINK_SIGNAL = 2, /* let Python run its handlers, then wait again */
+    WORK_LINK_GONE = 3,   /* the tree is dead or stopping, or has given the session up */
+};
+
+/* Addresses as a client.session.SessionHandle has them. work: records in each ring. NULL: no memory. */
+struct work_link *work_link_open(uintptr_t session, uintptr_t control, uintptr_t wake, int supervisor, const struct session_shape *shape);
+void work_link_close(struct work_link *link);
+
+/* Takes up to `most` records. Their room is given back at once. */
+uint32_t work_link_take(struct work_link *link, struct work_record *records, uint32_t most);
+
+/* Puts an answer into the ring. False: it is full until the dispatcher has taken some. */
+bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint64_t first, uint32_t count, uint64_t time_ms);
+
+/* Tells the dispatcher of the answers so far. */
+void work_link_publish(struct work_link *link);
+
+/* How many messages this session wants to have in its hands. Tells the dispatcher if they are more than before. */
+void work_link_want(struct work_link *link, uint32_t most);
+
+/* Answers that the dispatcher has applied. */
+uint64_t work_link_applied(const struct work_link *link);
+
+/* Sleeps at most limit_ns, and at most BELL_LIMIT_NS, until there are hand-outs (WORK_LINK_NEWS), or so many answers are applied. applied
+ * UINT64_MAX: only hand-outs count. */
+enum work_link_result work_link_wait(struct work_link *link, uint64_t applied, uint64_t limit_ns);
+
+/* True while the tree runs and the session is open. */
+bool work_link_alive(const struct work_link *link);
+
+/* Ends the sleeps of this session's threads. */
+void work_link_ring(struct work_link *link);
+
+#endif

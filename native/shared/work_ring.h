@@ -1,0 +1,76 @@
+/* The two rings of a worker's session: hand-outs (broker to client) and answers (client to broker). Records have one size, so a
+ * position is a number of records, and whatever a hostile client writes can only name records within its own ring.
+ *
+ *   | tail line | head line | capacity records of 32 bytes |
+ *
+ * A record is published by the tail [V1], and its room is given back by the head [V2]. Each side keeps its own position for itself
+ * and never reads it back.
+ */
+#ifndef ORBITMQ_WORK_RING_H
+#define ORBITMQ_WORK_RING_H
+
+#include "shared/segment.h"
+
+#define WORK_RING_MIN 64u
+#define WORK_RING_MAX 65536u
+
+enum work_kind {
+    WORK_HAND_OUT = 1, /* broker: messages [first, first + count) of a queue are in hand; time_ms: deadline, CLOCK_MONOTONIC */
+    WORK_REFUSED = 2,  /* broker: an answer about these did not count, because they were not in this session's hands */
+    WORK_ACK = 3,      /* client: done */
+    WORK_NACK = 4,     /* client: free again after time_ms; WORK_BACK_OFF: as often as it was tried says */
+    WORK_EXTEND = 5,   /* client: in hand for time_ms from now on */
+    WORK_GIVE_BACK = 6 /* client: not begun; free at once, and not counted as handed out */
+};
+#define WORK_BACK_OFF UINT64_MAX
+
+struct work_record {
+    uint64_t first;
+    uint32_t queue;   /* queue slot */
+    uint32_t count;
+    uint32_t kind;
+    uint32_t tries;   /* of a hand-out: the how many-th one it is, from 1 */
+    uint64_t time_ms;
+};
+static_assert(sizeof(struct work_record) == 32, "two records a line");
+
+struct work_ring {
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t tail;
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t head;
+    _Alignas(SEGMENT_LINE) struct work_record record[];
+};
+
+static inline bool work_ring_good(uint32_t capacity)
+{
+    return capacity >= WORK_RING_MIN && capacity <= WORK_RING_MAX && (capacity & (capacity - 1)) == 0;
+}
+static inline uint64_t work_ring_size(uint32_t capacity)
+{
+    return sizeof(struct work_ring) + (uint64_t)capacity * sizeof(struct work_record);
+}
+
+/* acquire: the records below it are whole. Pairs with work_ring_publish [V1]. */
+static inline uint64_t work_ring_tail(const struct work_ring *ring)
+{
+    return atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
+
+/* acquire: the reader has done with the records below it. Pairs with work_ring_release [V2]. */
+static inline uint64_t work_ring_head(const struct work_ring *ring)
+{
+    return atomic_load_explicit(&ring->head, memory_order_acquire);
+}
+
+/* release: records before the tail. Pairs with work_ring_tail [V1]. */
+static inline void work_ring_publish(struct work_ring *ring, uint64_t tail)
+{
+    atomic_store_explicit(&ring->tail, tail, memory_order_release);
+}
+
+/* release: our reads of the records before their room is free. Pairs with work_ring_head [V2]. */
+static inline void work_ring_release(struct work_ring *ring, uint64_t head)
+{
+    atomic_store_explicit(&ring->head, head, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,158 @@
+"""What workers have done: the files orbitmq/workers/<group>/<topic>.<queue> (native/shared/work_file.h draws one). The
+coordinator makes them, the dispatcher writes them, and both the coordinator and a start read their floors.
+
+The floor is the group's offset, so it is written to consumerOffset.json from time to time; `told` is the newest floor that the
+file is certain to have had. If an offset there lies between the two, it is only behind. If it is lower, somebody else has set
+the group back, and
+if it is higher, somebody else has consumed, or the machine was started again: then the offset counts, and not the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from orbitmq.native._core import ffi, lib
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import QueueKey
+from orbitmq.store import config, positions
+from orbitmq.store.layout import StoreLayout
+
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_MAGIC = lib.WORK_MAGIC
+_HEAD: int = ffi.offsetof("struct work_file", "told") + 8
+_TOLD: int = ffi.offsetof("struct work_file", "told")
+
+
+class Floor(NamedTuple):
+    """floor, frontier: queue offsets; told: see above. boot: of the machine, when the file was used last."""
+
+    floor: int
+    frontier: int
+    told: int
+    boot: bytes
+
+
+def path_of(layout: StoreLayout, group: str, queue: QueueKey) -> Path:
+    return layout.work / group / f"{queue[0]}.{queue[1]}"
+
+
+def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
+    """Makes sure that each queue has its file, reserved whole. Raises: OSError: some have none; those that were made stay,
+    unused."""
+    (layout.work / group).mkdir(exist_ok=True)
+    for queue in queues:
+        descriptor = os.open(path_of(layout, group, queue), _FLAGS | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(descriptor).st_size < lib.WORK_FILE_SIZE:
+                os.posix_fallocate(descriptor, 0, lib.WORK_FILE_SIZE)
+        finally:
+            os.close(descriptor)
+        crash_point("work_files_made")
+
+
+def read(path: Path) -> Floor | None:
+    """None: the file is gone, or was not used yet."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_HEAD)
+    except FileNotFoundError:
+        return None
+    if len(data) < _HEAD:
+        return None
+    head = ffi.new("struct work_file *")
+    ffi.memmove(head, data, _HEAD)
+    if head.magic != _MAGIC:
+        return None
+    return Floor(int(lib.work_file_floor(head)), int(lib.work_file_frontier(head)), int(head.told), bytes(head.boot))
+
+
+def tell(path: Path, floor: int) -> None:
+    """consumerOffset.json has had this floor. Raises: OSError."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        os.pwrite(descriptor, floor.to_bytes(8, "little"), _TOLD)
+    finally:
+        os.close(descriptor)
+    crash_point("work_files_told")
+
+
+def groups(layout: StoreLayout) -> list[str]:
+    return sorted(path.name for path in layout.work.iterdir() if path.is_dir()) if layout.work.is_dir() else []
+
+
+def of_group(layout: StoreLayout, group: str) -> Iterator[tuple[QueueKey, Path]]:
+    folder = layout.work / group
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        topic, _, queue = path.name.rpartition(".")
+        if topic and queue.isdigit():
+            yield (topic, int(queue)), path
+
+
+def remove(layout: StoreLayout, group: str) -> None:
+    """The group goes on where its offsets say. Raises: OSError."""
+    if (layout.work / group).is_dir():
+        shutil.rmtree(layout.work / group)
+        crash_point("work_files_removed")
+
+
+def trim(layout: StoreLayout, ends: Mapping[QueueKey, int]) -> None:
+    """After a recovery that has cut the log: a file that knows of messages behind its queue's end does not count. Raises:
+    OSError."""
+    for name in groups(layout):
+        for queue, path in of_group(layout, name):
+            found = read(path)
+            if found is not None and found.frontier > ends.get(queue, 0):
+                path.unlink()
+
+
+def floors(layout: StoreLayout, group: str, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, int]:
+    """For each of the group's queues whose file counts: where the group is. offsets: where consumerOffset.json says it is."""
+    boot = positions.boot_id()
+    found = {}
+    for queue, path in of_group(layout, group):
+        floor, before = read(path), offsets.get(queue)
+        # An offset that was never written counts as 0; if it had been written, somebody has removed the group.
+        known = floor is not None and floor.boot == boot and (before is not None or not floor.told)
+        if floor is not None and known and floor.told <= (before or 0) <= floor.floor:
+            found[queue] = floor.floor
+    return found
+
+
+def settle(layout: StoreLayout) -> int:
+    """Brings the offsets in consumerOffset.json up to the floors. Called while no dispatcher runs. Returns how many changed.
+
+    Raises: OSError: the file could not be written; StoreFailed: it cannot be read.
+    """
+    names = groups(layout)
+    if not names:
+        return 0
+    offsets = config.load_offsets(layout)
+    found: dict[Path, int] = {}
+    taken = 0
+    for name in names:
+        mine = {topic: queues for (topic, group), queues in offsets.items() if group == name}
+        before = {(topic, queue): offset for topic, queues in mine.items() for queue, offset in queues.items()}
+        for (topic, queue), floor in floors(layout, name, before).items():
+            found[path_of(layout, name, (topic, queue))] = floor
+            if before.get((topic, queue)) != floor:
+                offsets.setdefault((topic, name), {})[queue] = floor
+                taken += 1
+    if taken:
+        config.store_offsets(layout, offsets)
+        crash_point("work_files_settled")
+    for path, floor in found.items():
+        tell(path, floor)
+    return taken
+
+
+def tell_all(layout: StoreLayout, stored: Mapping[tuple[str, str], Mapping[int, int]], names: Collection[str]) -> None:
+    """consumerOffset.json has this content now, as far as it is about these groups."""
+    for (topic, group), queues in stored.items():
+        for queue, offset in queues.items() if group in names else ():
+            path = path_of(layout, group, (topic, queue))
+            found = read(path)
+            if found is not None and found.told < offset <= found.floor:
+                tell(path, offset)

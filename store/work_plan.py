@@ -1,0 +1,77 @@
+"""The work plan: which groups have workers, and which sessions these are. The coordinator replaces it, and the dispatcher reads
+it when its version in the control block has been raised (native/actors/dispatcher.h). It is the file orbitmq/work-plan, in
+msgpack:
+
+    {"generation":, "groups": {name: {"opening":, "paused":, "topics": [name, ...],
+     "queues": [[topic, queue, queue slot, offset], ...],
+     "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
+
+`topics` of a worker has a bit for each of the group's topics that it takes. `opening` is another number each time a group gets
+its first worker. A plan of another generation has no meaning, so it is not synced."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+import msgpack
+
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.store.layout import StoreLayout
+
+TOPICS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorker:
+    slot: int
+    epoch: int
+    topics: int
+    in_hand: int
+    visibility_ms: int
+    pid: int
+
+
+@dataclass(slots=True)
+class PlannedGroup:
+    """queues: (topic, queue, queue slot, offset at which the group was when it opened)."""
+
+    opening: int
+    paused: bool = False
+    topics: list[str] = field(default_factory=list)
+    queues: list[tuple[str, int, int, int]] = field(default_factory=list)
+    workers: list[PlannedWorker] = field(default_factory=list)
+
+
+def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
+    """The plan of this tree; empty if there is none."""
+    groups: dict[str, PlannedGroup] = {}
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError, msgpack.UnpackException):
+        content: dict[str, Any] = msgpack.unpackb(layout.work_plan.read_bytes())
+        if content["generation"] == generation:
+            for name, entry in content["groups"].items():
+                queues = [(topic, queue, slot, offset) for topic, queue, slot, offset in entry["queues"]]
+                workers = [PlannedWorker(*worker) for worker in entry["workers"]]
+                groups[name] = PlannedGroup(entry["opening"], entry["paused"], entry["topics"], queues, workers)
+    return groups
+
+
+def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup]) -> None:
+    """Raises: OSError: the plan is as before."""
+    entries = {
+        name: {
+            "opening": group.opening,
+            "paused": group.paused,
+            "topics": group.topics,
+            "queues": group.queues,
+            "workers": [list(astuple(worker)) for worker in group.workers],
+        }
+        for name, group in groups.items()
+    }
+    body = msgpack.packb({"generation": generation, "groups": entries})
+    temporary = layout.work_plan.with_name(layout.work_plan.name + ".tmp")
+    temporary.write_bytes(body)
+    crash_point("work_plan_written")
+    temporary.replace(layout.work_plan)
+    crash_point("work_plan_stored")

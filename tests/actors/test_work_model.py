@@ -1,0 +1,196 @@
+"""Goal: whatever dies, and whenever: what was acknowledged for certain is not handed out again, nothing else is lost, nobody
+gets what another worker has in hand before its time is over, and delivery counts never fall.
+
+Method: random histories on a real tree (actors/dispatcher.py, actors/work_registry.py), with workers in processes of their own
+(client/work_answers.py), against a dict. Workers, actors and the whole tree are killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+import orbitmq
+from tests.actors.remote_worker import RemoteWorker
+from tests.trees import SMALL, actors, kill
+from tests.waiting import WATCHDOG_S, dead, until
+
+TOPIC, GROUP = "tasks", "toil"
+LONG_S, SHORT_S = 3600.0, 0.15
+
+
+@dataclass
+class State:
+    """What is known of one message. holder: number of the worker that has it, if any. done: None: perhaps."""
+
+    holder: int | None = None
+    deadline: float = 0.0
+    deliveries: int = 0
+    done: bool | None = False
+
+
+class WorkModel(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="orbitmq-work-", dir="/dev/shm"))
+        self.broker = self.started()
+        self.broker.create_topic(TOPIC, queues=2)
+        self.messages: dict[int, State] = {}
+        self.workers: dict[int, RemoteWorker] = {}
+        self.born = 0
+        self.send(40)
+        for _ in range(2):
+            self.begin_worker(1000, LONG_S)
+        self.take(0, 10, WATCHDOG_S)
+
+    def started(self) -> orbitmq.Broker:
+        return orbitmq.Broker(self.root / "store", **SMALL, restarts=1_000_000, offsets_interval_s=0.05)
+
+    # ---- messages and workers
+
+    @rule(count=st.integers(1, 40))
+    def send(self, count: int) -> None:
+        numbers = range(len(self.messages), len(self.messages) + count)
+        with self.broker.producer() as producer:
+            producer.send_batch(TOPIC, [b"%d" % number for number in numbers])
+        self.messages |= {number: State() for number in numbers}
+
+    @precondition(lambda self: len(self.workers) < 3)
+    @rule(in_hand=st.sampled_from([1, 5, 1000]), visibility=st.sampled_from([SHORT_S, LONG_S, LONG_S]))
+    def begin_worker(self, in_hand: int, visibility: float) -> None:
+        worker = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=in_hand, visibility=visibility)
+        self.born += 1
+        self.workers[self.born] = worker
+
+    def some(self, pick: int) -> tuple[int, RemoteWorker]:
+        number = sorted(self.workers)[pick % len(self.workers)]
+        return number, self.workers[number]
+
+    @precondition(lambda self: self.workers)
+    @rule(pick=st.integers(0, 5), most=st.sampled_from([1, 3, 20, 100]), timeout=st.sampled_from([0.0, 0.02, 0.2]))
+    def take(self, pick: int, most: int, timeout: float) -> None:
+        who, worker = self.some(pick)
+        found = worker.take(most, timeout)
+        assert found is not None and len(found) <= most
+        now = time.monotonic()
+        for number, delivery, deadline in found:
+            state = self.messages[number]
+            assert state.done is not True, f"{number} was acknowledged, and came again"
+            assert state.holder is None or now >= state.deadline, f"{number} is in two hands"
+            assert delivery > state.deliveries, f"{number} came for the {delivery}. time after the {state.deliveries}. one"
+            state.holder, state.deadline, state.deliveries, state.done = who, deadline, delivery, False
+
+    @precondition(lambda self: self.workers)
+    @rule(
+        pick=st.integers(0, 5), count=st.integers(1, 100), where=st.integers(0, 100),
+        how=st.sampled_from(["ack", "ack", "ack", "give_back", "nack", "extend"]), delay=st.sampled_from([0.0, 0.03]),
+        settled=st.booleans(),
+    )  # fmt: skip
+    def answer(self, pick: int, count: int, where: int, how: str, delay: float, settled: bool) -> None:
+        who, worker = self.some(pick)
+        mine = sorted(number for number, state in self.messages.items() if state.holder == who)[where % 20 :][:count]
+        if not mine:
+            return
+        if not settled and how == "ack":
+            worker.answer("ack", mine)
+            for number in mine:  # a later settled would tell; until then it may be done or not
+                self.messages[number].done, self.messages[number].deadline = None, 0.0
+                self.messages[number].holder = None
+            return
+        more = (delay,) if how == "nack" else (LONG_S,) if how == "extend" else ()
+        refused = worker.answer(how + "+settled", mine, *more)
+        assert refused is not None
+        for number in set(mine) - set(refused):
+            state = self.messages[number]
+            if how == "extend":
+                state.deadline = time.monotonic() + LONG_S - 60
+                continue
+            state.holder, state.done = None, how == "ack"
+            state.deliveries -= how == "give_back"
+        for number in set(mine) & set(refused):
+            state = self.messages[number]
+            assert time.monotonic() >= state.deadline, f"{number} was in hand, and the answer was refused"
+            state.holder = None
+
+    # ---- deaths
+
+    def let_go(self, who: int) -> None:
+        for state in self.messages.values():
+            if state.holder == who:
+                state.holder = None
+
+    @precondition(lambda self: self.workers)
+    @rule(pick=st.integers(0, 5), kills=st.booleans())
+    def end_worker(self, pick: int, kills: bool) -> None:
+        who, worker = self.some(pick)
+        (worker.kill if kills else worker.close)()
+        del self.workers[who]
+        self.let_go(who)
+
+    @rule(name=st.sampled_from(["dispatcher", "dispatcher", "dispatcher", "coordinator", "writer", "reput", "notifier"]))
+    def kill_actor(self, name: str) -> None:
+        before = kill(self.broker, name).pid
+        until(lambda: actors(self.broker)[name].pid not in (0, before), f"the next {name}")
+
+    @rule(stops=st.booleans())
+    def end_tree(self, stops: bool) -> None:
+        if stops:
+            self.broker.stop_broker()
+        else:
+            os.kill(self.broker.pid, signal.SIGKILL)
+            until(lambda: dead(self.broker.pid), "the death of the broker")
+        for who, worker in list(self.workers.items()):
+            worker.kill()
+            del self.workers[who]
+            self.let_go(who)
+        self.broker.close()
+        self.broker = self.started()
+
+    # ---- the end
+
+    def teardown(self) -> None:
+        if not hasattr(self, "broker"):
+            return
+        try:
+            for who, worker in self.workers.items():
+                worker.close()
+                self.let_go(who)
+            self.workers.clear()
+            self.finish()
+        finally:
+            self.broker.close()
+            shutil.rmtree(self.root)
+
+    def finish(self) -> None:
+        """Everything that is not done comes, and nothing else."""
+        if not self.messages:
+            return
+        last = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=1000, visibility=LONG_S)
+        came: list[int] = []
+        missing = {number for number, state in self.messages.items() if state.done is False}
+        deadline = time.monotonic() + WATCHDOG_S
+        while missing - set(came):
+            assert time.monotonic() < deadline, f"{sorted(missing - set(came))[:20]} are lost"
+            found = last.take(100, 1.0)
+            assert found is not None
+            came += [number for number, _, _ in found]
+        assert len(came) == len(set(came))
+        assert not [number for number in came if self.messages[number].done is True]
+        assert last.answer("ack+settled", came) == []
+        while found := last.take(100, 0.1):  # those that perhaps were done
+            assert all(self.messages[number].done is None for number, _, _ in found)
+            last.answer("ack+settled", [number for number, _, _ in found])
+        assert not sum(queue.lag_messages for queue in self.broker.group(GROUP).queues)
+        last.close()
+
+
+TestWorkModel = WorkModel.TestCase
+TestWorkModel.settings = hypothesis_settings(max_examples=8, stateful_step_count=30, deadline=None)

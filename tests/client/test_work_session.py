@@ -1,0 +1,470 @@
+"""Goal: a worker gets each message of its group alone, answers for each alone, and loses what it does not answer.
+
+Method: sessions of workers on a real broker, most of them in this process; one broker for the file, a topic and a group for
+each test.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq import errors
+from orbitmq.client.hand_out import HandOut
+from orbitmq.client.work_session import WorkSession
+from orbitmq.native._core import ffi, lib
+from tests.trees import actors, kill, small_broker
+from tests.waiting import WATCHDOG_S, dead, until
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path_factory.mktemp("store"), offsets_interval_s=0.05, log_file_size=8 << 20) as made:
+        yield made
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Of a topic and of a group for this test."""
+    return str(request.node.name).replace("[", "-").replace("]", "")[:100]
+
+
+def fill(broker: orbitmq.Client, name: str, count: int, queues: int = 2, first: int = 0) -> None:
+    broker.create_topic(name, queues=queues)
+    with broker.producer() as producer:
+        for begin in range(first, first + count, 1000):
+            bodies = [b"%d" % number for number in range(begin, min(begin + 1000, first + count))]
+            assert len(producer.send_batch(name, bodies)) == len(bodies)
+
+
+def number(hand_out: HandOut) -> int:
+    return int(bytes(hand_out.message.body))
+
+
+def collect(worker: WorkSession, count: int, most: int = 100) -> list[HandOut]:
+    """Exactly so many hand-outs."""
+    found: list[HandOut] = []
+    while len(found) < count:
+        more = worker.take(min(most, count - len(found)), WATCHDOG_S)
+        assert more, f"{len(found)} of {count} came"
+        found += more
+    return found
+
+
+def lag(broker: orbitmq.Client, group: str) -> int:
+    return sum(queue.lag_messages for queue in broker.group(group).queues)
+
+
+def test_each_message_once(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 500)
+    with broker.work_session(name, [name]) as worker:
+        found = collect(worker, 500)
+        assert sorted(map(number, found)) == list(range(500))
+        assert {each.delivery for each in found} == {1}
+        assert worker.take(1, 0.0) == []
+        worker.ack(found)
+        assert worker.settled(WATCHDOG_S) == []
+        assert lag(broker, name) == 0
+
+
+def test_more_workers_than_queues(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: workers share one queue, and one that is busy with a few messages does not hold up the others."""
+    fill(broker, name, 300, queues=1)
+    workers = [broker.work_session(name, [name]) for _ in range(3)]
+    slow = collect(workers[0], 5)
+    found = [number(each) for each in slow]
+    while len(found) < 300:
+        for worker in workers[1:]:
+            got = worker.take(20, 0.05)
+            worker.ack(got)
+            found += map(number, got)
+    assert sorted(found) == list(range(300))
+    assert lag(broker, name) > 0
+    workers[0].ack(slow)
+    for worker in workers:
+        assert worker.settled(WATCHDOG_S) == []
+        worker.close()
+    assert lag(broker, name) == 0
+
+
+def test_a_worker_waits_for_messages(broker: orbitmq.Broker, name: str) -> None:
+    broker.create_topic(name, queues=2)
+    with broker.work_session(name, [name]) as worker:
+        found: list[HandOut] = []
+        thread = threading.Thread(target=lambda: found.extend(worker.take(10, WATCHDOG_S)))
+        thread.start()
+        fill(broker, name, 1)
+        thread.join()
+        assert [number(each) for each in found] == [0]
+
+
+def test_no_more_in_hand_than_asked_for(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: what one worker has not asked for is left to the others."""
+    fill(broker, name, 100, queues=1)
+    with broker.work_session(name, [name], in_hand=10) as greedy, broker.work_session(name, [name]) as other:
+        mine = collect(greedy, 10)
+        assert greedy.take(10, 0.05) == []  # ten are in hand
+        rest = collect(other, 90)
+        assert len({number(each) for each in mine + rest}) == 100
+        greedy.ack(mine[:3])
+        other.nack(rest[0], delay=0)
+        assert number(collect(greedy, 1)[0]) == number(rest[0])
+
+
+def test_nack_comes_again(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 3, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        first, second, third = collect(worker, 3)
+        worker.nack(second, delay=0, reason="no")
+        again = collect(worker, 1)[0]
+        assert (number(again), again.delivery) == (1, 2)
+        worker.nack(again, delay=0.05)
+        late = collect(worker, 1)[0]
+        assert (number(late), late.delivery) == (1, 3)
+        worker.nack(late)  # ten seconds and more
+        assert worker.take(1, 0.0) == []
+        worker.ack([first, third])
+        assert worker.settled(WATCHDOG_S) == []
+        assert lag(broker, name) == 2
+
+
+def test_visibility(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: what a worker neither answers nor extends goes to another one, and its late answer does not count."""
+    fill(broker, name, 2, queues=1)
+    with broker.work_session(name, [name], visibility=0.2) as slow, broker.work_session(name, [name]) as quick:
+        kept, lost = collect(slow, 2)
+        before = kept.deadline
+        slow.extend(kept, 60.0)
+        assert kept.deadline > before + 30
+        again = collect(quick, 1)[0]  # not to the one that hangs, which would get it again and again
+        assert (number(again), again.delivery) == (number(lost), 2)
+        slow.ack([lost, kept])
+        assert slow.settled(WATCHDOG_S) == [lost]
+        assert slow.settled(WATCHDOG_S) == []
+        quick.ack([again])
+        assert quick.settled(WATCHDOG_S) == []
+        assert lag(broker, name) == 0
+
+
+def test_give_back(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 10, queues=1)
+    with broker.work_session(name, [name]) as one, broker.work_session(name, [name]) as other:
+        found = collect(one, 10)
+        one.give_back(found[:4])
+        one.nack(found[4], delay=0)
+        got = {number(each): each.delivery for each in collect(other, 5)}
+        assert got == {0: 1, 1: 1, 2: 1, 3: 1, 4: 2}
+
+
+def test_close_gives_back_what_was_not_taken(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 20, queues=1)
+    one = broker.work_session(name, [name])
+    mine = one.take(1, WATCHDOG_S)
+    one.ack(mine)
+    collect(one, 10)
+    one.close(WATCHDOG_S)
+    with broker.work_session(name, [name]) as other:
+        deliveries = {number(each): each.delivery for each in collect(other, 19)}
+        assert set(deliveries.values()) == {1, 2}
+        assert sum(count == 2 for count in deliveries.values()) == 10
+
+
+DYING = """
+import orbitmq, os, signal, sys
+worker = orbitmq.connect(sys.argv[1]).work_session(sys.argv[2], [sys.argv[2]], visibility=3600)
+found = worker.take(10, 60)
+worker.ack(found[:4])
+if sys.argv[3] == "settled":
+    worker.settled(60)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["settled", "published"])
+def test_a_dead_worker(broker: orbitmq.Broker, name: str, how: str) -> None:
+    """Goal: what a killed worker had in hand comes again at once, long before its time is over; what it has acknowledged does
+    not."""
+    fill(broker, name, 10, queues=1)
+    done = subprocess.run([sys.executable, "-c", DYING, broker.name, name, how], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with broker.work_session(name, [name]) as worker:
+        found = {number(each): each.delivery for each in collect(worker, 6)}
+        assert found == dict.fromkeys(range(4, 10), 2)
+        assert worker.take(1, 0.0) == []
+
+
+def test_interrupt(broker: orbitmq.Broker, name: str) -> None:
+    broker.create_topic(name, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        worker.interrupt()
+        assert worker.take(1, WATCHDOG_S) == []
+        thread = threading.Thread(target=worker.take, args=(1, WATCHDOG_S))
+        thread.start()
+        worker.interrupt()
+        thread.join()
+
+
+def test_answers_do_not_wait_for_take(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 1, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        mine = collect(worker, 1)
+        thread = threading.Thread(target=worker.take, args=(1, WATCHDOG_S))
+        thread.start()
+        worker.extend(mine[0], 20)
+        worker.ack(mine)
+        assert worker.settled(WATCHDOG_S) == []
+        worker.interrupt()
+        thread.join()
+
+
+def test_close_ends_the_wait_of_another_thread(broker: orbitmq.Broker, name: str) -> None:
+    broker.create_topic(name, queues=1)
+    worker = broker.work_session(name, [name])
+    raised: list[type[Exception]] = []
+
+    def wait() -> None:
+        try:
+            worker.take(1, WATCHDOG_S)
+        except errors.Closed as error:
+            raised.append(type(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    worker.close()
+    thread.join()
+    assert raised == [errors.Closed]
+    with pytest.raises(errors.Closed):
+        worker.ack([])
+
+
+# ---- consumers and workers in one group
+
+
+def test_a_group_has_one_kind_of_members(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: consumers and workers never share a group, but follow each other: each goes on where the other was."""
+    fill(broker, name, 10, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        worker.ack(collect(worker, 4))
+        assert worker.settled(WATCHDOG_S) == []
+        with pytest.raises(errors.GroupInUse, match="1 worker"):
+            broker.consumer(name, [name])
+        with pytest.raises(errors.GroupInUse):
+            broker.reset_group(name, 0)
+        with pytest.raises(errors.GroupInUse):
+            broker.delete_group(name)
+    until(lambda: not broker.status().sessions, "the worker's session to be gone")
+    with broker.consumer(name, [name], start="earliest") as consumer:
+        assert [int(bytes(each.body)) for each in consumer.poll_batch(3, timeout=WATCHDOG_S)] == [4, 5, 6]
+        consumer.commit()
+        with pytest.raises(errors.GroupInUse, match="1 consumer"):
+            broker.work_session(name, [name])
+    until(lambda: not broker.status().sessions, "the consumer's session to be gone")
+    with broker.work_session(name, [name]) as worker:
+        assert [number(each) for each in collect(worker, 3)] == [7, 8, 9]
+
+
+def test_reset_and_delete(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 10, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        worker.ack(collect(worker, 10))
+        assert worker.settled(WATCHDOG_S) == []
+    until(lambda: not broker.status().sessions, "the worker's session to be gone")
+    broker.reset_group(name, 6)
+    with broker.work_session(name, [name]) as worker:
+        assert [number(each) for each in collect(worker, 4)] == [6, 7, 8, 9]
+    until(lambda: not broker.status().sessions, "the worker's session to be gone")
+    broker.delete_group(name)
+    with broker.work_session(name, [name]) as worker:
+        assert number(collect(worker, 1)[0]) == 0
+
+
+def test_a_paused_group(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 5, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        worker.ack(collect(worker, 5))
+        assert worker.settled(WATCHDOG_S) == []
+        broker.pause_group(name)
+        fill(broker, name, 5, queues=1, first=5)
+        assert worker.take(1, 0.1) == []
+        broker.resume_group(name)
+        assert [number(each) for each in collect(worker, 5)] == [5, 6, 7, 8, 9]
+
+
+def test_a_topic_that_grows(broker: orbitmq.Broker, name: str) -> None:
+    broker.create_topic(name, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        fill(broker, name, 20, queues=4)
+        assert sorted(map(number, collect(worker, 20))) == list(range(20))
+
+
+def test_workers_of_different_topics(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: each worker gets messages of its own topics only."""
+    other = name + "-other"
+    fill(broker, name, 10)
+    fill(broker, other, 10)
+    with broker.work_session(name, [name]) as one, broker.work_session(name, [name, other]) as both:
+        mine = collect(one, 10)
+        assert {each.message.topic for each in mine} == {name}
+        assert {each.message.topic for each in collect(both, 10)} == {other}
+
+
+# ---- limits
+
+
+def test_the_window(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: a message that nobody finishes does not stop the queue until the window behind it is full; then nothing is lost."""
+    window = int(lib.WORK_WINDOW)
+    fill(broker, name, window + 100, queues=1)
+    with broker.work_session(name, [name], in_hand=5000, visibility=3600) as worker:
+        first = collect(worker, 1)
+        for _ in range((window - 1) // 3000):
+            worker.ack(collect(worker, 3000, most=3000))
+        worker.ack(collect(worker, (window - 1) % 3000, most=3000))
+        assert worker.settled(WATCHDOG_S) == []
+        assert worker.take(1, 0.05) == []
+        assert lag(broker, name) == window + 100
+        worker.ack(first)
+        assert sorted(map(number, collect(worker, 100))) == list(range(window, window + 100))
+        assert lag(broker, name) == 100
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("in_hand", 0), ("in_hand", 65537), ("in_hand", True), ("visibility", 0.01), ("visibility", 1e6), ("start", "middle")],
+)
+def test_settings_out_of_range(broker: orbitmq.Broker, name: str, setting: str, value: object) -> None:
+    broker.create_topic("settings", queues=1)
+    until(lambda: not broker.status().sessions, "the sessions of other tests to be gone")
+    with pytest.raises(errors.SettingError, match=setting):
+        broker.work_session("settings", ["settings"], **{setting: value})
+    until(lambda: not broker.status().sessions, "the session to be gone")
+
+
+def test_calls_out_of_range(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 1, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        mine = collect(worker, 1)[0]
+        for seconds in (-1, float("nan"), 43201):
+            with pytest.raises(errors.SettingError, match="43200"):
+                worker.nack(mine, delay=seconds)
+            with pytest.raises(errors.SettingError, match="43200"):
+                worker.extend(mine, seconds)
+        with pytest.raises(errors.SettingError):
+            worker.take(0, 0)
+        worker.ack([mine])
+        assert worker.settled(WATCHDOG_S) == []
+    with pytest.raises(errors.UnknownTopic):
+        broker.work_session(name, ["no-such-topic"])
+    with pytest.raises(errors.GroupNameError):
+        broker.work_session("no such name", [name])
+
+
+# ---- processes that die
+
+
+@pytest.mark.parametrize("victim", ["dispatcher", "coordinator", "reput", "writer", "notifier"])
+def test_a_process_dies(broker: orbitmq.Broker, name: str, victim: str) -> None:
+    """Goal: whichever process is killed, the workers go on: nothing acknowledged comes again, nothing is lost, and what is in
+    hand stays in hand."""
+    fill(broker, name, 300, queues=2)
+    with broker.work_session(name, [name], visibility=3600) as worker:
+        done, held = collect(worker, 50), collect(worker, 50)
+        worker.ack(done)
+        assert worker.settled(WATCHDOG_S) == []
+        kill(broker, victim)
+        until(lambda: actors(broker)[victim].pid, f"the next {victim}")
+        fill(broker, name, 100, queues=2, first=300)
+        rest = collect(worker, 300)
+        assert {each.delivery for each in rest} == {1}
+        assert {number(each) for each in done + held + rest} == set(range(400))
+        worker.ack(held + rest)
+        assert worker.settled(WATCHDOG_S) == []
+        assert lag(broker, name) == 0
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_acknowledgements_out_of_order_survive_a_restart(tmp_path: Path, how: str) -> None:
+    """Goal: after a death of the whole tree, and after a stop, every message that was acknowledged stays done, whatever stands
+    before it."""
+    store = tmp_path / "store"
+    with small_broker(store, offsets_interval_s=3600) as broker:
+        fill(broker, "orders", 200)
+        worker = broker.work_session("billing", ["orders"], visibility=3600)
+        found = collect(worker, 200)
+        worker.ack([each for each in found if number(each) % 3])
+        assert worker.settled(WATCHDOG_S) == []
+        if how == "kill":
+            os.kill(broker.pid, signal.SIGKILL)
+            until(lambda: dead(broker.pid), "the death of the broker")
+        else:
+            broker.stop_broker()
+        with pytest.raises((errors.BrokerStopped, errors.BrokerNotRunning)):
+            worker.take(1, WATCHDOG_S)
+    with small_broker(store) as broker, broker.work_session("billing", ["orders"]) as worker:
+        again = collect(worker, 67)
+        assert sorted(map(number, again)) == list(range(0, 200, 3))
+        assert {each.delivery for each in again} == {2}
+        assert worker.take(1, 0.1) == []
+        worker.ack(again)
+        assert worker.settled(WATCHDOG_S) == []
+        assert lag(broker, "billing") == 0
+
+
+# ---- hostile workers
+
+
+def test_a_worker_that_lies(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: answers about messages that others have in hand do not count; those who send them are told."""
+    fill(broker, name, 20, queues=1)
+    with broker.work_session(name, [name]) as honest, broker.work_session(name, [name]) as liar:
+        mine, lies = collect(honest, 10), collect(liar, 10)
+        for each in mine:
+            each.life = liar._life
+        liar.ack(mine)
+        liar.nack(mine[0], delay=0)
+        liar.give_back(mine)
+        assert liar.settled(WATCHDOG_S)
+        for each in mine:
+            each.life = honest._life
+        honest.ack(mine)
+        liar.ack(lies)
+        assert honest.settled(WATCHDOG_S) == [] == liar.settled(WATCHDOG_S)
+        assert lag(broker, name) == 0
+
+
+@pytest.mark.parametrize("word", ["tail", "head", "record"])
+def test_a_worker_that_spoils_its_rings(broker: orbitmq.Broker, name: str, word: str) -> None:
+    """Goal: whatever a worker writes into its session, the dispatcher lives, and others get its messages."""
+    fill(broker, name, 20, queues=1)
+    dispatcher = actors(broker)["dispatcher"].pid
+    with broker.work_session(name, [name]) as honest:
+        hostile = broker.work_session(name, [name], visibility=0.5)
+        collect(hostile, 10)
+        parts, shape = ffi.new("struct session_parts *"), ffi.new("struct session_shape *", {"work_capacity": 1024})
+        handle = hostile._handle
+        assert handle is not None
+        lib.session_parts(ffi.cast("struct session *", handle.address), shape, parts)
+        lines = {each: ffi.cast("uint64_t *", getattr(parts, each)) for each in ("answers", "hand_outs")}
+        if word == "tail":
+            lines["answers"][0] = 1 << 63
+        elif word == "head":
+            lines["hand_outs"][8] = 1 << 40
+        else:
+            for at in range(16, 16 + 4 * 1024):
+                lines["answers"][at] = (0x9E3779B97F4A7C15 * at) & ((1 << 64) - 1)
+            lines["answers"][0] = 1000
+        lib.control_ring_dispatcher(broker.connection.attach_wake().wake)
+        if word == "record":
+            hostile.close()
+        found = {number(each) for each in collect(honest, 10)} | {number(each) for each in collect(honest, 10)}
+        assert len(found) == 20
+        hostile.close()
+    assert actors(broker)["dispatcher"].pid == dispatcher
