@@ -25,6 +25,7 @@ from orbitmq.cli import (
     topic,
     tree,
     verify,
+    work,
 )
 from orbitmq.cli.exit_codes import DONE, FAILED, code_of
 from orbitmq.errors import OrbitError
@@ -64,6 +65,7 @@ app.command("clients")(clients.clients)
 app.add_typer(config.app, name="config")
 app.command("send")(sending.send)
 app.command("tail")(reading.tail)
+app.command("work")(work.work)
 app.command("find")(reading.find)
 app.command("show")(reading.show)
 app.command("export")(export.export)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,6 +12,7 @@ from orbitmq.client.aio_administration import AsyncAdministration
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_dead_letters import AsyncDeadLetters
 from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.aio_worker import AsyncDecorator, Opening
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
 from orbitmq.client.consumer_settings import ConsumerSettings
@@ -20,6 +22,7 @@ from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.status import Status
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import Shown, words_of
+from orbitmq.client.worker_settings import WorkerSettings
 from orbitmq.errors import SettingError
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
@@ -108,6 +111,17 @@ class AsyncClient(AsyncAdministration, Shown):
             raise SettingError(f"an awaitable consumer cannot spin: {why}", setting="spin", value=settings["spin"], hint=hint)
         doing = f"make a consumer of the broker {self.name!r}"
         return AsyncConsumer(await aside(lambda: self._client.consumer(*group_and_topics, **settings), doing))
+
+    @called_with(WorkerSettings)
+    def worker(self, *group_and_topics: Any, **settings: Any) -> Opening:
+        """A worker of the group: `async with client.worker(...) as worker`, or `await` it; see Client.worker."""
+        make = partial(self._client.worker, *group_and_topics, **settings)
+        return Opening(make, f"make a worker of the broker {self.name!r}")
+
+    @called_with(WorkerSettings)
+    def work(self, *group_and_topics: Any, **settings: Any) -> AsyncDecorator:
+        """Decorates a handler, which gets a coroutine function `run()`; see Client.work."""
+        return AsyncDecorator(partial(self.worker, *group_and_topics, **settings))
 
     def dead_letters(self, group: str) -> AsyncDeadLetters:
         """The messages that this group has given up; see Client.dead_letters."""

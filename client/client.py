@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -20,6 +21,7 @@ from orbitmq.client.topic_administration import TopicAdministration
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
+from orbitmq.client.worker_settings import WorkerSettings
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.shm.runtime import introduction
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
+    from orbitmq.client.work_function import Decorator
     from orbitmq.client.work_session import WorkSession
+    from orbitmq.client.worker import Worker
     from orbitmq.store.setting_sources import SettingState
 
-_Made = TypeVar("_Made", "Producer", "Consumer", "WorkSession")
+_Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession")
 
 
 class Client(Administration, TopicAdministration, QueueLocking, Shown):
@@ -66,7 +70,7 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
         wait: float = 0.0,
     ) -> None:
         self._connection = Connection(whereabouts(name, store), timeout, checked_wait(wait))
-        self._made: weakref.WeakSet[Producer | Consumer | WorkSession] = weakref.WeakSet()
+        self._made: weakref.WeakSet[Producer | Consumer | Worker | WorkSession] = weakref.WeakSet()
         self._making: set[object] = set()  # one for each thread that is making a producer or consumer now
         self._closed = False
         # Raises now, and not at the first send, if no broker is there or it belongs to another user.
@@ -209,6 +213,30 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             )
             return self._keep(made)
 
+    @called_with(WorkerSettings)
+    def worker(self, *group_and_topics: Any, **settings: Any) -> Worker:
+        # Documented where its parameters are.
+        with self._makes("a worker"):
+            from orbitmq.client.work_opening import open_session
+            from orbitmq.client.worker import Worker
+
+            opener = partial(open_session, self._connection)
+            return self._keep(Worker(opener, *group_and_topics, **self._with_wait(settings)))
+
+    @called_with(WorkerSettings)
+    def work(self, *group_and_topics: Any, **settings: Any) -> Decorator:
+        """Decorates a handler: the function can be called as before, and has `run()`, which makes a worker with these settings
+        and calls its `run` with the function. The parameters are those of `worker`.
+
+            @client.work("billing", ["orders"], concurrency=8)
+            def charge(job: orbitmq.Job) -> None: ...
+
+            charge.run()
+        """
+        from orbitmq.client.work_function import Decorator
+
+        return Decorator(partial(self.worker, *group_and_topics, **settings))
+
     def message(self, message_id: str) -> Message:
         """The message with this id, as it stands in receipts and messages.
 
@@ -250,8 +278,8 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             return groups_with_letters(self._connection.attachment)
 
     def close(self) -> None:
-        """Closes the producers and consumers made from this client, also those that other threads are making now, and then the
-        connection. Closing it again does nothing."""
+        """Closes the producers, consumers and workers made from this client, also those that other threads are making now, and
+        then the connection. Closing it again does nothing."""
         # set first: then either this call sees an object made meanwhile, or its maker sees that the client is closed
         self._closed = True
         for made in list(self._made):

@@ -169,8 +169,12 @@ class WorkSession:
         self._answer(lib.WORK_EXTEND, (hand_out,), round(seconds * 1000))
 
     def give_back(self, hand_outs: Sequence[HandOut]) -> None:
-        """Nothing was done with these: others get them at once, and it does not count as a delivery."""
+        """Nothing was done with these: others get them at once, and it does not count as a delivery. The same for what the
+        program has not got yet; until the next `take` the broker hands out no more to this session."""
         self._answer(lib.WORK_GIVE_BACK, hand_outs, 0)
+        with self._lock:
+            if not self._closing and self._usable():
+                self._decline()
 
     def settled(self, timeout: float | None) -> list[HandOut]:
         """Waits until the broker has applied all answers so far, or the time is over. Returns those since the last call that
@@ -214,12 +218,13 @@ class WorkSession:
         with suppress(OrbitError):
             with self._lock:
                 if not self._closing and self._usable():
-                    self._receive()
-                    self._fill(lib.WORK_WINDOW)
-                    self._put(lib.WORK_GIVE_BACK, list(self._ready), 0)
-                    self._ready.clear()
+                    self._decline()
             if timeout is None or timeout > 0:
                 self.settled(timeout)
+                with self._lock:
+                    again = self._usable() and self._decline()  # handed out just before the broker saw that we want no more
+                if again:
+                    self.settled(timeout)
         self._closing = True
         self._patience.ring()
         with self._lock:
@@ -264,6 +269,17 @@ class WorkSession:
         lib.work_link_want(self._line.link, min(self.settings.in_hand, max(self._mine, 0) + most))
         self._mine += len(found)
         return found
+
+    def _decline(self) -> bool:
+        """Wants no more than the program has, and gives back the rest. True if there was a rest."""
+        lib.work_link_want(self._line.link, min(self.settings.in_hand, max(self._mine, 0)))
+        self._receive()
+        self._fill(lib.WORK_WINDOW)
+        left = list(self._ready)
+        self._ready.clear()
+        self._mine += len(left)  # _put counts what it answers as given to the program
+        self._put(lib.WORK_GIVE_BACK, left, 0)
+        return bool(left)
 
     def _receive(self) -> None:
         """Takes records out of the ring, so that there is room."""

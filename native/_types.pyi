@@ -1,8 +1,8 @@
 """Types of the extension module over native/python. scripts/stub_docs puts the docstrings here."""
 # ruff: noqa: E501
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
 
 from _typeshed import ReadableBuffer as Buffer
 from _typeshed import WriteableBuffer
@@ -10,6 +10,8 @@ from _typeshed import WriteableBuffer
 from orbitmq.client.body import BatchKeys, Bodies, Body
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import SessionHandle
+
+_Item = TypeVar("_Item")
 
 class Pending:
     """A message on its way."""
@@ -452,6 +454,25 @@ class Turns:
     def __exit__(self, *error: object) -> None: ...
     def within(self, timeout: float, /) -> Turn: ...
     def locked(self) -> bool: ...
+
+class Loop(Generic[_Item]):
+    """The iterator of a `for` statement, which learns how the loop was left."""
+
+    def __init__(self, next: Callable[[], _Item | None], left: Callable[[BaseException | None], None], /) -> None:
+        """next: gives the next object; None: there is none any more. left: called as soon as the loop is left, with the
+        exception that ended it; None: none did."""
+    def __iter__(self) -> Loop[_Item]: ...
+    def __next__(self) -> _Item: ...
+
+class AsyncLoop(Generic[_Item]):
+    """The same for `async for`."""
+
+    def __init__(
+        self, next: Callable[[], Coroutine[Any, Any, _Item]], left: Callable[[BaseException | None], None], /
+    ) -> None:
+        """next: makes a coroutine that gives the next object, or raises StopAsyncIteration. left: as in Loop."""
+    def __aiter__(self) -> AsyncLoop[_Item]: ...
+    def __anext__(self) -> Coroutine[Any, Any, _Item]: ...
 
 class ColumnMemory:
     """A buffer of a record batch's column, read-only. Its memory is kept for a later batch."""

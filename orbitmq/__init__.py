@@ -20,22 +20,26 @@ if TYPE_CHECKING:
     from orbitmq.client.broker import Broker
     from orbitmq.client.client import Client, connect
     from orbitmq.client.consumer import Consumer
+    from orbitmq.client.job import Job
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.receipt import Receipt
     from orbitmq.client.setting_types import BrokerSettings, StoredSettings
     from orbitmq.client.topic_info import TopicInfo
+    from orbitmq.client.worker import Worker
 
 __all__ = [
     "Broker",
     "BrokerSettings",
     "Client",
     "Consumer",
+    "Job",
     "Message",
     "Producer",
     "Receipt",
     "StoredSettings",
     "TopicInfo",
+    "Worker",
     "__version__",
     "aio",
     "connect",
@@ -49,11 +53,13 @@ _HOMES = {
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
     "Consumer": "orbitmq.client.consumer",
+    "Job": "orbitmq.client.job",
     "Message": "orbitmq.client.message",
     "Producer": "orbitmq.client.producer",
     "Receipt": "orbitmq.client.receipt",
     "StoredSettings": "orbitmq.client.setting_types",
     "TopicInfo": "orbitmq.client.topic_info",
+    "Worker": "orbitmq.client.worker",
 }
 
 

@@ -10,5 +10,6 @@ from __future__ import annotations
 from orbitmq.client.aio_client import AsyncClient, connect
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.aio_worker import AsyncWorker
 
-__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "connect"]
+__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncWorker", "connect"]

@@ -15,7 +15,11 @@ from tests.checked.checkers import CHECKERS, HERE, PROGRAM, Refused, judge, mist
 from tests.client.test_help import TYPES, members
 
 # Not for programs: the library's own parts use these.
-INTERNAL = {("TopicInfo", "of"), ("Producer", "send_columns")}
+INTERNAL = {
+    ("TopicInfo", "of"),
+    ("Producer", "send_columns"),
+    *(("Job", name) for name in ("done", "fail", "give_up", "hand_out", "thread")),
+}
 
 
 # Each checker takes seconds of processor time; how long that is by the clock depends on the machine.

@@ -91,6 +91,8 @@ static int module_exec(PyObject *module)
         return -1;
     if (py_add_turns && py_add_turns(module) < 0)
         return -1;
+    if (py_add_loop && py_add_loop(module) < 0)
+        return -1;
     return 0;
 }
 

@@ -13,6 +13,7 @@
 __attribute__((weak)) int py_add_producer(PyObject *module);
 __attribute__((weak)) int py_add_consumer(PyObject *module);
 __attribute__((weak)) int py_add_turns(PyObject *module);
+__attribute__((weak)) int py_add_loop(PyObject *module);
 
 /* Raises orbitmq.errors.<kind> with a message in PyUnicode_FromFormat's format. hint: in the notation of errors/remedy.py, or
  * NULL. values (a reference that is stolen, may be NULL) is a dict: its items become the exception's attributes, which the class

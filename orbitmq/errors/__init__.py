@@ -23,6 +23,7 @@
     ├── Closed                           this program closed the producer, consumer or client
     ├── Interrupted                      interrupt() ended this wait; nothing was taken
     ├── Fenced                           queues went to another member; what was delivered of them could not be committed
+    ├── JobLost                          jobs were not this worker's any more when it settled them; they come again
     ├── BrokerError                      a failure of the broker
     │   ├── BrokerNotRunning             no broker answers under this name
     │   ├── BrokerStopped                it stopped, or died, while this client was connected
@@ -86,7 +87,7 @@ from orbitmq.errors.store import (
     StoreUnsupported,
     StoreVersion,
 )
-from orbitmq.errors.waits import Closed, Fenced, Full, Interrupted, NoMeans, TimedOut
+from orbitmq.errors.waits import Closed, Fenced, Full, Interrupted, JobLost, NoMeans, TimedOut
 
 __all__ = [
     "BrokerBroken",
@@ -107,6 +108,7 @@ __all__ = [
     "GroupNameError",
     "Hint",
     "Interrupted",
+    "JobLost",
     "Knob",
     "MessageTooLarge",
     "NoMeans",

@@ -133,3 +133,18 @@ class Fenced(OrbitError):
     @property
     def _retry(self) -> Retry:
         return Retry.NO
+
+
+class JobLost(OrbitError):
+    """A worker was no longer the owner of jobs when it settled them: their time was over, or the broker was restarted. Their
+    messages come again, here or at another worker.
+
+    ids: of the messages."""
+
+    def __init__(self, message: str, *, ids: Sequence[str] | None = None, **common: Unpack[Common]) -> None:
+        super().__init__(message, **common)
+        self.ids = ids
+
+    @property
+    def _retry(self) -> Retry:
+        return Retry.NO

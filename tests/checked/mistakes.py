@@ -31,6 +31,18 @@ def settings(broker: orbitmq.Broker) -> None:
     broker.reset_group("billing", "latest", topic=["orders"])
 
 
+def hand_out(broker: orbitmq.Broker) -> None:
+    broker.worker("billing")
+    broker.worker("billing", "orders")
+    broker.worker("billing", ["orders"], concurency=8)
+    broker.worker("billing", ["orders"], executor="fibers")
+
+
+def settle(job: orbitmq.Job) -> None:
+    job.nack("later")
+    job.body.encode()
+
+
 def send(broker: orbitmq.Broker) -> None:
     broker.producer(512)
     broker.producer(windw=512)

@@ -77,6 +77,67 @@ def look_after(broker: orbitmq.Client) -> None:
             assert count == 1
 
 
+def hand_out(broker: orbitmq.Client) -> None:
+    """Jobs in loops and handlers."""
+    broker.create_topic("jobs", 1)
+    with broker.producer() as producer:
+        producer.send_batch("jobs", [b"%d" % n for n in range(8)])
+    with broker.worker("work", ["jobs"], concurrency=2, idle=1, timeout=None, visibility=10.0) as worker:
+        for job in worker:
+            place: tuple[str, int, str] = (job.topic, job.delivery, job.state)
+            assert job.deadline and job.message.keys == [] and place == ("jobs", 1, "open") and job.body
+            job.extend(30)
+            break
+        for jobs in worker.batches(2):
+            jobs[0].nack(delay=0, reason="not now")
+            break
+        for each in worker.take(1, timeout=5.0):
+            with each:
+                each.ack()
+        worker.flush(timeout=30)
+        worker.stop()
+        assert worker.stopped and not worker.closed and worker.settings.group == "work"
+        worker.close()
+
+    @broker.work("work", ["jobs"], executor="threads", idle=1)
+    def handle(job: orbitmq.Job) -> int:
+        return len(job.body)
+
+    done: int = handle.run(jobs=1)
+    with broker.worker("work", ["jobs"], idle=1) as worker:
+        done += worker.run(handle, executor="threads", jobs=1)
+    assert done == 2
+
+
+async def hand_out_later(client: aio.AsyncClient) -> None:
+    """The same, awaitable."""
+    async with client.worker("work", ["jobs"], idle=1) as worker:
+        async for job in worker:
+            assert job.body
+            break
+        async for jobs in worker.batches(1):
+            assert jobs
+            break
+
+        async def handle(job: orbitmq.Job) -> None:
+            assert job.body
+
+        done: int = await worker.run(handle, jobs=1)
+        assert done <= 1 and isinstance(await worker.take(1, timeout=0), list)
+        await worker.flush(timeout=30)
+        worker.stop()
+        assert worker.stopped and not worker.closed
+        await worker.close()
+    opened: aio.AsyncWorker = await client.worker("work", ["jobs"])
+    await opened.close()
+
+    @client.work("work", ["jobs"], idle=0)
+    async def count(job: orbitmq.Job) -> int:
+        return job.delivery
+
+    assert await count.run() <= 9
+
+
 def bury(broker: orbitmq.Client) -> None:
     """Dead letters, of which there are none."""
     letters = broker.dead_letters("billing")
@@ -253,6 +314,7 @@ async def with_asyncio(name: str) -> None:
             await consumer.seek_to_time(0)
             await consumer.settle()
             await consumer.close()
+        await hand_out_later(client)
     client = await aio.connect(name)
     await client.close()
 
@@ -267,6 +329,7 @@ def main(path: Path) -> None:
             bury(client)
             consume(client, len(send(client)) + 1)
             work(client)
+            hand_out(client)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)
     print(orbitmq.__version__)

@@ -67,7 +67,7 @@ def test_library_example(tmp_path: Path, environment: dict[str, str]) -> None:
     assert sum(int(line.split()[0]) for line in lines[2:]) == 1002
 
 
-@pytest.mark.parametrize("page", ["library.md", "errors.md", "administration.md", "which-consumer.md"])
+@pytest.mark.parametrize("page", ["library.md", "errors.md", "administration.md", "which-consumer.md", "workers.md"])
 def test_page_is_a_program(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     """Goal: a page's example shows what happens. Method: its blocks are one program; a comment after each print says what it
     prints."""

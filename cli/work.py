@@ -1,0 +1,92 @@
+"""`orbitmq work`: runs a command for every message of a group."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+import orbitmq
+from orbitmq.cli.console import counted, err
+from orbitmq.cli.options import Name, Store, Topic, Wait
+from orbitmq.client.job import Job
+
+SAID_MAX = 2000  # bytes at the end of what a failed command wrote to its standard error
+
+
+def work(
+    topic: Topic,
+    group: Annotated[str, typer.Option("--group", "-g", help="The group that shares the messages, one command for each.")],
+    command: Annotated[
+        str, typer.Option("--exec", "-x", metavar="COMMAND", help="Gets the message on standard input. Exit code 0: done.")
+    ],
+    concurrency: Annotated[int, typer.Option("--concurrency", "-j", min=1, max=1024, help="Commands at the same time.")] = 1,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None,
+    idle: Annotated[
+        float | None, typer.Option(min=0, help="End when nothing has come for so many seconds.", show_default="never")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds after which a command is killed.", show_default="none")
+    ] = None,
+    wait: Wait = 0.0,
+    name: Name = None,
+    store: Store = None,
+) -> None:
+    """Run a command for every message, until Ctrl-C.
+
+    The message comes on standard input; ORBITMQ_TOPIC, ORBITMQ_ID, ORBITMQ_KEYS, ORBITMQ_TAGS and ORBITMQ_DELIVERY describe it.
+
+    Exit code 0 acknowledges it. After any other it comes again, later each time. Ctrl-C lets running commands end first.
+    """
+    words = shlex.split(command)
+    if not words:
+        raise typer.BadParameter("it names no command", param_hint="--exec")
+    client = orbitmq.connect(name, store=store, wait=wait)
+    with client as broker, broker.worker(group, [topic], concurrency=concurrency, idle=idle) as worker:
+        done = worker.run(lambda job: _handle(job, words, timeout), jobs=count)
+    if err.is_terminal:
+        err.print(f"[dim]{counted(done, 'message')}[/]")
+
+
+def _handle(job: Job, words: list[str], timeout: float | None) -> None:
+    message = job.message
+    about = {
+        "ORBITMQ_TOPIC": job.topic,
+        "ORBITMQ_ID": message.id,
+        "ORBITMQ_KEYS": " ".join(message.keys),
+        "ORBITMQ_TAGS": message.tags or "",
+        "ORBITMQ_DELIVERY": str(job.delivery),
+    }
+    # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | about, start_new_session=True
+    ) as process:
+        try:
+            _, said = process.communicate(job.body, timeout)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                _failed(job, f"killed after {timeout:g} s", "")
+                return
+            raise
+    code = process.returncode
+    if code:
+        _failed(job, f"exit code {code}" if code > 0 else f"signal {-code}", said[-SAID_MAX:].decode(errors="replace").strip())
+
+
+def _failed(job: Job, how: str, said: str) -> None:
+    """said: on its standard error."""
+    message = job.message
+    last = said.splitlines()[-1:]
+    job.nack(reason=": ".join([how, *last]))
+    place = f"{message.topic}/{message.queue}@{message.offset}"
+    err.print(f"[red]failed[/]  {escape(place)}, delivery {job.delivery}: {how}")
+    if said:
+        err.print(escape(said))

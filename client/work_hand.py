@@ -1,0 +1,54 @@
+"""What works on the jobs of one thread: calls a handler, and settles each job by how that ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from orbitmq.client.job import Job
+
+Handler = Callable[[Job], object]
+_logger = logging.getLogger("orbitmq")
+
+
+class Hand(Protocol):
+    """What does the work of one thread."""
+
+    def do(self, job: Job) -> None:
+        """Works on a job, and settles it."""
+
+    def give_up(self) -> bool:
+        """The job takes too long. True: `do` returns now; False: its thread is lost."""
+
+    def close(self) -> None: ...
+
+
+class ThreadHand:
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def do(self, job: Job) -> None:
+        call(self._handler, job)
+
+    def give_up(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def call(handler: Handler, job: Job) -> None:
+    """Calls the handler, and settles the job by how that ends."""
+    try:
+        handler(job)
+    except BaseException as error:  # a thread of ours: SystemExit ends only the job
+        failed(job, error)
+    else:
+        job.done()
+
+
+def failed(job: Job, error: BaseException) -> None:
+    """A handler raised this."""
+    job.fail(error)
+    _logger.error("%r failed", job, exc_info=error)

@@ -1,0 +1,26 @@
+"""Opens the session of a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orbitmq.client.session import ConsumerOpener
+from orbitmq.client.work_handed import HandOut, Session
+from orbitmq.client.work_session import WorkSession
+from orbitmq.client.worker_settings import WorkerSettings
+
+
+def open_session(opener: ConsumerOpener, asked: WorkerSettings) -> Session[HandOut]:
+    """Raises as WorkSession does."""
+    session: Any = WorkSession(
+        opener,
+        asked.group,
+        asked.topics,
+        visibility=asked.visibility,
+        in_hand=asked.in_hand,
+        max_tries=asked.max_tries,
+        key_ordered=asked.key_ordered,
+        start=asked.start,
+        wait=asked.wait or 0.0,
+    )
+    return session  # type: ignore[no-any-return]  # it takes its own hand-outs only, which are all that a worker has

@@ -1,0 +1,77 @@
+"""Goal: `orbitmq work` runs a command for each message, and its exit code decides. Method: the command on a
+broker of the test's."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orbitmq.client.broker import Broker
+from tests.cli.commands import Background, run
+from tests.trees import small_broker
+from tests.waiting import until
+
+PROGRAM = """
+import os, pathlib, sys
+body = sys.stdin.read()
+print(body, os.environ["ORBITMQ_TOPIC"], os.environ["ORBITMQ_KEYS"], os.environ["ORBITMQ_DELIVERY"], flush=True)
+if body == "bad":
+    sys.exit("no such card")
+if body == "slow":
+    pathlib.Path(sys.argv[1]).touch()
+    while not pathlib.Path(sys.argv[2]).exists():
+        os.sched_yield()
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with small_broker(tmp_path_factory.mktemp("work"), name="works") as broker:
+        yield broker
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return f"{sys.executable} {tmp_path}/program.py {tmp_path}/begun {tmp_path}/go"
+
+
+def test_exit_codes(broker: Broker, program: str) -> None:
+    broker.create_topic("orders", 1)
+    with broker.producer() as producer:
+        for body in ("good", "bad", "fine"):
+            producer.send("orders", body, keys=f"k-{body}")
+    done = run("work", "orders", "-g", "billing", "--exec", program, "--count", "3", "--name", "works")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == ["good orders k-good 1", "bad orders k-bad 1", "fine orders k-fine 1"]
+    assert "failed  orders/0@1, delivery 1: exit code 1" in done.stderr and "no such card" in done.stderr
+    assert broker.group("billing").lag_messages == 2
+    wrong = run("work", "orders", "-g", "billing", "--exec", "", "--name", "works")
+    assert wrong.returncode == 2 and "it names no command" in wrong.stderr
+
+
+def test_a_hung_command(broker: Broker) -> None:
+    broker.create_topic("hangs", 1)
+    with broker.producer() as producer:
+        producer.send("hangs", b"x")
+    options = ("--count", "1", "--timeout", "0.2", "--name", "works")
+    done = run("work", "hangs", "-g", "billing2", "--exec", "sleep 1000", *options)
+    assert done.returncode == 0 and "killed after 0.2 s" in done.stderr
+
+
+def test_ctrl_c_lets_the_command_end(broker: Broker, program: str, tmp_path: Path) -> None:
+    broker.create_topic("slow", 1)
+    with broker.producer() as producer:
+        producer.send("slow", b"slow")
+        producer.send("slow", b"next")
+    with Background("work", "slow", "-g", "billing3", "--exec", program, "--name", "works") as command:
+        until((tmp_path / "begun").exists)
+        command.process.send_signal(signal.SIGINT)
+        (tmp_path / "go").touch()
+        said, _ = command.process.communicate()
+        assert command.process.returncode == 0 and said.split()[::4] == [b"slow"]
+    assert broker.group("billing3").lag_messages == 1
