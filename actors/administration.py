@@ -120,7 +120,7 @@ class Administration:
 
         Returns [[queue, first offset before, first offset now], ...].
         """
-        topic = self._topics.changeable(question["name"], peer.caller, "purge")
+        topic = self._topics.changeable(question["name"], peer.caller, "purge", letters=True)
         offsets = {queue: self._checked(topic.name, queue, offset, "purge") for queue, offset in question["floors"]}
         before = {queue: self._topics.bounds(topic.first_slot + queue).minimum for queue in offsets}
         self._topics.purges.purge(topic, offsets)

@@ -184,10 +184,11 @@ class TopicRegistry(TopicTable):
         if topic is None or DELAY_TOPIC not in self._configs or self._behind:
             self.adopt(DELAY_TOPIC, lib.DELAY_LEVELS)
 
-    def changeable(self, name: Any, caller: Caller, doing: str) -> Topic:
-        """The topic, if the user may change it. Raises: TopicNameError, UnknownTopic; NoPermission: it is another user's, or
-        RocketMQ's own, or the store is only read."""
-        check_new_topic_name(name)
+    def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False) -> Topic:
+        """The topic, if the user may change it. letters: it may hold a group's dead letters. Raises: TopicNameError,
+        UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only read."""
+        dead = letters and isinstance(name, str) and name.startswith("%DLQ%")
+        (check_topic_name if dead else check_new_topic_name)(name)
         topic = self.get(name)
         require_maker(caller, (self._configs.get(name) or TopicConfig(name)).maker, f"{doing} the topic {name!r}")
         if self._read_only:

@@ -1,4 +1,4 @@
-"""`orbitmq dlq`: the messages that groups have given up. Lists them, shows one, and sends them again."""
+"""`orbitmq dlq`: the messages that groups have given up. Lists them, shows one, sends them again, and removes them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import typer
 from rich.markup import escape
 
 import orbitmq
+from orbitmq.cli.answers import sure
 from orbitmq.cli.console import clock_time, counted, out, plain_table, where
-from orbitmq.cli.options import Json, Name, Store
+from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.printing import as_record, one_line, print_whole
 from orbitmq.client.dead_letter import DeadLetter
 
-app = typer.Typer(help="List, show and redrive dead letters: messages that a group has given up.", no_args_is_help=True)
+app = typer.Typer(help="List, show, redrive and purge dead letters: messages that a group has given up.", no_args_is_help=True)
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group that gave them up.")]
 
 
@@ -97,6 +98,32 @@ def redrive(
         return
     topics = ", ".join(sorted({where(each.topic or "") for each in sent}))
     out.print(f"sent {counted(len(sent), 'dead letter')} again{f', to {topics}' if sent else ''}")
+
+
+@app.command("purge")
+def purge(
+    group: GroupName,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="WHERE", help="The first that stays: latest (none), OFFSET, or TIME as 2026-11-22T13:00."),
+    ] = "latest",
+    yes: Yes = False,
+    name: Name = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Remove dead letters for good, sent again or not, oldest first."""
+    with orbitmq.connect(name, store=store) as broker:
+        letters = broker.dead_letters(group)
+        count = letters.purge(to, dry_run=True)
+        if count:
+            lost = f"{counted(count, 'dead letter')} cannot be read or sent again after that"
+            sure(yes, f"purge the dead letters of the group {group!r}", lost)
+            count = letters.purge(to)
+    if as_json:
+        print(json.dumps({"group": group, "purged": count}))
+    else:
+        out.print(f"purged {counted(count, 'dead letter')} of the group {where(group)}")
 
 
 def record_of(letter: DeadLetter) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from orbitmq.client.dead_letters import DeadLetters
 from orbitmq.client.unclosed import Shown, words_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from orbitmq.client.dead_letter import DeadLetter
     from orbitmq.client.dead_letters import Letters
     from orbitmq.client.several import Several
@@ -39,6 +41,10 @@ class AsyncDeadLetters(Shown):
     async def redrive(self, offsets: Several[int] | None = None, *, most: int | None = None) -> Letters:
         """See DeadLetters.redrive. If the task is cancelled, a thread does the rest."""
         return await aside(lambda: self._letters.redrive(offsets, most=most), f"redrive the dead letters of {self.group!r}")
+
+    async def purge(self, to: str | int | datetime = "latest", *, dry_run: bool = False) -> int:
+        """See DeadLetters.purge."""
+        return await aside(lambda: self._letters.purge(to, dry_run=dry_run), f"purge the dead letters of {self.group!r}")
 
     def _words(self) -> str:
         return words_of(self._letters)

@@ -1,4 +1,4 @@
-"""The dead letters of a group: lists them, and sends them again.
+"""The dead letters of a group: lists them, sends them again, and removes them.
 
 RocketMQ keeps them in the topic %DLQ%GROUP, which only grows; so a letter that was sent again stays there until it is purged,
 and is recognized by what was sent (redrive.py)."""
@@ -20,6 +20,8 @@ from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from orbitmq.client.client import Client
     from orbitmq.client.several import Several
 
@@ -105,6 +107,21 @@ class DeadLetters(Shown):
                     found = map(self.letter, sorted(dict.fromkeys(offsets)))
                     chosen = (each for each in list(found) if each.redriven is None)
                 return redrive.send(list(islice(chosen, most)))
+
+    def purge(self, to: str | int | datetime = "latest", *, dry_run: bool = False) -> int:
+        """Removes dead letters for good, sent again or not, from the oldest on. Returns how many.
+
+        Args:
+            to: the first that stays: "latest": none; an offset; a datetime or its text in ISO 8601: no letter that died at or
+                after it goes.
+            dry_run: remove nothing; only return how many it would be.
+
+        Raises: SettingError; OffsetOutOfRange: there are fewer; NoPermission: another user made the topic; StoreFull. Nothing
+            was removed then.
+        """
+        if self._found() is None:
+            return 0
+        return sum(each.messages for each in self._client.purge_topic(self.topic, to, dry_run=dry_run))
 
     def _letters(self, *, redriven: bool | None) -> Iterator[DeadLetter]:
         bounds = self.bounds

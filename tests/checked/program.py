@@ -143,7 +143,7 @@ def bury(broker: orbitmq.Client) -> None:
     letters = broker.dead_letters("billing")
     reasons: list[str] = [letter.reason + letter.digest for letter in letters]
     again: list[str | None] = [letter.redriven for letter in letters.redrive([], most=None)]
-    assert not reasons and not again and broker.dead_letter_groups() == []
+    assert not reasons and not again and broker.dead_letter_groups() == [] and letters.purge(dry_run=False) == 0
 
 
 def work(broker: orbitmq.Client) -> None:

@@ -1,5 +1,5 @@
-"""Goal: `orbitmq dlq` shows dead letters, sends them again, and refuses with a reason. Method: the commands on a broker with
-dead letters of RocketMQ's."""
+"""Goal: `orbitmq dlq` shows, sends again and removes dead letters, refuses with a reason, and asks before it destroys. Method:
+the commands on a broker with dead letters of RocketMQ's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orbitmq.client.broker import Broker
-from tests.cli.commands import run
+from tests.cli.commands import Terminal, run
 from tests.client.dead_stores import store_with_letters
 from tests.trees import everything, small_broker
 
@@ -52,3 +52,18 @@ def test_all_of_it(broker: Broker) -> None:
     assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
     assert records("list", "billing") == [] and records("list") == [{"group": "billing", "letters": 0, "with_redriven": 5}]
     assert sent["redriven"] in dlq("list", "billing", "--all")
+
+
+def test_purge(broker: Broker) -> None:
+    refused = run("dlq", "purge", "billing", "--to", "3", "--name", "dead")
+    assert refused.returncode == 6 and "add --yes" in refused.stderr
+    assert "purged 3 dead letters" in dlq("purge", "billing", "--to", "3", "--yes")
+    assert [each["offset"] for each in records("list", "billing", "-a")] == [3, 4]
+    with Terminal("dlq", "purge", "billing", "--name", "dead") as terminal:
+        terminal.read_to("Purge the dead letters of the group 'billing'?")
+        terminal.type("n\r")
+        assert terminal.end() == 6
+    assert records("purge", "billing", "--yes") == [{"group": "billing", "purged": 2}]
+    assert records("purge", "billing") == [{"group": "billing", "purged": 0}]
+    assert records("purge", "nobody") == [{"group": "nobody", "purged": 0}]
+    assert records("list", "billing", "-a") == []
