@@ -14,21 +14,38 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.benchmark import ceiling, delays, drain, ladder, latency, lifecycle, locks, peers, queues, sends, stream
+from scripts.benchmark import (
+    ceiling,
+    delays,
+    drain,
+    ladder,
+    latency,
+    lifecycle,
+    locks,
+    peers,
+    queues,
+    sends,
+    stream,
+    work,
+    work_peers,
+)
 from scripts.benchmark.result import Measure, Result, Sample
 from scripts.benchmark.spark import memory, planning, read
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *queues.MEASURES,
-    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES,
+    *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
+FAMILIES = ("spark", "work")
 notes = Console(stderr=True)
 
 
 def chosen(names: Sequence[str]) -> list[Measure]:
-    """The measures that produce any of these names. A prefix before `*` selects several, and `spark` selects all of Spark's."""
-    names = ["spark_*" if name == "spark" else name for name in names]
+    """The measures that produce any of these names. A prefix before `*` selects several, and `spark` and `work` select all
+    of theirs."""
+    names = [f"{name}_*" if name in FAMILIES else name for name in names]
     if list(names) == ["none"]:
         return []
     if not names or "all" in names:
@@ -128,7 +145,7 @@ def _peers(as_json: bool, quick: bool) -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, all, or none; `queues_*` works; spark")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, all, or none; `queues_*` works; spark; work")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--runs", type=int, help="counted runs of each measure")
     parser.add_argument("--peers", action="store_true", help="measure what people use instead (an hour; minutes with --runs 1)")
@@ -139,6 +156,9 @@ def main() -> int:
         print("\n".join(name for measure in MEASURES for name in measure.names))
         return 0
     measures = chosen(options.names)
+    only_work = bool(measures) and all(measure in work.MEASURES for measure in measures)
+    if options.peers and any(measure in work.MEASURES for measure in measures):
+        measures += work_peers.MEASURES
     if ceiling.source() is None:
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")
     begin = time.monotonic()
@@ -148,7 +168,7 @@ def main() -> int:
             results.append(result)
             if options.json:
                 print(json.dumps(result.as_json()), flush=True)
-    beside = _peers(options.json, options.runs == 1) if options.peers else []
+    beside = _peers(options.json, options.runs == 1) if options.peers and not only_work else []
     if options.plots:
         from scripts.benchmark.plots import draw
 
