@@ -78,12 +78,11 @@ class Job(Shown):
             raise self._refusal("ack")
 
     def nack(self, delay: float | None = None, reason: str = "") -> None:
-        """The job is not done: its message comes again, to any worker, or goes to the group's dead letters if this was its last
-        try. Doing it again does nothing.
+        """The job is not done: its message comes again, to any worker. Doing it again does nothing.
 
         Args:
             delay: seconds until then; 0: at once; None: as RocketMQ does it, 10 s after the first try, up to 2 h.
-            reason: for people who look at dead letters; one line, cut to 500 bytes.
+            reason: for people; one line, cut to 500 bytes. It is stored nowhere yet.
 
         Raises: JobLost: the job's time was over before. UsageError: it was acked. SettingError: the delay is no number of
             seconds.

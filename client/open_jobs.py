@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from orbitmq.client.job import Job, State
 from orbitmq.client.work_failure import Failure, stuck
@@ -14,6 +15,7 @@ from orbitmq.client.work_supply import Supply
 from orbitmq.errors import OrbitError
 
 LOOKS = 4  # in each visibility time, and in each timeout; a job is extended when less than half of the visibility is left
+_What = TypeVar("_What")
 _logger = logging.getLogger("orbitmq")
 
 
@@ -45,10 +47,12 @@ class OpenJobs:
     def begin(self, hand_outs: Iterable[HandOut], thread: int | None = None) -> list[Job]:
         """thread: the identifier of the one that works on them."""
         now = self._clock()
-        jobs = [Job(each, self) for each in hand_outs]
-        for job in jobs:
+        jobs = []
+        for each in hand_outs:
+            job = Job(each, self)
             job.thread = thread
             self._open[job] = now
+            jobs.append(job)
         if self._heartbeat.resting:
             self._heartbeat.wake()
         return jobs
@@ -60,18 +64,19 @@ class OpenJobs:
     def ack(self, jobs: Sequence[Job]) -> int:
         done = [job.hand_out for job in jobs if self._take_out(job, "acked")]
         if done:
-            self._answer(lambda: self._session.ack(done), jobs)
+            self._answer(self._session.ack, done, jobs)
         return len(done)
 
     def nack(self, job: Job, delay: float | None, failure: Failure) -> bool:
         if not self._take_out(job, "nacked"):
             return False
-        self._answer(lambda: self._session.nack(job.hand_out, delay, failure.reason, failure.digest), (job,))
+        nack = self._session.nack
+        self._answer(lambda hand_out: nack(hand_out, delay, failure.reason, failure.digest), job.hand_out, (job,))
         return True
 
     def give_back(self, job: Job) -> None:
         if self._take_out(job, "given back"):
-            self._answer(lambda: self._session.give_back((job.hand_out,)), (job,))
+            self._answer(self._session.give_back, (job.hand_out,), (job,))
 
     def extend(self, job: Job, seconds: float) -> bool:
         if job not in self._open:
@@ -106,9 +111,9 @@ class OpenJobs:
         self._supply.took(self._clock() - begun)
         return True
 
-    def _answer(self, send: Callable[[], None], jobs: Sequence[Job]) -> None:
+    def _answer(self, send: Callable[[_What], None], what: _What, jobs: Sequence[Job]) -> None:
         try:
-            send()
+            send(what)
         except BaseException:
             for job in jobs:
                 job.state = "lost"

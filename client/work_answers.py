@@ -35,7 +35,8 @@ class Answers:
         self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, make_room: Callable[[], None], *, told: bool = True
     ) -> None:
         """make_room: waits until the broker has applied some. told: the program is to hear of refusals."""
-        for slot, first, count in self._ranges(hand_outs):
+        lone = hand_outs[0] if len(hand_outs) == 1 else None
+        for slot, first, count in ((lone.slot, lone.offset, 1),) if lone else self._ranges(hand_outs):
             while not lib.work_link_answer(self._link, kind, slot, first, count, time_ms):
                 lib.work_link_publish(self._link)
                 make_room()

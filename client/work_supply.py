@@ -50,8 +50,10 @@ class Supply:
         """The next; None: the worker is to stop, or nothing came for `idle` seconds (None: waits for ever)."""
         deadline = None if idle is None else self._clock() + idle
         while not self.stopped:
-            with suppress(IndexError):
+            try:  # contextlib.suppress would cost more than the rest of this
                 return self._waiting.popleft()
+            except IndexError:
+                pass
             if not self._ask(self._ahead(), deadline):
                 break
         return None
