@@ -89,6 +89,7 @@ class Producer(Shown, ProducerBase):
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
         self.wants_delays = False  # the broker is to be asked for the topic in which delayed messages wait
+        self.delays_error: OrbitError | None = None  # what it answered; for the next send of the loop's that is delayed
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"
         self._window = 1 << (asked.window - 1).bit_length()
@@ -162,11 +163,14 @@ class Producer(Shown, ProducerBase):
 
     def _prepare_delays(self) -> None:
         """The broker has no topic yet in which delayed messages wait. Raises: NotReadyError; what the broker answers."""
-        self.wants_delays = True
         if self._asides is not None and threading.get_ident() not in self._asides:
+            error, self.delays_error = self.delays_error, None
+            if error is not None:
+                raise error
+            self.wants_delays = True
             raise NotReadyError
-        cast("ConsumerOpener", self._opener).ask("prepare_delays")
         self.wants_delays = False
+        cast("ConsumerOpener", self._opener).ask("prepare_delays")
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
@@ -278,7 +282,10 @@ class LoopSide:
         try:
             self.producer.prepare()
             if self.producer.wants_delays:
-                self.producer._prepare_delays()
+                try:
+                    self.producer._prepare_delays()
+                except OrbitError as error:
+                    self.producer.delays_error = error  # of the sends that are delayed, and of no others
         finally:
             asides.discard(threading.get_ident())
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import orbitmq
-from orbitmq.errors import NoPermission, PropertyError, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.errors import Full, NoPermission, PropertyError, SettingError, UnknownQueue, UnknownTopic
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
 from tests.trees import kill, small_broker
@@ -78,6 +79,27 @@ def test_asyncio_alone_makes_the_topic(broker: orbitmq.Broker) -> None:
 
     asyncio.run(send())
     assert [bytes(message) for message in came(broker, "t", 9)] == sorted([b"a", b"b", b"c"] * 3)
+
+
+def test_asyncio_sends_without_a_delay_go_on(broker: orbitmq.Broker) -> None:
+    """If there is no place for the topic in which messages wait, the sends that are delayed say so, each of them, and no other."""
+    with suppress(Full):
+        for n in range(100):
+            broker.create_topic(f"filler{n}", 1)
+    name = broker.name
+
+    async def send() -> None:
+        async with orbitmq.aio.connect(name) as client, await client.producer() as producer:
+            for _ in range(2):
+                with pytest.raises(Full, match="table of queues is full"):
+                    await producer.send("t", b"delayed", delay_level=1)
+                await producer.send("t", b"now")
+            with pytest.raises(Full, match="table of queues is full"):
+                await producer.send_batch("t", [b"delayed"], delay_level=1)
+            await producer.send_batch("t", [b"now"])
+
+    asyncio.run(send())
+    assert [bytes(message) for message in came(broker, "t", 3)] == [b"now"] * 3
 
 
 def test_what_cannot_be_sent(broker: orbitmq.Broker) -> None:
