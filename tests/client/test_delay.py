@@ -82,7 +82,7 @@ def test_asyncio_alone_makes_the_topic(broker: orbitmq.Broker) -> None:
 
 
 def test_asyncio_sends_without_a_delay_go_on(broker: orbitmq.Broker) -> None:
-    """If there is no place for the topic in which messages wait, the sends that are delayed say so, each of them, and no other."""
+    """If there is no place for the topic in which messages wait, each delayed send says so, and no other send."""
     with suppress(Full):
         for n in range(100):
             broker.create_topic(f"filler{n}", 1)

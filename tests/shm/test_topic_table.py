@@ -14,7 +14,7 @@ from orbitmq.shm.topic_table import TopicTable
 
 CAPACITY = 64
 QUEUES = 32
-TABLE_AT = 2 * 64  # native/shared/topics.h: two lines before the entries, each of three
+TABLE_AT = 3 * 64  # native/shared/topics.h: three lines before the entries, each of three
 ENTRY_SIZE = 3 * 64
 
 
