@@ -30,17 +30,25 @@ static void refuse(struct work_worker *worker, struct session_map *map, uint32_t
     worker->tail++;
 }
 
+/* True if it may be this very answer that made a message of ours what it is. What expired is free too, and was not acknowledged. */
+static bool may_have_made(enum work_kind kind, enum work_state state)
+{
+    return kind == WORK_ACK ? state == WORK_DONE : (kind == WORK_NACK || kind == WORK_GIVE_BACK) && state != WORK_DONE;
+}
+
 /* True if the answer counts for this message. again: a predecessor may have applied it. */
 static bool apply_one(struct work_queue *queue, uint64_t offset, const struct work_record *answer, struct work_worker *worker, bool again,
                       uint64_t now_ms)
 {
-    if (offset < queue->floor || offset >= queue->frontier)
+    if (offset < queue->floor)
+        return again && answer->kind == WORK_ACK;
+    if (offset >= queue->frontier)
         return false;
     const uint64_t word = work_load(queue, offset);
     if (!work_is_mine(worker, word))
         return false;
     if (work_state_of(word) != WORK_HELD)
-        return again;
+        return again && may_have_made((enum work_kind)answer->kind, work_state_of(word));
     const uint32_t tries = work_tries(word);
     switch ((enum work_kind)answer->kind) {
     case WORK_ACK:
@@ -84,7 +92,13 @@ static void apply(struct work_worker *worker, struct session_map *map, const str
             refuse(worker, map, answer->queue, answer->first + i - refused, refused);
         refused = good ? 0 : refused + 1;
     }
-    if (answer->kind == WORK_ACK)
+}
+
+/* After it was noted: a successor that applies it again finds the words. */
+static void raise_floor(const struct work_worker *worker, const struct work_record *answer)
+{
+    struct work_queue *queue = answer->kind == WORK_ACK ? dispatcher_find_queue(worker->group, answer->queue) : NULL;
+    if (queue)
         work_queue_raise(queue);
 }
 
@@ -141,6 +155,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         CRASH_POINT("dispatcher_answers_refused");
         note_taken(dispatcher, worker);
         CRASH_POINT("dispatcher_answers_noted");
+        raise_floor(worker, &answer);
     }
     work_ring_release(answers, worker->taken);
     CRASH_POINT("dispatcher_answers_released");

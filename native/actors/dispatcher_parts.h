@@ -52,7 +52,7 @@ struct work_worker {
     uint64_t visibility_ms;
     uint64_t tail;   /* of its hand-outs, ours */
     uint64_t taken;  /* of its answers, ours */
-    uint64_t replay; /* answers before this one may have been applied by a predecessor */
+    uint64_t replay; /* the answer before this one may have been applied by a predecessor */
     bool attached;   /* the three above are known */
     bool broken;     /* it wrote into its rings what cannot be; it gets nothing more */
     bool named;

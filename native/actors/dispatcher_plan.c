@@ -42,8 +42,8 @@ struct session_map *dispatcher_session(struct dispatcher *dispatcher, struct wor
     const uint64_t version = atomic_load_explicit(&entry->taken_version, memory_order_acquire);
     const bool noted = entry->taken[version & 1].epoch == worker->epoch;
     worker->taken = noted ? entry->taken[version & 1].position : 0;
-    /* Both words are in the client's memory: if it has changed them, it spoils its own rings. */
-    worker->replay = work_ring_tail(map->parts.answers);
+    worker->replay = worker->taken + 1; /* each answer is noted before the next one is looked at */
+    /* The word is in the client's memory: if it has changed it, it spoils its own ring. */
     worker->tail = work_ring_tail(map->parts.hand_outs);
     work_ring_release(map->parts.answers, worker->taken);
     worker->attached = true;

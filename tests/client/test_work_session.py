@@ -21,13 +21,16 @@ from orbitmq import errors
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
 from orbitmq.native._core import ffi, lib
+from orbitmq.store import work_files
+from orbitmq.store.layout import StoreLayout
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]:
-    with small_broker(tmp_path_factory.mktemp("store"), offsets_interval_s=0.05, log_file_size=8 << 20) as made:
+    store = tmp_path_factory.mktemp("store")
+    with small_broker(store, offsets_interval_s=0.05, log_file_size=8 << 20, queue_capacity=1024) as made:
         yield made
 
 
@@ -416,6 +419,22 @@ def test_acknowledgements_out_of_order_survive_a_restart(tmp_path: Path, how: st
         worker.ack(again)
         assert worker.settled(WATCHDOG_S) == []
         assert lag(broker, "billing") == 0
+
+
+def test_a_late_acknowledgement_is_refused_by_the_next_dispatcher(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: an acknowledgement that came too late does not count as one that a dead dispatcher has applied."""
+    fill(broker, name, 1, queues=1)
+    with broker.work_session(name, [name], visibility=0.1, in_hand=1) as worker:
+        late = collect(worker, 1)
+        file = work_files.path_of(StoreLayout.at(broker.connection.attachment.store), name, (name, 0))
+        until(lambda: not file.read_bytes()[lib.WORK_FILE_SIZE - 8 * lib.WORK_WINDOW] & 3, "the end of its time")
+        dispatcher = actors(broker)["dispatcher"].pid
+        os.kill(dispatcher, signal.SIGSTOP)
+        worker.ack(late)
+        kill(broker, "dispatcher")
+        assert worker.settled(WATCHDOG_S) == late
+        worker.ack(collect(worker, 1))
+        assert worker.settled(WATCHDOG_S) == []
 
 
 # ---- hostile workers
