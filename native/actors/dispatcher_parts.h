@@ -103,6 +103,8 @@ void work_queue_count(struct work_queue *queue);
 void work_queue_free(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries, uint64_t delay_ms, uint64_t now_ms);
 /* Frees what the worker has in hand. */
 void work_queue_release(struct work_queue *queue, const struct work_worker *worker);
+/* The queue is not worked on any more: what workers have in hand of it takes no room in their hands. The words stay. */
+void work_queue_forget(struct work_queue *queue);
 /* Frees what is due. Returns how many. */
 uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms);
 /* Raises the floor above what is done, or removed by retention. */

@@ -172,8 +172,11 @@ void dispatcher_forget_worker(struct dispatcher *dispatcher, struct work_worker 
     free(worker);
 }
 
-static void close_queue(const struct dispatcher *dispatcher, struct work_queue *queue)
+/* held: what workers have in hand of it is not in their hands any more. */
+static void close_queue(const struct dispatcher *dispatcher, struct work_queue *queue, bool held)
 {
+    if (held)
+        work_queue_forget(queue);
     listen(dispatcher, queue->slot, false);
     work_queue_close(queue);
     free(queue);
@@ -196,7 +199,7 @@ static void forget_unnamed(struct dispatcher *dispatcher, struct work_group *gro
         if (group->queues[i]->named && group->named)
             group->queues[kept++] = group->queues[i];
         else
-            close_queue(dispatcher, group->queues[i]);
+            close_queue(dispatcher, group->queues[i], true);
     }
     group->queue_count = kept;
     group->queue_turn = 0;
@@ -243,7 +246,7 @@ void dispatcher_close(struct dispatcher *dispatcher)
         while (group->worker_count)
             dispatcher_forget_worker(dispatcher, group->workers[0]); /* what they have in hand stays so for a successor */
         for (uint32_t i = 0; i < group->queue_count; i++)
-            close_queue(dispatcher, group->queues[i]);
+            close_queue(dispatcher, group->queues[i], false);
         free_group(group);
     }
     free(dispatcher->groups);

@@ -190,6 +190,15 @@ void work_queue_release(struct work_queue *queue, const struct work_worker *work
     }
 }
 
+void work_queue_forget(struct work_queue *queue)
+{
+    for (uint64_t at = queue->floor; at < queue->frontier && !queue->fresh; at++) {
+        const uint64_t word = work_load(queue, at);
+        if (work_state_of(word) == WORK_HELD)
+            let_go(queue, word);
+    }
+}
+
 uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms)
 {
     if (now_ms < queue->due_ms || now_ms < queue->scan_ms)

@@ -437,6 +437,21 @@ def test_a_late_acknowledgement_is_refused_by_the_next_dispatcher(broker: orbitm
         assert worker.settled(WATCHDOG_S) == []
 
 
+def test_what_a_deleted_topic_had_in_hand_takes_no_room(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: a worker whose hands were full of messages of a topic that was deleted gets those of its other topics."""
+    gone, stays = f"{name}-gone", f"{name}-stays"
+    fill(broker, gone, 10, queues=1)
+    broker.create_topic(stays, queues=1)
+    with broker.work_session(name, [gone, stays], in_hand=10, visibility=3600) as worker:
+        mine = collect(worker, 10)
+        broker.delete_topic(gone)
+        fill(broker, stays, 10, queues=1)
+        worker.ack(mine)
+        assert worker.settled(WATCHDOG_S) == mine
+        worker.ack(found := worker.take(10, 10.0))
+        assert found
+
+
 # ---- hostile workers
 
 
