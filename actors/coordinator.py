@@ -79,7 +79,6 @@ class Coordinator(Actor):
         self.work.load()
         for name in changed:
             self.groups.topic_changed(name)
-            self.work.topic_changed(name)
         for session in ending:
             self.sessions.close(session)
         self._look_again_s = SETTLE_S

@@ -36,7 +36,7 @@ class Dispatcher(CoreActor):
             if number < 0:
                 raise MemoryError("struct work_group")
             for worker in group.workers:
-                fields = (worker.slot, worker.epoch, worker.topics, worker.in_hand, worker.visibility_ms)
+                fields = (worker.slot, worker.epoch, worker.topics & ~group.closed, worker.in_hand, worker.visibility_ms)
                 if lib.dispatcher_worker(self.handle, number, *fields):
                     raise MemoryError("struct work_worker")
             for topic, queue, slot, offset in group.queues:

@@ -19,10 +19,11 @@ from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.sessions import Session
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import GroupInUse, NoPermission, SettingError
+from orbitmq.errors import GroupInUse, NoPermission, OrbitError, SettingError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import PERM_READ
 from orbitmq.store import config, work_files, work_plan
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.work_plan import TOPICS_MAX, PlannedGroup, PlannedWorker
@@ -55,6 +56,15 @@ class WorkRegistry:
         for name in work_files.groups(self._layout):
             for queue, floor in work_files.floors(self._layout, name, self._offsets.of_group(name)).items():
                 self._offsets.set(name, queue, floor)
+        # It may have died between the change of a topic and that of the plan.
+        for name, planned in list(self._plan.items()):
+            try:
+                fitting = self._fitting(name, planned)
+            except OrbitError as error:  # the disk is full; those that have files go on
+                say(self._tree.settings.name, str(error))
+                continue
+            if fitting != planned:
+                self._try_store({**self._plan, name: fitting})
 
     # ---- what workers ask for
 
@@ -88,6 +98,7 @@ class WorkRegistry:
             text = f"cannot work in the group {name!r}: its workers would take {len(group.topics)} topics, at most {TOPICS_MAX}"
             raise SettingError(text, name="topics", value=len(group.topics), limit=TOPICS_MAX)
         self._add_queues(name, group, start)
+        group.closed = self._closed(group.topics)
         bits = sum(1 << group.topics.index(topic) for topic in wanted)
         workers = [worker for worker in group.workers if (worker.slot, worker.epoch) != (session.slot, session.epoch)]
         mine = PlannedWorker(session.slot, session.epoch, bits, in_hand, visibility_ms, session.process.pid)
@@ -150,15 +161,21 @@ class WorkRegistry:
             self._try_store(fresh)
 
     def topic_changed(self, topic: str) -> None:
-        """The topic has more queues, or was deleted."""
+        """The topic has more queues, may or may not be read any more, or was deleted."""
         for name, group in list(self._plan.items()):
             if topic in group.topics:
-                fresh = replace(group)
-                if self._topics.find(topic) is None:
-                    fresh.queues = [queue for queue in group.queues if queue[0] != topic]
-                else:
-                    self._add_queues(name, fresh, EARLIEST)
-                self._try_store({**self._plan, name: fresh})
+                self._try_store({**self._plan, name: self._fitting(name, group)})
+
+    def _fitting(self, name: str, group: PlannedGroup) -> PlannedGroup:
+        """The group, with its topics as they are now. Raises: StoreFull: there is no room for the state of new queues."""
+        queues = [queue for queue in group.queues if self._topics.find(queue[0]) is not None]
+        fresh = replace(group, queues=queues, closed=self._closed(group.topics))
+        self._add_queues(name, fresh, EARLIEST)
+        return fresh
+
+    def _closed(self, topics: list[str]) -> int:
+        found = [self._topics.find(topic) for topic in topics]
+        return sum(1 << at for at, topic in enumerate(found) if topic is None or not topic.perm & PERM_READ)
 
     def pause(self, name: str) -> None:
         """The group was paused or resumed."""

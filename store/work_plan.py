@@ -2,12 +2,13 @@
 it when its version in the control block has been raised (native/actors/dispatcher.h). It is the file orbitmq/work-plan, in
 msgpack:
 
-    {"generation":, "groups": {name: {"opening":, "paused":, "topics": [name, ...],
+    {"generation":, "groups": {name: {"opening":, "paused":, "topics": [name, ...], "closed":,
      "queues": [[topic, queue, queue slot, offset], ...],
      "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
 
-`topics` of a worker has a bit for each of the group's topics that it takes. `opening` is another number each time a group gets
-its first worker. A plan of another generation has no meaning, so it is not synced."""
+`topics` of a worker has a bit for each of the group's topics that it takes. `closed` has one for each that may not be read: of
+these nothing more is handed out, and what is in hand may be answered. `opening` is another number each time a group gets its
+first worker. A plan of another generation has no meaning, so it is not synced."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ class PlannedGroup:
     topics: list[str] = field(default_factory=list)
     queues: list[tuple[str, int, int, int]] = field(default_factory=list)
     workers: list[PlannedWorker] = field(default_factory=list)
+    closed: int = 0
 
 
 def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
@@ -53,7 +55,8 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
             for name, entry in content["groups"].items():
                 queues = [(topic, queue, slot, offset) for topic, queue, slot, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
-                groups[name] = PlannedGroup(entry["opening"], entry["paused"], entry["topics"], queues, workers)
+                opening, paused, topics = entry["opening"], entry["paused"], entry["topics"]
+                groups[name] = PlannedGroup(opening, paused, topics, queues, workers, entry["closed"])
     return groups
 
 
@@ -64,6 +67,7 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
             "opening": group.opening,
             "paused": group.paused,
             "topics": group.topics,
+            "closed": group.closed,
             "queues": group.queues,
             "workers": [list(astuple(worker)) for worker in group.workers],
         }

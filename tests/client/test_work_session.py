@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import work_files
+from orbitmq.store.config import load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
@@ -450,6 +452,38 @@ def test_what_a_deleted_topic_had_in_hand_takes_no_room(broker: orbitmq.Broker, 
         assert worker.settled(WATCHDOG_S) == mine
         worker.ack(found := worker.take(10, 10.0))
         assert found
+
+
+def test_a_topic_that_may_not_be_read(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: nothing of a topic that may not be read is handed out; when it may, all of it is."""
+    fill(broker, name, 20, queues=1)
+    with broker.work_session(name, [name], in_hand=5) as worker, broker.work_session(name, [name]) as other:
+        mine = collect(worker, 5)
+        broker.set_permissions(name, read=False, write=True)
+        assert other.take(5, 0.3) == []
+        worker.ack(mine)
+        assert worker.settled(WATCHDOG_S) == []
+        kill(broker, "coordinator")
+        assert worker.take(5, 0.3) == []
+        broker.set_permissions(name, read=True, write=True)
+        rest = collect(other, 10) + collect(worker, 5)
+        assert sorted((number(each), each.delivery) for each in rest) == [(at, 1) for at in range(5, 20)]
+
+
+def test_a_topic_that_grew_when_the_coordinator_died(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: workers get the messages of queues that a topic got from a coordinator that died before it could tell them."""
+    broker.create_topic(name, queues=1)
+    layout = StoreLayout.at(broker.connection.attachment.store)
+    with broker.work_session(name, [name]) as worker:
+        configs, version = load_topics(layout)
+        grown = replace(configs[name], read_queues=2, write_queues=2)
+        store_topics(layout, {**configs, name: grown}, version.next())
+        kill(broker, "coordinator")
+        until(lambda: broker.topic(name).queues[1:], "the second queue")
+        with broker.producer() as producer:
+            assert producer.send(name, b"7", queue=1).queue == 1
+        worker.ack(found := worker.take(1, 10.0))
+        assert [number(each) for each in found] == [7]
 
 
 # ---- hostile workers
