@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -64,8 +65,14 @@ class TopicRegistry(TopicTable):
                 continue
             queues = max(config.read_queues, config.write_queues, found.get(name, 1), _least_queues(name))
             topic = self.find(name)
-            if topic is None:
-                topic = self._revive(name, queues, config.perm) or self._add(name, queues, config.perm)
+            if topic is None and self.find_even_deleted(name) is not None:
+                # Its maker was told, and may try again. A coordinator that ended of it would have no successor.
+                with suppress(Full):
+                    topic = self._revive(name, queues, config.perm)
+                if topic is None:
+                    continue
+            elif topic is None:
+                topic = self._add(name, queues, config.perm)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
             if topic.perm != (perm := _permitted(name, config.perm)):

@@ -276,3 +276,27 @@ def test_a_store_that_is_only_read(tmp_path: Path) -> None:
         assert names(broker) == ["t"]
         with pytest.raises(NoPermission, match="read-only"):
             broker.delete_topic("t")
+
+
+def test_reput_stands_when_a_topic_is_made_again(tmp_path: Path) -> None:
+    """Goal: as long as reput has not passed the old messages, the topic does not exist, and a coordinator that dies meanwhile
+    has a successor."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        reput = actors(broker)["reput"].pid
+        os.kill(reput, signal.SIGSTOP)
+        try:
+            with broker.producer() as producer:
+                producer.send_batch("t", [b"old"] * 5)
+            broker.delete_topic("t")
+            with pytest.raises(Full):
+                broker.create_topic("t", 1)
+            before = kill(broker, "coordinator").epoch
+            broker.create_topic("u", 1)
+            assert names(broker) == ["u"] and actors(broker)["coordinator"].epoch == before + 1
+        finally:
+            os.kill(reput, signal.SIGCONT)
+        broker.create_topic("t", 1)
+        with broker.producer() as producer:
+            assert producer.send("t", b"new").offset == 5
+        assert [body for body, *_ in everything(broker, "t")] == [b"new"]
