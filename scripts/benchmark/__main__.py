@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def chosen(names: Sequence[str]) -> list[Measure]:
     known = [name for measure in MEASURES for name in measure.names]
     for name in names:
         if not _matches(name, known):
-            raise SystemExit(f"bench: no measure {name!r}; there are: {', '.join(known)}")
+            near = [each for each in known if each.startswith(name)][:4] or get_close_matches(name, known, 4)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise SystemExit(f"bench: no measure {name!r}; {hint}`scripts/bench --list` shows all")
     return found
 
 
