@@ -10,12 +10,23 @@ recovery found, and again when reput has indexed the rest of the log. Where a po
 lowers the file's offsets first, because the next messages get the same numbers.
 
 What comes to a deleted topic is gone at once: messages that were under way when it was deleted, and old ones that reput finds
-in the log. The topic may be made again: its queues' numbers continue after all of them. Where they end is written down before
-the queues' files are removed, by reput (burial.py) or by a start."""
+in the log. Where its queues' numbers end is written down before their files are removed, by reput (burial.py) or by a start.
+
+The topic may be made again: its queues' numbers continue after all that the old one got.
+
+    0  reput has passed all that; until then the answer is "not yet", and nothing is written
+    1  orbitmq/purged says that all of it is purged, and that the topic is deleted unless topics.json names it
+    2  topics.json names it: from here on it exists
+    3  the min offsets rise, and the place in the table says that it exists
+    4  orbitmq/purged says that it is not deleted
+
+After a death between 2 and 4 the next coordinator, or the next start, does the rest. If 2 fails, the topic is still deleted,
+and the next try begins at 0: what came meanwhile is purged too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -36,6 +47,7 @@ class Purges:
         self._topics = topics
         self._purged = purged.load(layout)
         self._asked = not self._purged.deleted  # a predecessor may have died before it said that files may go
+        self._behind = False  # the file still says AGAIN of a topic of which this is not true any more
 
     @property
     def deleted(self) -> Mapping[str, int]:
@@ -70,13 +82,9 @@ class Purges:
             if topic is not None:
                 self._raise(topic, queues)
 
-    def apply_to(self, place: Topic) -> bool:
-        """The same for one topic, which may be marked as deleted. False: a queue does not reach that far yet."""
-        whole = True
-        for queue, offset in self._purged.floors.get(place.name, {}).items():
-            if queue < place.slot_capacity:
-                whole &= self._raise_to(place.first_slot + queue, offset)
-        return whole
+    def apply_to(self, place: Topic) -> None:
+        """The same for one topic, which may be marked as deleted."""
+        self._raise_all(place, self._purged.floors.get(place.name, {}))
 
     def purge(self, topic: Topic, offsets: Mapping[int, int]) -> None:
         """offsets: by queue, the first one that is left; the queue holds it, or ends there. Raises: OSError: nothing has
@@ -99,28 +107,46 @@ class Purges:
         """Called from time to time: what deleted topics have got is gone too, and their queues' files may go. Raises: OSError:
         nothing has changed; the next call tries again."""
         places = self._topics.unburied()
-        if not places and self._asked:
+        if not places and self._asked and not self._behind:
             return
         ends = {**self._purged.ends, **{place.name: self._ends_now(place) for place in places}}
-        if ends != self._purged.ends:
+        if ends != self._purged.ends or self._behind:
             self._store(replace(self._purged, ends=ends))
         for place in places:
-            for queue, end in ends[place.name].items():
-                if queue < place.slot_capacity:
-                    self._raise_to(place.first_slot + queue, end)
+            self._raise_all(place, ends[place.name])
         crash_point("purges_buried")
         lib.topics_bury(self._topics.table)
         self._asked = True
 
-    def begin_again(self, name: str) -> None:
-        """A topic of this name is about to be made. All that the old one got is purged. Raises: OSError: nothing has
-        changed."""
+    def hides(self, name: str) -> bool:
+        """The topic is deleted, and nobody is making it again."""
+        return self.deleted.get(name, purged.AGAIN) != purged.AGAIN
+
+    def begin_again(self, name: str) -> bool:
+        """A topic of this name is about to be made: once topics.json names it, call `made`; if that fails, `stay_deleted`. All
+        that the old one got is purged. False: reput has not passed that, and nothing has changed; it would appear in the new
+        one. Raises: OSError: nothing has changed."""
         if name not in self.deleted:
-            return
+            return True
         place = self._topics.find_even_deleted(name)
-        ends = self._purged.ends if place is None else {**self._purged.ends, name: self._ends_now(place)}
-        floors = {**self._purged.floors, name: dict(ends.get(name, {}))}
-        self._store(replace(self._purged, deleted=_without(self.deleted, name), floors=floors, ends=ends))
+        ends = self.ends(name) if place is None else self._ends_now(place)
+        if place is not None and not self._passed(place, ends):
+            return False
+        parts = self._purged
+        deleted = {**parts.deleted, name: purged.AGAIN}
+        floors = {**parts.floors, name: dict(ends)}
+        self._store(purged.Purged(floors, deleted, {**parts.ends, name: dict(ends)}))
+        return True
+
+    def made(self, name: str, *, store: bool = True) -> None:
+        """topics.json names the topic again."""
+        if name in self.deleted:
+            self._say(_without(self.deleted, name), store=store)
+
+    def stay_deleted(self, name: str, counter: int) -> None:
+        """It could not be made again. counter: as `delete`."""
+        if self.deleted.get(name) == purged.AGAIN:
+            self._say({**self.deleted, name: counter})
 
     def forget(self, name: str, *, store: bool) -> None:
         """Another program has made the topic again, in its own way: what it made counts as it is. Raises: OSError."""
@@ -136,9 +162,29 @@ class Purges:
         ends = {queue: max(known.get(queue, 0), found.get(queue, 0)) for queue in known.keys() | found.keys()}
         return {queue: end for queue, end in sorted(ends.items()) if end}
 
+    def _say(self, deleted: Mapping[str, int], *, store: bool = True) -> None:
+        """What the file says means the same. If it cannot be written now, `bury` tries again."""
+        self._purged = replace(self._purged, deleted=deleted)
+        self._behind = store
+        if store:
+            with suppress(OSError):
+                self._store(self._purged)
+
     def _store(self, wanted: purged.Purged) -> None:
         purged.store(self._layout, wanted)
         self._purged = wanted
+        self._behind = False
+
+    def _passed(self, place: Topic, ends: Mapping[int, int]) -> bool:
+        """The queues that the place has room for reach so far."""
+        slots = {place.first_slot + queue: end for queue, end in ends.items() if queue < place.slot_capacity}
+        return all(end <= self._topics.bounds(slot).maximum for slot, end in slots.items())
+
+    def _raise_all(self, place: Topic, queues: Mapping[int, int]) -> None:
+        """In all queues that the place has room for."""
+        for queue, offset in queues.items():
+            if queue < place.slot_capacity:
+                self._raise_to(place.first_slot + queue, offset)
 
     def _raise(self, topic: Topic, queues: Mapping[int, int]) -> None:
         for queue, offset in queues.items():
@@ -146,11 +192,9 @@ class Purges:
                 self._raise_to(topic.first_slot + queue, offset)
                 crash_point("purges_raised")
 
-    def _raise_to(self, slot: int, offset: int) -> bool:
-        """False: the queue does not reach that far yet."""
-        end = self._topics.bounds(slot).maximum
-        lib.queue_raise_min(self._topics.table, slot, min(offset, end))
-        return offset <= end
+    def _raise_to(self, slot: int, offset: int) -> None:
+        """As far as the queue reaches now."""
+        lib.queue_raise_min(self._topics.table, slot, min(offset, self._topics.bounds(slot).maximum))
 
 
 def _without(table: Mapping[str, _Value], name: str) -> dict[str, _Value]:

@@ -3,9 +3,7 @@ supervisor fills the table before any other process runs."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -28,9 +26,6 @@ SPARE_SLOTS = 16
 RETENTION_HOURS_MAX = 1_000_000
 AS_THE_BROKER = -1
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
-# How long the making of a topic may wait for reput, which is usually there, and how often it looks.
-HIDE_S = 0.5
-HIDE_LOOK_S = 0.001
 
 
 class TopicRegistry(TopicTable):
@@ -65,14 +60,8 @@ class TopicRegistry(TopicTable):
                 continue
             queues = max(config.read_queues, config.write_queues, found.get(name, 1), _least_queues(name))
             topic = self.find(name)
-            if topic is None and self.find_even_deleted(name) is not None:
-                # Its maker was told, and may try again. A coordinator that ended of it would have no successor.
-                with suppress(Full):
-                    topic = self._revive(name, queues, config.perm)
-                if topic is None:
-                    continue
-            elif topic is None:
-                topic = self._add(name, queues, config.perm)
+            if topic is None:
+                topic = self._revive(name, queues, config.perm) or self._add(name, queues, config.perm)
             elif topic.queues < queues:
                 lib.topic_set_queues(self._table, topic.index, min(queues, topic.slot_capacity))
             if topic.perm != (perm := _permitted(name, config.perm)):
@@ -136,7 +125,8 @@ class TopicRegistry(TopicTable):
         file has the change and the table does not, its successor adds it.
 
         Raises: TopicNameError, SettingError; TopicExists: with other settings; NoPermission: it is another user's; Full: no
-            room in the table, or the user has its share; OSError: the file cannot be written.
+            room in the table, or the user has its share, or, with the limit "reput", a deleted topic cannot be made again yet;
+            OSError: the file cannot be written.
         """
         check_new_topic_name(name)
         topic = self.find(name)
@@ -174,12 +164,10 @@ class TopicRegistry(TopicTable):
                 topic=name,
             )
         if topic is None:
-            self.purges.begin_again(name)
+            return self._make(config, queues, perm)
         if self._behind or self._configs.get(name) != config:
             self._store({**self._configs, name: config})
-        if topic is None:
-            topic = self._revive(name, queues, perm) or self._add(name, queues, perm)
-        elif queues > topic.queues:
+        if queues > topic.queues:
             lib.topic_set_queues(self._table, topic.index, queues)
             crash_point("topic_registry_grown")
         self._keep(topic.index, config)
@@ -260,7 +248,9 @@ class TopicRegistry(TopicTable):
         """Takes deleted topics out of the file, and marks them in the table: what their deletion, cut short, has left. A topic
         that another program has put into the file since is not deleted any more."""
         for name, counter in dict(self.purges.deleted).items():
-            if name in self._configs and self._version.counter > counter:
+            if name in self._configs and not self.purges.hides(name):
+                self.purges.made(name, store=not self._read_only)
+            elif name in self._configs and self._version.counter > counter:
                 self.purges.forget(name, store=not self._read_only)
         left = {name: config for name, config in self._configs.items() if name not in self.purges.deleted}
         for name in self.purges.deleted:
@@ -270,6 +260,26 @@ class TopicRegistry(TopicTable):
         if left != self._configs:
             self._store(left)
 
+    def _make(self, config: TopicConfig, queues: int, perm: int) -> Topic:
+        """See purges.py for the steps if a topic of this name was deleted. Raises: Full: it is too early; OSError."""
+        name = config.name
+        if not self.purges.begin_again(name):
+            raise Full(
+                f"cannot make the topic {name!r} again yet: reput has not passed the messages of the deleted one",
+                hint="try again, which is safe; if it lasts, orbitmq status shows why reput does not go on",
+                limit="reput",
+                topic=name,
+            )
+        try:
+            self._store({**self._configs, name: config})
+        except OSError:
+            self.purges.stay_deleted(name, self._version.counter)
+            raise
+        topic = self._revive(name, queues, perm) or self._add(name, queues, perm)
+        self.purges.made(name)
+        self._keep(topic.index, config)
+        return self._live(topic.index)
+
     def _revive(self, name: str, queues: int, perm: int) -> Topic | None:
         """Gives a topic that is made again its old place in the table, where its queues' numbers go on. None: it has none."""
         place = self.find_even_deleted(name)
@@ -277,24 +287,10 @@ class TopicRegistry(TopicTable):
             return None
         lib.topic_set_queues(self._table, place.index, min(queues, place.slot_capacity))
         lib.topic_set_perm(self._table, place.index, _permitted(name, perm))
-        self._hide_old(place)
+        self.purges.apply_to(place)
         lib.topic_set_deleted(self._table, place.index, False)
         crash_point("topic_registry_revived")
         return self._live(place.index)
-
-    def _hide_old(self, place: Topic) -> None:
-        """Waits until reput has passed what the old topic got; otherwise that would appear in the new one. Raises: Full: it
-        takes too long."""
-        over = time.monotonic() + HIDE_S
-        while not self.purges.apply_to(place):
-            if time.monotonic() > over:
-                raise Full(
-                    f"cannot make the topic {place.name!r} again yet: reput has not passed the messages of the deleted one",
-                    hint="try again, which is safe; if it lasts, orbitmq status shows why reput does not go on",
-                    limit="reput",
-                    topic=place.name,
-                )
-            time.sleep(HIDE_LOOK_S)
 
     def _add(self, name: str, queues: int, perm: int, *, deleted: bool = False) -> Topic:
         """A topic that RocketMQ keeps for itself can be read here, and nobody may write to it."""
@@ -366,7 +362,7 @@ class TopicRegistry(TopicTable):
         """configs: what they are to be. They count once the file says so. In a store that is opened read-only the file stays as
         it is."""
         configs = self._configs if configs is None else configs
-        configs = {name: config for name, config in configs.items() if name not in self.purges.deleted}
+        configs = {name: config for name, config in configs.items() if not self.purges.hides(name)}
         if self._read_only:
             self._configs = configs
             return

@@ -25,7 +25,7 @@ from orbitmq.client.worker_settings import WorkerSettings
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.shm.runtime import introduction
-from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.shm.topic_table import TopicTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,12 +101,12 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             producers.
 
         Raises: TopicNameError, SettingError; TopicExists: with more queues, or without room for more; Full: the table of topics
-            or queues is full.
+            or queues is full, or the messages of a deleted topic of this name are not all indexed within the client's timeout.
         """
         settings = {"retention_hours": retention_hours, "durability": durability}
         fields = {setting: value for setting, value in settings.items() if value is not None}
         with means(f"create the topic {name!r}"):
-            return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues, **fields)))
+            return self._created(name, queues, **fields)
 
     def topics(self) -> list[TopicInfo]:
         """All topics, by name."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import TopicStatus, topic_status
 from orbitmq.client.topic_info import TopicInfo
-from orbitmq.errors import OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
+from orbitmq.errors import Full, OffsetOutOfRange, SettingError, TopicExists, UnknownQueue, UnknownTopic
 from orbitmq.native._types import Reader
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_name import how_to_make
@@ -21,6 +22,7 @@ from orbitmq.store.log_head import stored_ms
 if TYPE_CHECKING:
     from orbitmq.client.group_reset import Target
 
+LOOK_S = 0.01  # between two questions whether a topic can be made again
 PURGE_WAYS = "latest, an offset, or a time such as 2026-11-22T13:00"
 
 
@@ -118,6 +120,18 @@ class TopicAdministration:
         with means(f"delete the topic {name!r}"):
             self._found(name, "delete")
             self._connection.ask("delete_topic", name=name)
+
+    def _created(self, name: str, queues: int, **fields: Any) -> TopicInfo:
+        """A topic that was deleted can be made again once reput has passed the old one's messages. Who makes it waits for that,
+        and not the coordinator."""
+        deadline = time.monotonic() + self._connection.timeout
+        while True:
+            try:
+                return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues, **fields)))
+            except Full as error:
+                if error.limit != "reput" or time.monotonic() >= deadline:
+                    raise
+            self._connection.attachment.pause(LOOK_S)
 
     def _found(self, name: str, doing: str) -> tuple[TopicTable, Topic]:
         table = TopicTable(self._connection.attachment.topics)

@@ -21,13 +21,15 @@ from orbitmq.store.layout import StoreLayout
 from orbitmq.store.note import Note
 
 Offsets = Mapping[str, Mapping[int, int]]  # by topic and queue
+AGAIN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
     """floors: the first offset that is left of a queue. deleted: topics that do not exist, whatever log and queues hold, with
     the counter in the dataVersion of topics.json then: if it is higher and the file names the topic, another program has made
-    it again. ends: where the numbers of a queue go on whose topic was ever deleted."""
+    it again. AGAIN: the broker was about to make it again, and has done so if topics.json names it. ends: where the numbers of
+    a queue go on whose topic was ever deleted."""
 
     floors: Offsets = field(default_factory=dict)
     deleted: Mapping[str, int] = field(default_factory=dict)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import orbitmq
-from orbitmq.errors import Full, NoPermission, UnknownTopic, UsageError
+from orbitmq.errors import Full, NoPermission, OrbitError, UnknownTopic, UsageError
 from orbitmq.store import purged
 from orbitmq.store.config import TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
@@ -300,3 +301,80 @@ def test_reput_stands_when_a_topic_is_made_again(tmp_path: Path) -> None:
         with broker.producer() as producer:
             assert producer.send("t", b"new").offset == 5
         assert [body for body, *_ in everything(broker, "t")] == [b"new"]
+
+
+def test_a_topic_that_could_not_be_made_again(tmp_path: Path) -> None:
+    """Goal: if topics.json cannot be written, the topic is still deleted, as the caller is told: for this broker and the next,
+    which finds its messages in the log. What comes to it meanwhile is hidden when it can be made. Method: a folder stands where
+    the file is written."""
+    broker = orbitmq.Broker(tmp_path, **SMALL)
+    fill(broker)
+    broker.delete_topic("t")
+    (tmp_path / "config" / "topics.json.tmp").mkdir()
+    with pytest.raises(OrbitError):
+        broker.create_topic("t", 2)
+    (tmp_path / "config" / "topics.json.tmp").rmdir()
+    for _ in range(2):
+        assert names(broker) == []
+        kill_tree(broker)
+        broker = orbitmq.Broker(tmp_path, **SMALL)
+    with broker:
+        assert names(broker) == []
+        broker.create_topic("t", 2)
+        assert held(broker) == [(EACH, EACH)] * 2
+        kill_tree(broker)
+    with small_broker(tmp_path) as broker:
+        assert names(broker) == ["t"] and held(broker) == [(EACH, EACH)] * 2
+
+
+@pytest.mark.parametrize("end", ["coordinator", "tree"])
+@pytest.mark.parametrize("named", [False, True])
+def test_making_it_again_that_was_cut_short(tmp_path: Path, named: bool, end: str) -> None:
+    """orbitmq/purged says that the topic is made again. It is, if topics.json names it: the successor, or the next start,
+    finishes it, and nothing of the old one is in it. Otherwise it is still deleted."""
+    layout = StoreLayout.at(tmp_path)
+    broker = orbitmq.Broker(tmp_path, **SMALL)
+    fill(broker)
+    broker.delete_topic("t")
+    numbers = {"t": {0: EACH, 1: EACH}}
+    purged.store(layout, purged.Purged(floors=numbers, deleted={"t": purged.AGAIN}, ends=numbers))
+    if named:
+        store_topics(layout, {"t": TopicConfig("t", read_queues=2, write_queues=2)}, load_topics(layout)[1].next())
+    if end == "coordinator":
+        kill(broker, "coordinator")
+        broker.groups()
+    else:
+        kill_tree(broker)
+        broker = orbitmq.Broker(tmp_path, **SMALL)
+    with broker:
+        assert names(broker) == (["t"] if named else []) and ("t" in purged.load(layout).deleted) is not named
+        assert broker.create_topic("t", 2).queues == 2 and purged.load(layout).deleted == {}
+        assert held(broker) == [(EACH, EACH)] * 2
+        with broker.producer() as producer:
+            assert producer.send("t", b"new", queue=0).offset == EACH
+        assert [body for body, *_ in everything(broker, "t")] == [b"new"]
+
+
+def test_others_are_answered_while_a_topic_waits(tmp_path: Path) -> None:
+    """Goal: whoever makes a topic again waits for reput, and nobody else does. Method: reput stands; the coordinator's answer
+    to the bare question comes at once, although the call of another thread waits."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("t", 1)
+        reput = actors(broker)["reput"].pid
+        os.kill(reput, signal.SIGSTOP)
+        try:
+            with broker.producer() as producer:
+                producer.send_batch("t", [b"old"] * 5)
+            broker.delete_topic("t")
+            before = (tmp_path / "orbitmq" / "purged").read_bytes()
+            with orbitmq.connect(broker.name, timeout=WATCHDOG_S) as other, ThreadPoolExecutor(1) as pool:
+                making = pool.submit(other.create_topic, "t", 1)
+                with pytest.raises(Full, match="reput has not passed") as caught:
+                    broker.connection.ask("create_topic", name="t", queues=1)
+                assert caught.value.limit == "reput" and (tmp_path / "orbitmq" / "purged").read_bytes() == before
+                assert broker.create_topic("u", 1).queues == 1 and not making.done()
+                os.kill(reput, signal.SIGCONT)
+                assert making.result(WATCHDOG_S).queues == 1
+        finally:
+            os.kill(reput, signal.SIGCONT)
+        assert held(broker) == [(5, 5)]
