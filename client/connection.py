@@ -49,10 +49,11 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class Line(NamedTuple):
-    """A control socket and the tree at its other end."""
+    """A control socket and the tree at its other end. posted: notes that may not have been sent completely."""
 
     attachment: Attachment
     socket: ControlSocket
+    posted: list[Note]
 
     @property
     def generation(self) -> int:
@@ -234,7 +235,7 @@ class Connection:
         line = self._line
         if line is None or line.generation != attachment.generation or not line.socket.whole:
             self._drop_line()
-            line = self._line = Line(attachment, self._connected(attachment, timeout))
+            line = self._line = Line(attachment, self._connected(attachment, timeout), [])
         self._post_notes(line)
         return line.socket
 
@@ -256,6 +257,8 @@ class Connection:
     def _drop_line(self) -> None:
         line, self._line = self._line, None
         if line is not None:
+            if line.socket.unsent:  # these may be lost with it; those that were sent do no harm when they are sent again
+                self._notes.extendleft(reversed(line.posted))
             line.socket.close()
 
     # ---- what nobody waits for
@@ -268,6 +271,7 @@ class Connection:
                 with self._turns.within(0) as depth:
                     if depth > 1:
                         return
+                    posted = True
                     if self._closing.rung:
                         self._post_notes(self._line)
                         self._drop_line()
@@ -276,9 +280,12 @@ class Connection:
                             # There is no socket any more, and a finalizer may not wait for one.
                             with suppress(RuntimeError):  # this process is ending, and its sessions end with it
                                 start_new_thread(self.tell_apart, (self._notes.popleft(),))
-                    elif not self._post_notes(self._line):
-                        return
+                    else:
+                        posted = self._post_notes(self._line)
             except Taken:
+                return
+            # Looked at after the turn: a thread that closes the connection now gets it.
+            if not posted and not self._closing.rung:
                 return
 
     def _post_notes(self, line: Line | None) -> bool:
@@ -291,8 +298,11 @@ class Connection:
         while self._notes:
             note = self._notes[0]
             if note.generation == line.generation:
+                line.posted.append(note)
                 with suppress(OSError):
                     line.socket.post(note.operation, **note.fields)
+                if not line.socket.unsent:
+                    line.posted.clear()
             # Removed after it was sent: a signal may cause it to be sent twice, which is harmless; if it were not sent, a
             # session would be left behind.
             if self._notes and self._notes[0] is note:

@@ -102,6 +102,11 @@ class ControlSocket:
         return late
 
     @property
+    def unsent(self) -> bool:
+        """Whether something waits to be sent. It is lost if the connection is broken."""
+        return bool(self._unsent)
+
+    @property
     def closed(self) -> bool:
         return self._socket.fileno() < 0
 

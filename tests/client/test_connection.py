@@ -101,6 +101,36 @@ def test_session_comes_and_goes(tmp_path: Path) -> None:
         third.close()
 
 
+def test_left_while_another_thread_closes(tmp_path: Path) -> None:
+    """Goal: a session that a finalizer gives back does not stay, though the socket takes nothing any more. Method: the socket ends
+    as `close` ends it before it has the turn."""
+    with small_broker(tmp_path) as broker:
+        client = orbitmq.connect(broker.name)
+        session = open_producer(client)
+        assert client.connection._line is not None
+        client.connection._line.socket.interrupt()
+        session.leave()
+        client.close()
+        until(lambda: not slots(broker), "the end of the session")
+
+
+def test_closed_while_a_finalizer_has_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: as above, if `close` finds that the finalizer has the turn, and the finalizer that there is no socket."""
+    with small_broker(tmp_path) as broker:
+        client = orbitmq.connect(broker.name)
+        session = open_producer(client)
+
+        def interfere(_: object) -> bool:
+            monkeypatch.undo()
+            with ThreadPoolExecutor(1) as other:
+                other.submit(client.close).result(WATCHDOG_S)
+            return False
+
+        monkeypatch.setattr(client.connection, "_post_notes", interfere)
+        session.leave()
+        until(lambda: not slots(broker), "the end of the session")
+
+
 def test_client_dies(tmp_path: Path) -> None:
     """Sessions of a process end with it, though its parent still holds copies of its descriptors."""
     with small_broker(tmp_path) as broker:
