@@ -102,8 +102,8 @@ def test_session_comes_and_goes(tmp_path: Path) -> None:
 
 
 def test_left_while_another_thread_closes(tmp_path: Path) -> None:
-    """Goal: a session that a finalizer gives back does not stay, though the socket takes nothing any more. Method: the socket ends
-    as `close` ends it before it has the turn."""
+    """Goal: a session that a finalizer gives back does not stay, though the socket takes nothing any more. Method: the socket
+    ends as `close` ends it before it has the turn."""
     with small_broker(tmp_path) as broker:
         client = orbitmq.connect(broker.name)
         session = open_producer(client)
