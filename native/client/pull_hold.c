@@ -160,7 +160,7 @@ enum pull_hold_result pull_hold_wait(struct pull_hold *hold, struct reader *read
         called(hold, now);
         const bool due = recheck(hold, reader, now);
         /* The look between the announcement and the sleep is at the reput position first, which reput publishes before its fence
-         * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput.c [I2] [B1]. */
+         * and its rings: whoever sleeps has seen it stand still, or is rung. Pairs with the fence in reput_publish.c [I2] [B1]. */
         result = look(hold, reader);
         if (result == PULL_HOLD_TIMEOUT && passed < timeout_ns && !due) {
             const enum pace_rest rest = pace_idle(&hold->pace, 0, false);

@@ -1,0 +1,97 @@
+/* Shows readers what a step has written: reput.c has the order. */
+#include "actors/reput_parts.h"
+#include "base/crash_point.h"
+
+static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uint32_t *dirty)
+{
+    struct attachment *tree = reput->tree;
+    /* relaxed: the full fence before orders it after what was published [I2] */
+    const uint64_t waiter = atomic_load_explicit(&topics_queue(tree->topics, slot)->waiter, memory_order_relaxed);
+    if (waiter == PULL_HOLD_NONE)
+        return;
+    if (waiter != PULL_HOLD_MANY) {
+        const struct session_map *map = attachment_session(tree, (uint32_t)waiter - 1, (uint32_t)(waiter >> 32));
+        if (map) {
+            *wakes += bell_ring_client(&map->session->bell) > 0;
+            return;
+        } /* gone, or not possible for us to map: the notifier knows better */
+    }
+    /* release: max_offset before the bit. Pairs with the acquire in the notifier's fan_out [I3]. */
+    atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
+    CRASH_POINT("reput_dirtied");
+    ++*dirty;
+}
+
+/* True if the dispatcher hands out from this queue. relaxed: the full fence before orders it after what was published [J1] */
+static bool is_worked(const struct reput *reput, uint32_t slot)
+{
+    return atomic_load_explicit(&reput->tree->control->worked[slot / 64], memory_order_relaxed) >> (slot % 64) & 1;
+}
+
+static void wake_waiters(struct reput *reput)
+{
+    bool worked = reput->all;
+    struct attachment *tree = reput->tree;
+    uint32_t wakes = 0, dirty = 0;
+    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1] */
+    if (reput->all) {
+        const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
+        for (uint32_t slot = 0; slot < queues; slot++)
+            ring_waiter(reput, slot, &wakes, &dirty);
+        reput->all = false;
+    } else {
+        for (uint32_t i = 0; i < reput->touched_count; i++) {
+            ring_waiter(reput, reput->touched[i], &wakes, &dirty);
+            worked = worked || is_worked(reput, reput->touched[i]);
+        }
+    }
+    if (worked)
+        wakes += bell_ring(&tree->wake->dispatcher);
+    if (dirty)
+        wakes += bell_ring(&tree->wake->notifier);
+    if (wakes)
+        count(tree->page, COUNT_WAKES, wakes);
+    if (dirty)
+        count(tree->page, COUNT_DIRTY, dirty);
+}
+
+static void publish_queue(struct reput *reput, uint32_t slot)
+{
+    struct queue_slot *queue = topics_queue(reput->tree->topics, slot);
+    struct queue_work *work = &reput->queues[slot];
+    work->touched = false;
+    /* relaxed: reput alone writes this line */
+    const uint64_t old = atomic_load_explicit(&queue->max_offset, memory_order_relaxed);
+    if (work->max_offset <= old)
+        return; /* read again after a takeover */
+    if (old == 0 && work->first > 0) /* the queue was empty, and its numbers continue from its last life */
+        atomic_store_explicit(&queue->min_offset, work->first, memory_order_relaxed);
+    atomic_store_explicit(&queue->physical_end, work->physical_end, memory_order_relaxed);
+    CRASH_POINT("reput_queue_half");
+    /* release: units before max_offset [Q1] */
+    atomic_store_explicit(&queue->max_offset, work->max_offset, memory_order_release);
+    CRASH_POINT("reput_queue_published");
+}
+
+void reput_publish(struct reput *reput)
+{
+    struct control *control = reput->tree->control;
+    if (!control->settings.untouched)
+        index_log_commit(&reput->index, reput->position);
+    CRASH_POINT("reput_committed");
+    for (uint32_t i = 0; i < reput->touched_count; i++)
+        publish_queue(reput, reput->touched[i]);
+    /* relaxed read: reput alone writes it. After a takeover it may be ahead of us; it never falls. */
+    if (reput->position > atomic_load_explicit(&control->reput.value, memory_order_relaxed)) {
+        /* release: max offsets before the position [P1] */
+        atomic_store_explicit(&control->reput.value, reput->position, memory_order_release);
+        CRASH_POINT("reput_published");
+        atomic_store_explicit(&control->reput_ms, reput->store_ms, memory_order_release);
+        CRASH_POINT("reput_stamped");
+        if (bell_ring(&reput->tree->wake->reput))
+            count(reput->tree->page, COUNT_WAKES, 1);
+    }
+    wake_waiters(reput);
+    CRASH_POINT("reput_woke");
+    reput->touched_count = 0;
+}
