@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
 RECORDS = 256  # taken out of the ring at a time
-RING_MAX = 4096
 NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
 GONE = (BrokerStopped, BrokerNotRunning)
@@ -406,7 +405,7 @@ class WorkSession:
 
     def _open(self) -> None:
         ring = 64
-        while ring < min(self.settings.in_hand, RING_MAX):
+        while ring < min(self.settings.in_hand, lib.WORK_RING_MAX):
             ring *= 2
         handle = self._patience.open_session(work_capacity=ring)
         try:

@@ -37,9 +37,9 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
 {
     if (!dispatcher->planned)
         return 0;
-    dispatcher_look_at_sessions(dispatcher);
+    const uint32_t heard = dispatcher_look_at_sessions(dispatcher);
     const uint64_t now_ms = clock_ms();
-    const uint32_t answered = dispatcher_take_answers(dispatcher, now_ms);
+    const uint32_t answered = heard + dispatcher_take_answers(dispatcher, now_ms);
     const uint32_t handed = look_at_queues(dispatcher, now_ms);
     if (answered || handed) {
         struct actor_page *page = dispatcher->tree->page;
@@ -54,8 +54,8 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
 static bool has_news(struct dispatcher *dispatcher)
 {
     /* acquire: as in dispatcher_look_at_sessions; after the announcement's fence [B1] */
-    if (needs_plan(dispatcher) || dispatcher->sessions_version !=
-                                      atomic_load_explicit(&dispatcher->tree->control->sessions_version, memory_order_acquire))
+    if (needs_plan(dispatcher) || !dispatcher->looked ||
+        dispatcher->sessions_version != atomic_load_explicit(&dispatcher->tree->control->sessions_version, memory_order_acquire))
         return true;
     for (uint32_t g = 0; g < dispatcher->group_count; g++)
         if (dispatcher_can_hand_out(dispatcher, dispatcher->groups[g]))

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define ANSWERS_A_TURN 256u
+/* Messages that answers of one worker are about, in one turn. A hostile worker can name the same messages in every record of its ring. */
+#define MESSAGES_A_TURN 16384u
+#define ENDS_A_STEP (1u << 20) /* the same for all workers that end, and the words that are looked at to free what they had */
 #define RANGE_PART 4u      /* an answer names at most so small a part of a ring's records */
 #define BACK_OFF_LEVEL 3u  /* RocketMQ's: the first retry waits for this level */
 
@@ -121,8 +124,8 @@ static void note_taken(struct dispatcher *dispatcher, const struct work_worker *
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
 }
 
-/* Takes the answers of one worker, at most `most`. */
-static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map, uint32_t most, bool deaf, uint64_t now_ms)
+/* Takes answers of one worker, as many as fit into a turn. */
+static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map, bool deaf, uint64_t now_ms)
 {
     const uint32_t capacity = map->shape.work_capacity;
     struct work_ring *answers = map->parts.answers;
@@ -135,7 +138,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
     }
     const uint64_t before = worker->tail;
     uint32_t messages = 0;
-    for (uint32_t i = 0; i < most && worker->taken != tail; i++) {
+    for (uint32_t i = 0; i < ANSWERS_A_TURN && messages + capacity / RANGE_PART <= MESSAGES_A_TURN && worker->taken != tail; i++) {
         /* An answer about n messages is refused in at most n / 2 + 1 pieces. */
         const uint32_t room = deaf ? capacity : ring_room(worker, map);
         if (room == UINT32_MAX) {
@@ -148,7 +151,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         memcpy(&answer, &answers->record[worker->taken & (capacity - 1)], sizeof answer);
         atomic_signal_fence(memory_order_acq_rel); /* what is checked below is this copy */
         apply(worker, map, &answer, worker->taken < worker->replay, deaf, now_ms);
-        messages += answer.count;
+        messages += answer.count < capacity / RANGE_PART ? answer.count : capacity / RANGE_PART;
         worker->taken++;
         if (worker->tail != before && !deaf)
             work_ring_publish(map->parts.hand_outs, worker->tail);
@@ -184,8 +187,8 @@ uint32_t dispatcher_take_answers(struct dispatcher *dispatcher, uint64_t now_ms)
         for (uint32_t i = 0; i < group->worker_count; i++) {
             struct work_worker *worker = group->workers[i];
             struct session_map *map = dispatcher_session(dispatcher, worker);
-            if (map)
-                messages += take(dispatcher, worker, map, ANSWERS_A_TURN, false, now_ms);
+            if (map && !worker->ending)
+                messages += take(dispatcher, worker, map, false, now_ms);
             if (worker->broken) {
                 give_up(dispatcher, worker);
                 i--;
@@ -208,26 +211,46 @@ bool dispatcher_answered(struct dispatcher *dispatcher)
     return false;
 }
 
-/* The end of a worker's session: what it has published still counts, and the rest is free. */
-static void end_worker(struct dispatcher *dispatcher, struct work_worker *worker, bool closing)
+/* Answers that a worker has given before its session began to close. False: there are more than fit into a turn. */
+static bool hear_out(struct dispatcher *dispatcher, struct work_worker *worker, uint32_t *messages)
 {
-    const uint64_t now_ms = clock_ms();
-    struct session_map *map = closing ? dispatcher_session(dispatcher, worker) : NULL;
-    if (map)
-        take(dispatcher, worker, map, map->shape.work_capacity, true, now_ms);
-    CRASH_POINT("dispatcher_answers_heard");
-    for (uint32_t i = 0; i < worker->group->queue_count; i++)
-        work_queue_release(worker->group->queues[i], worker);
-    dispatcher_forget_worker(dispatcher, worker);
+    struct session_map *map = dispatcher_session(dispatcher, worker);
+    if (!map)
+        return true;
+    if (!worker->ending)
+        worker->last = work_ring_tail(map->parts.answers); /* a client that goes on to answer does not keep its session */
+    worker->ending = true;
+    const uint64_t before = worker->taken;
+    *messages += take(dispatcher, worker, map, true, clock_ms());
+    const uint64_t taken = worker->taken - before;
+    return taken == 0 || taken >= worker->last - before;
 }
 
-void dispatcher_look_at_sessions(struct dispatcher *dispatcher)
+/* The end of a worker's session: what it has published still counts, and the rest is free. Returns how many words were looked at. */
+static uint64_t end_worker(struct dispatcher *dispatcher, struct work_worker *worker)
+{
+    uint64_t words = 0;
+    CRASH_POINT("dispatcher_answers_heard");
+    for (uint32_t i = 0; i < worker->group->queue_count; i++) {
+        words += worker->group->queues[i]->frontier - worker->group->queues[i]->floor;
+        work_queue_release(worker->group->queues[i], worker);
+    }
+    dispatcher_forget_worker(dispatcher, worker);
+    CRASH_POINT("dispatcher_answers_ended");
+    return words;
+}
+
+uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher)
 {
     struct control *control = dispatcher->tree->control;
     /* acquire, here and for each state: entries before what says that they changed. Pairs with the coordinator's release [E1]. */
     const uint32_t version = atomic_load_explicit(&control->sessions_version, memory_order_acquire);
     if (version == dispatcher->sessions_version && dispatcher->looked)
-        return;
+        return 0;
+    uint32_t messages = 0;
+    uint64_t words = 0;
+    dispatcher->looked = false;
+    bool all = true;
     for (uint32_t slot = 0; slot < SESSIONS_MAX; slot++) {
         const struct session_entry *entry = &control->sessions[slot];
         const uint32_t state = atomic_load_explicit(&entry->state, memory_order_acquire);
@@ -236,15 +259,23 @@ void dispatcher_look_at_sessions(struct dispatcher *dispatcher)
         const bool closing = state == SESSION_CLOSING && entry->shape.work_capacity > 0;
         /* A session that is closing entered its group before. If we have not heard of that, the plan says it. */
         if (closing && !same && control_work_version(control) != dispatcher->work_version)
-            return;
+            return messages;
         if (worker && !(same && state == SESSION_READY)) {
-            end_worker(dispatcher, worker, same && closing);
-            CRASH_POINT("dispatcher_answers_ended");
+            if (messages + words >= ENDS_A_STEP)
+                return messages;
+            if (same && closing && !hear_out(dispatcher, worker, &messages)) {
+                all = false;
+                continue;
+            }
+            words += end_worker(dispatcher, worker);
         }
         if (closing)
             session_move_state(control, slot, SESSION_CLOSING, SESSION_DRAINED);
     }
+    if (!all)
+        return messages;
     dispatcher->sessions_version = version;
     dispatcher->looked = true;
     attachment_sweep(dispatcher->tree);
+    return messages;
 }

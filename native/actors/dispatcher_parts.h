@@ -53,7 +53,9 @@ struct work_worker {
     uint64_t tail;   /* of its hand-outs, ours */
     uint64_t taken;  /* of its answers, ours */
     uint64_t replay; /* the answer before this one may have been applied by a predecessor */
+    uint64_t last;   /* of its answers, if it is ending: those behind came too late */
     bool attached;   /* the three above are known */
+    bool ending;     /* its session closes, and its answers up to `last` are taken in several steps */
     bool broken;     /* it wrote into its rings what cannot be; it gets nothing more */
     bool named;
 };
@@ -64,7 +66,7 @@ struct dispatcher {
     uint32_t work_version;     /* of the plan taken last */
     bool planned;              /* one was taken */
     uint32_t sessions_version; /* as last looked at */
-    bool looked;
+    bool looked;               /* at all of them */
     struct work_group **groups;
     uint32_t group_count, group_room;
     struct work_worker *by_slot[SESSIONS_MAX];
@@ -125,8 +127,8 @@ static inline bool work_is_mine(const struct work_worker *worker, uint64_t word)
 
 /* Takes answers of all workers. Returns how many messages they were about. */
 uint32_t dispatcher_take_answers(struct dispatcher *dispatcher, uint64_t now_ms);
-/* Sessions that came or went. */
-void dispatcher_look_at_sessions(struct dispatcher *dispatcher);
+/* Sessions that came or went. Returns how many messages the last answers of those that went were about. */
+uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher);
 /* True if a worker has answered, and the answer can be taken. */
 bool dispatcher_answered(struct dispatcher *dispatcher);
 

@@ -12,7 +12,7 @@
 #include "shared/segment.h"
 
 #define WORK_RING_MIN 64u
-#define WORK_RING_MAX 65536u
+#define WORK_RING_MAX 4096u /* a quarter of it is the largest range that an answer names */
 
 enum work_kind {
     WORK_HAND_OUT = 1, /* broker: messages [first, first + count) of a queue are in hand; time_ms: deadline, CLOCK_MONOTONIC */

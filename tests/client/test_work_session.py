@@ -489,6 +489,14 @@ def test_a_topic_that_grew_when_the_coordinator_died(broker: orbitmq.Broker, nam
 # ---- hostile workers
 
 
+def test_rings_that_are_too_large(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: nobody gets rings in which more answers fit than a worker has use for."""
+    broker.connection.open_session(work_capacity=lib.WORK_RING_MAX).close()
+    assert lib.WORK_RING_MAX == 4096
+    with pytest.raises(errors.SettingError, match=r"work_capacity 8192: .* from 64 to 4,096"):
+        broker.connection.open_session(work_capacity=8192)
+
+
 def test_a_worker_that_lies(broker: orbitmq.Broker, name: str) -> None:
     """Goal: answers about messages that others have in hand do not count; those who send them are told."""
     fill(broker, name, 20, queues=1)
