@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,6 +107,16 @@ def trim(layout: StoreLayout, ends: Mapping[QueueKey, int]) -> None:
             found = read(path)
             if found is not None and found.frontier > ends.get(queue, 0):
                 path.unlink()
+
+
+def keep_only(layout: StoreLayout, topics: Collection[str]) -> None:
+    """Removes the files of topics that do not exist any more. Called while no dispatcher runs. Raises: OSError."""
+    for name in groups(layout):
+        for (topic, _), path in of_group(layout, name):
+            if topic not in topics:
+                path.unlink()
+        with suppress(OSError):  # it is not empty
+            (layout.work / name).rmdir()
 
 
 def floors(layout: StoreLayout, group: str, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, int]:

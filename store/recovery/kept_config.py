@@ -21,6 +21,11 @@ def missing_topics(layout: StoreLayout, queues: tuple[QueueState, ...]) -> tuple
     return tuple(sorted(missing.items()))
 
 
+def topics(layout: StoreLayout, queues: tuple[QueueState, ...]) -> set[str]:
+    """All topics that exist."""
+    return {*config.load_topics(layout)[0], *(name for name, _ in missing_topics(layout, queues))}
+
+
 def lower_offsets(
     layout: StoreLayout, ends: Mapping[QueueKey, int], unknown: int | None, *, read_only: bool
 ) -> tuple[Lowered, ...]:

@@ -414,6 +414,7 @@ class _Recovery:
         if not self.read_only:
             work_files.trim(self.layout, ends)
             work_files.settle(self.layout)
+            work_files.keep_only(self.layout, kept_config.topics(self.layout, queues))
         lowered = kept_config.lower_offsets(self.layout, ends, 0 if how is Ending.EMPTY else None, read_only=self.read_only)
         return RecoveryReport(
             ending=how,

@@ -454,6 +454,36 @@ def test_what_a_deleted_topic_had_in_hand_takes_no_room(broker: orbitmq.Broker, 
         assert found
 
 
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_start_removes_the_files_of_deleted_topics(tmp_path: Path, how: str) -> None:
+    """Goal: what groups knew of a topic that was deleted takes no room after the next start; what they know of others stays,
+    also of a topic that was made again."""
+    store = tmp_path / "store"
+    layout = StoreLayout.at(store)
+    with small_broker(store, offsets_interval_s=3600) as broker:
+        for topic in ("gone", "again", "stays"):
+            fill(broker, topic, 10, queues=2)
+        with broker.work_session("billing", ["gone", "again", "stays"]) as worker, broker.work_session("only", ["gone"]):
+            worker.ack([each for each in collect(worker, 30) if number(each) % 3])
+            assert worker.settled(WATCHDOG_S) == []
+        broker.delete_topic("gone")
+        broker.delete_topic("again")
+        fill(broker, "again", 3, queues=2)
+        assert len(list(work_files.of_group(layout, "billing"))) == 6
+        if how == "kill":
+            os.kill(broker.pid, signal.SIGKILL)
+            until(lambda: dead(broker.pid), "the death of the broker")
+        else:
+            broker.stop_broker()
+    with small_broker(store) as broker:
+        found = [queue for queue, _ in work_files.of_group(layout, "billing")]
+        assert found == [("again", 0), ("again", 1), ("stays", 0), ("stays", 1)]
+        assert work_files.groups(layout) == ["billing"]
+        with broker.work_session("billing", ["again", "stays"]) as worker:
+            assert sorted(map(number, collect(worker, 7))) == [0, 0, 1, 2, 3, 6, 9]
+            assert worker.take(1, 0.0) == []
+
+
 def test_a_topic_that_may_not_be_read(broker: orbitmq.Broker, name: str) -> None:
     """Goal: nothing of a topic that may not be read is handed out; when it may, all of it is."""
     fill(broker, name, 20, queues=1)
