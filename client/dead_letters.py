@@ -92,13 +92,17 @@ class DeadLetters(Shown):
             most: how many at most; None: all.
 
         Raises: UnknownTopic, UsageError: the topic of one does not exist or is not known. NoPermission. OffsetOutOfRange.
-            GroupInUse: another process is doing this. All those before anything is sent. StoreFull, BrokerStopped and what a
-            send raises: `sent` says how many have been sent; repeating is safe.
+            GroupInUse: another process is doing this. All those before anything is sent. MessageTooLarge, PropertiesTooLarge,
+            PropertyError: a letter, such as one of another broker's, cannot be sent; all others were sent. StoreFull,
+            BrokerStopped and what a send raises. After a send, `sent` says how many have been sent; repeating is safe.
         """
         with means(f"redrive the dead letters of the group {self.group!r}"):
             if most is not None and most < 1:
                 raise SettingError(f"could not redrive {most} dead letters: 1 is the least", setting="most", value=most)
-            if self._found() is None and not offsets:
+            bounds = self.bounds
+            if bounds.minimum == bounds.maximum:  # the topic has no folder to lock, if it never had a message
+                for offset in offsets or ():
+                    self.letter(offset)
                 return []
             with Redrive(self._client, self.group) as redrive:
                 if offsets is None:

@@ -23,12 +23,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from orbitmq.client.dead_letter import PREFIX, SHARDING_KEY, DeadLetter, kept_properties, topic_of
+from orbitmq.client.dead_letter import (
+    FIRST_UNIQUE_KEY,
+    PREFIX,
+    REDRIVEN_FROM,
+    SHARDING_KEY,
+    DeadLetter,
+    kept_properties,
+    topic_of,
+)
 from orbitmq.client.lookup import Attached, message_with_unique_key
 from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.client.status import read_positions
-from orbitmq.errors import GroupInUse, NoPermission, OrbitError, TimedOut, UnknownTopic, UsageError
-from orbitmq.errors.remedy import hint
+from orbitmq.errors import GroupInUse, NoPermission, OrbitError, PropertiesTooLarge, TimedOut, UnknownTopic, UsageError
+from orbitmq.errors.remedy import as_hint, hint
 from orbitmq.native._types import Message
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_name import how_to_make
@@ -36,6 +44,8 @@ from orbitmq.shm.topic_table import PERM_WRITE, TopicTable
 
 if TYPE_CHECKING:
     from orbitmq.client.client import Client
+    from orbitmq.client.producer import Producer
+    from orbitmq.native._types import Pending
 
 LOOK_MS = 2
 AROUND_MAX = 64 << 10  # around a body: properties, the topic, the record's fixed part
@@ -79,25 +89,24 @@ class Redrive:
 
     def send(self, letters: list[DeadLetter]) -> list[DeadLetter]:
         """Returns them as they were sent. Raises: before anything is sent, UnknownTopic, UsageError and NoPermission; and what
-        a send raises: `sent` says how many were sent."""
+        a send raises: `sent` says how many were sent. If a letter cannot be sent because of what it is, those behind it are
+        sent all the same."""
         for letter in letters:
             self._check(letter)
         if not letters:
             return []
         largest = max(letter.message.size for letter in letters) + AROUND_MAX
         done: list[DeadLetter] = []
+        unfit: list[tuple[DeadLetter, UsageError]] = []
         try:
             with self._client.producer(message_max=min(max(MESSAGE_USUAL, largest), MESSAGE_MAX), window=AT_ONCE) as producer:
                 for begin in range(0, len(letters), AT_ONCE):
-                    part = letters[begin : begin + AT_ONCE]
-                    crash_point("redrive_sending")
-                    pendings = [producer.send_async(each.topic or "", each.message.body, **_fields(each)) for each in part]
-                    crash_point("redrive_sent")
-                    for letter, pending in zip(part, pendings, strict=True):
-                        done.append(replace(letter, redriven=pending.result().id))
+                    _send_part(producer, letters[begin : begin + AT_ONCE], done, unfit)
         except OrbitError as error:
             error.sent = len(done)
             raise
+        if unfit:
+            raise _unfit(unfit, len(done))
         return done
 
     def _claim(self) -> None:
@@ -131,6 +140,47 @@ class Redrive:
             raise UnknownTopic(text, hint=how_to_make(letter.topic), topic=letter.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(f"{doing}: its topic {letter.topic!r} may not be written", topic=letter.topic, perm=topic.perm)
+
+
+def _send_part(
+    producer: Producer, letters: list[DeadLetter], done: list[DeadLetter], unfit: list[tuple[DeadLetter, UsageError]]
+) -> None:
+    """Sends letters, and adds each to one of the two lists. Raises: what a send raises, but not UsageError."""
+    crash_point("redrive_sending")
+    pendings: list[tuple[DeadLetter, Pending]] = []
+    for letter in letters:
+        try:
+            pendings.append((letter, _sent(producer, letter)))
+        except UsageError as error:
+            unfit.append((letter, error))
+    crash_point("redrive_sent")
+    for letter, pending in pendings:
+        try:
+            done.append(replace(letter, redriven=pending.result().id))
+        except UsageError as error:
+            unfit.append((letter, error))
+
+
+def _sent(producer: Producer, letter: DeadLetter) -> Pending:
+    """Sends one. If its properties leave no room to say where it comes from, it does not say that."""
+    try:
+        return producer.send_async(letter.topic or "", letter.message.body, **_fields(letter))
+    except PropertiesTooLarge:
+        fields = _fields(letter)
+        for name in (REDRIVEN_FROM, FIRST_UNIQUE_KEY):
+            fields["properties"].pop(name, None)
+        return producer.send_async(letter.topic or "", letter.message.body, **fields)
+
+
+def _unfit(unfit: list[tuple[DeadLetter, UsageError]], sent: int) -> UsageError:
+    """The error of the first letter that could not be sent because of what it is."""
+    letter, first = min(unfit, key=lambda each: each[0].offset)
+    others = f", nor {counted} more" if (counted := len(unfit) - 1) else ""
+    text = f"could not redrive the dead letter {letter.place}{others}: {first.message}"
+    then = "those behind it were sent, and repeating is safe"
+    error = first.reworded(text, first.remedy.assuring(then) if first.remedy else as_hint(then))
+    error.sent = sent
+    return error
 
 
 def _fields(letter: DeadLetter) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from orbitmq.store import config
@@ -11,9 +12,17 @@ from tests.store.log_builder import LogBuilder
 from tests.trees import SMALL
 
 
-def store_with_letters(path: Path, count: int, *, group: str = "billing", topic: str = "orders", perm: int = 6) -> None:
+def store_with_letters(
+    path: Path,
+    count: int,
+    *,
+    group: str = "billing",
+    topic: str = "orders",
+    perm: int = 6,
+    only: Mapping[int, dict[str, str]] | None = None,
+) -> None:
     """The group has given up `count` messages of the topic, which has two queues and no message. Letter n has the body n, the
-    key k-n and the tag paid."""
+    key k-n and the tag paid. only: by letter, all the properties that it has instead."""
     layout = StoreLayout.at(path)
     layout.make_folders()
     dead = f"%DLQ%{group}"
@@ -33,4 +42,4 @@ def store_with_letters(path: Path, count: int, *, group: str = "billing", topic:
             "REAL_QID": "0",
             "WAIT": "false",
         }
-        log.append(dead, body=b"%d" % n, properties=properties, flag=n, reconsume_times=16, sealed=False)
+        log.append(dead, body=b"%d" % n, properties=(only or {}).get(n, properties), flag=n, reconsume_times=16, sealed=False)

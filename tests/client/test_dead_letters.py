@@ -13,7 +13,15 @@ import pytest
 import orbitmq
 from orbitmq.client.dead_letter import DeadLetter
 from orbitmq.client.message import Message
-from orbitmq.errors import GroupInUse, NoPermission, OffsetOutOfRange, SettingError, TopicNameError, UnknownTopic
+from orbitmq.errors import (
+    GroupInUse,
+    NoPermission,
+    OffsetOutOfRange,
+    PropertiesTooLarge,
+    SettingError,
+    TopicNameError,
+    UnknownTopic,
+)
 from tests.client.awaitable import run_watched
 from tests.client.dead_stores import store_with_letters
 from tests.trees import everything, small_broker
@@ -116,6 +124,34 @@ def test_a_topic_that_is_gone(tmp_path: Path) -> None:
         assert caught.value.hint == "create it: orbitmq topic create orders"
         broker.create_topic("orders", 2)
         assert len(broker.dead_letters("billing").redrive()) == 2
+
+
+def test_a_topic_that_nobody_has_written_to(tmp_path: Path) -> None:
+    """RocketMQ has made it, and no group has given anything up: there is no folder yet."""
+    store_with_letters(tmp_path, 0)
+    with small_broker(tmp_path, retention_hours=0) as broker:
+        assert broker.dead_letter_groups() == ["billing"] and not (tmp_path / "consumequeue" / "%DLQ%billing").exists()
+        letters = broker.dead_letters("billing")
+        assert letters.list() == [] == letters.redrive() and letters.purge() == 0
+        for group in ("billing", "nobody"):
+            with pytest.raises(OffsetOutOfRange, match="it has none"):
+                broker.dead_letters(group).redrive([0])
+
+
+def test_a_letter_that_has_hardly_room(tmp_path: Path) -> None:
+    """Goal: a letter never holds up those behind it. Method: the properties of one leave no room for where it comes from, and
+    those of another not even for its new unique key."""
+    few = {"RETRY_TOPIC": "orders"}
+    store_with_letters(tmp_path, 4, only={1: few | {"UNIQ_KEY": "7F00", "long": "x" * 32_670}, 2: few | {"long": "x" * 32_715}})
+    with small_broker(tmp_path, retention_hours=0) as broker:
+        letters = broker.dead_letters("billing")
+        with pytest.raises(PropertiesTooLarge, match=r"dead letter %DLQ%billing/0@2: .*limit") as caught:
+            letters.redrive()
+        assert caught.value.sent == 3 and "those behind it were sent" in caught.value.hint
+        assert [each.offset for each in letters.list()] == [2]
+        found = {int(bytes(each)): each.properties for each in orders(broker)}
+        assert found[0]["REDRIVEN_FROM"] and found[1].keys() == {"UNIQ_KEY", "long"}
+        assert found[1]["UNIQ_KEY"] == letters.letter(1).id
 
 
 def test_a_store_of_old_rocketmq(tmp_path: Path) -> None:
