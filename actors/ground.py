@@ -238,8 +238,8 @@ def _lock(settings: TreeSettings) -> StoreLock:
 
 
 def _remove_dead_tree(settings: TreeSettings, lock: FileId) -> None:
-    """Removes what dead trees of this store have left in shared memory, and nothing else. A store that was copied while its
-    broker ran has the tree.json of that broker."""
+    """Removes what dead trees have left in shared memory, and nothing else. A store that was copied while its broker ran has
+    the tree.json of that broker."""
     generation, is_own = None, False
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = finite_json.loads(settings.layout.tree_json.read_bytes())

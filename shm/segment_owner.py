@@ -69,7 +69,7 @@ def owner_of(name: str) -> SegmentOwner | None:
 
 
 def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[str]:
-    """Unlinks the segments that dead trees of a store have left, and returns their names.
+    """Unlinks the segments that dead trees have left, those of other stores too, and returns their names.
 
     Args:
         lock: the store's lock file, which the caller holds: no other tree of the store has a process left.
@@ -80,11 +80,13 @@ def remove_dead(lock: FileId, generation: int | None, *, is_own: bool) -> list[s
     named = None if generation is None else segment_prefix(generation)
     removed = []
     for name in sorted(_names()):
-        is_named = named is not None and name.startswith(named)
         with suppress(OSError):
             owner = owner_of(name)
-            ours = owner.lock == lock if owner is not None else is_named and is_own
-            if (ours or (is_named and owner is not None and not owner.lives())) and remove_segment(name):
+            if owner is None:
+                dead = is_own and named is not None and name.startswith(named)
+            else:  # a store may be gone with nobody left to start on it
+                dead = owner.lock == lock or not owner.lives()
+            if dead and remove_segment(name):
                 removed.append(name)
     return removed
 

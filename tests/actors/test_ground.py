@@ -62,13 +62,12 @@ def test_a_copy_of_a_running_store(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_store_whose_tree_is_dead(tmp_path: Path) -> None:
-    """Whichever of them is started first removes what the tree has left."""
+    """Whichever of them is started first, or any other broker, removes what the tree has left."""
     with small_broker(tmp_path / "store") as broker:
         generation = broker.connection.attachment.generation
         pids = [actor.pid for actor in actors(broker).values()]
         os.kill(broker.pid, signal.SIGKILL)
         until(lambda: all(dead(pid) for pid in pids), "the death of all actors")
-    assert segments(generation)
     with small_broker(copied(tmp_path / "store", "copy")):
         assert not segments(generation)
 
