@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -44,14 +45,29 @@ def work(
 
     Exit code 0 acknowledges it. After any other it comes again, later each time. Ctrl-C lets running commands end first.
     """
-    words = shlex.split(command)
-    if not words:
-        raise typer.BadParameter("it names no command", param_hint="--exec")
+    words = _words(command)
     client = orbitmq.connect(name, store=store, wait=wait)
     with client as broker, broker.worker(group, [topic], concurrency=concurrency, idle=idle) as worker:
         done = worker.run(lambda job: _handle(job, words, timeout), jobs=count)
     if err.is_terminal:
         err.print(f"[dim]{counted(done, 'message')}[/]")
+
+
+def _words(command: str) -> list[str]:
+    """Before a message is taken: one that no command gets would only come again. Raises: typer.BadParameter."""
+
+    def refuse(why: str) -> typer.BadParameter:
+        return typer.BadParameter(why, param_hint="--exec")
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise refuse(f"{command!r} is not what a shell can read: {str(error).lower()}") from None
+    if not words:
+        raise refuse("it names no command")
+    if shutil.which(words[0]) is None:
+        raise refuse(f"there is no command {words[0]!r} that this user may run")
+    return words
 
 
 def _handle(job: Job, words: list[str], timeout: float | None) -> None:
@@ -64,9 +80,14 @@ def _handle(job: Job, words: list[str], timeout: float | None) -> None:
         "ORBITMQ_DELIVERY": str(job.delivery),
     }
     # A session of its own: Ctrl-C at the terminal stops this command, and lets the others end.
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | about, start_new_session=True
-    ) as process:
+    try:
+        begun = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | about, start_new_session=True
+        )
+    except OSError as error:  # the program has gone since, or the system has no room for a process
+        _failed(job, f"could not run {words[0]}: {error.strerror}", "")
+        return
+    with begun as process:
         try:
             _, said = process.communicate(job.body, timeout)
         except BaseException as error:

@@ -50,8 +50,30 @@ def test_exit_codes(broker: Broker, program: str) -> None:
     assert done.stdout.splitlines() == ["good orders k-good 1", "bad orders k-bad 1", "fine orders k-fine 1"]
     assert "failed  orders/0@1, delivery 1: exit code 1" in done.stderr and "no such card" in done.stderr
     assert broker.group("billing").lag_messages == 2
-    wrong = run("work", "orders", "-g", "billing", "--exec", "", "--name", "works")
-    assert wrong.returncode == 2 and "it names no command" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [("", "it names no command"), ("cat 'x", "no closing quotation"), ("no-such-command x", "no command 'no-such-command'")],
+)
+def test_what_is_no_command(broker: Broker, command: str, why: str) -> None:
+    """It is refused before a message is taken, which would only come again."""
+    broker.create_topic("untouched", 1)
+    wrong = run("work", "untouched", "-g", "nobody", "--exec", command, "--idle", "0", "--name", "works")
+    assert wrong.returncode == 2 and why in " ".join(wrong.stderr.split())
+    assert "nobody" not in [group.name for group in broker.groups()]
+
+
+def test_a_command_that_goes_missing(broker: Broker, tmp_path: Path) -> None:
+    """Its message fails, with a line and no traceback: here the file is executable and no program."""
+    broker.create_topic("gone", 1)
+    with broker.producer() as producer:
+        producer.send("gone", b"x")
+    script = tmp_path / "script"
+    script.write_text("no program")
+    script.chmod(0o755)
+    done = run("work", "gone", "-g", "g", "--exec", str(script), "--count", "1", "--name", "works")
+    assert done.returncode == 0 and "could not run" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_hung_command(broker: Broker) -> None:
