@@ -10,8 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from orbitmq.client.dead_letter import PREFIX, QUEUE, DeadLetter, letter_of
+from orbitmq.client.group_name import check_group_type
 from orbitmq.client.lookup import Attached
 from orbitmq.client.redrive import Redrive, sent_again
+from orbitmq.client.topic_administration import PURGE_WAYS
 from orbitmq.client.unclosed import Shown
 from orbitmq.errors import OffsetOutOfRange, SettingError
 from orbitmq.native._types import Message, Reader
@@ -33,7 +35,8 @@ class DeadLetters(Shown):
     """Made by `Client.dead_letters()`. Iterating it gives those that were not sent again, oldest first."""
 
     def __init__(self, client: Client, group: str) -> None:
-        """Raises: TopicNameError: no group has this name."""
+        """Raises: GroupNameError, TopicNameError: no group has this name."""
+        check_group_type(group)
         check_topic_name(PREFIX + group)
         self._client = client
         self.group = group
@@ -99,6 +102,8 @@ class DeadLetters(Shown):
         with means(f"redrive the dead letters of the group {self.group!r}"):
             if most is not None and most < 1:
                 raise SettingError(f"could not redrive {most} dead letters: 1 is the least", setting="most", value=most)
+            if offsets is not None:
+                _check_list(offsets)
             bounds = self.bounds
             if bounds.minimum == bounds.maximum:  # the topic has no folder to lock, if it never had a message
                 for offset in offsets or ():
@@ -124,6 +129,9 @@ class DeadLetters(Shown):
             was removed then.
         """
         if self._found() is None:
+            from orbitmq.client.group_reset import target_of
+
+            target_of(to, f"purge the dead letters of the group {self.group!r}", PURGE_WAYS)
             return 0
         return sum(each.messages for each in self._client.purge_topic(self.topic, to, dry_run=dry_run))
 
@@ -165,6 +173,13 @@ def groups_with_letters(attached: Attached) -> list[str]:
     """The groups that have a topic of dead letters, by name."""
     names = (topic.name for topic in TopicTable(attached.topics))
     return sorted(name[len(PREFIX) :] for name in names if name.startswith(PREFIX))
+
+
+def _check_list(offsets: object) -> None:
+    """Raises: SettingError: it is one offset."""
+    if isinstance(offsets, int):
+        text = f"could not redrive {offsets}: offsets of dead letters are a list"
+        raise SettingError(text, hint=f"write [{offsets}]", setting="offsets", value=offsets)
 
 
 def _range(bounds: QueueBounds) -> str:

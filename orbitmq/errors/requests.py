@@ -57,7 +57,7 @@ class GroupNameError(UsageError):
         self,
         message: str,
         *,
-        group: str | None = None,
+        group: object = None,
         limit: int | None = None,
         at: int | None = None,
         character: str | None = None,

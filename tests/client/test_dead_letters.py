@@ -15,6 +15,7 @@ from orbitmq.client.dead_letter import DeadLetter
 from orbitmq.client.message import Message
 from orbitmq.errors import (
     GroupInUse,
+    GroupNameError,
     NoPermission,
     OffsetOutOfRange,
     PropertiesTooLarge,
@@ -82,9 +83,26 @@ def test_wrong_calls(prepared: orbitmq.Broker) -> None:
         prepared.dead_letters("no group")
     none = prepared.dead_letters("nobody")
     assert none.list() == [] == none.redrive() and none.bounds == (0, 0)
-    with pytest.raises(OffsetOutOfRange, match="it has none"):
-        none.letter(0)
+    for call in (lambda: none.letter(0), lambda: none.redrive([0])):
+        with pytest.raises(OffsetOutOfRange, match="it has none"):
+            call()
+    with pytest.raises(SettingError, match="dead letters of the group 'nobody' to 'soon': it must be latest, an offset, or"):
+        none.purge("soon")
+    with pytest.raises(SettingError, match=r"could not redrive 2: .*; write \[2\]"):
+        letters.redrive(2)  # type: ignore[arg-type]
+    with pytest.raises(GroupNameError, match="a name is a str"):
+        prepared.dead_letters(None)  # type: ignore[arg-type]
     assert not everything(prepared, "orders")
+
+
+def test_a_topic_that_never_had_a_letter(tmp_path: Path) -> None:
+    """It has no folder yet which a redrive could lock."""
+    store_with_letters(tmp_path, 0, group="empty")
+    with small_broker(tmp_path) as broker:
+        letters = broker.dead_letters("empty")
+        assert letters.redrive() == [] and letters.purge() == 0 and letters.list() == []
+        with pytest.raises(OffsetOutOfRange, match="it has none"):
+            letters.redrive([0])
 
 
 def test_redrive(fresh: orbitmq.Broker) -> None:
