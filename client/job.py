@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -11,8 +12,14 @@ from orbitmq.client.unclosed import Shown
 from orbitmq.client.work_failure import Failure, bounded, failure_of
 from orbitmq.client.work_handed import HandOut
 from orbitmq.errors import JobLost, SettingError, UsageError
+from orbitmq.errors.remedy import hint
+from orbitmq.native._core import lib
 
 State = Literal["open", "acked", "nacked", "given back", "lost"]
+SECONDS_MAX: float = lib.WORK_WAIT_MS_MAX / 1000  # of a delay and of a visibility
+TOO_LATE = hint("if its work takes so long, raise {visibility of worker} || raise {timeout of worker}").assuring(
+    "do not repeat it"
+)
 RETRY_TOPIC = "RETRY_TOPIC"  # property of a message that comes again: the topic to which it was sent
 
 
@@ -85,18 +92,21 @@ class Job(Shown):
             reason: for people; one line, cut to 500 bytes. It is stored nowhere yet.
 
         Raises: JobLost: the job's time was over before. UsageError: it was acked. SettingError: the delay is no number of
-            seconds.
+            seconds, or above 12 hours; the reason is no text. The job is still open then.
         """
-        check_seconds(delay, "nack", "delay")
+        check_seconds(delay, "nack", "delay", most=SECONDS_MAX)
+        if not isinstance(reason, str):
+            raise SettingError(f"could not nack with the reason {reason!r}: it is no text", setting="reason", value=reason)
         if not self._settler.nack(self, delay, Failure(bounded(reason), "")) and self.state != "nacked":
             raise self._refusal("nack")
 
     def extend(self, seconds: float) -> None:
         """Moves the deadline to so many seconds from now. The worker does this by itself, unless it was made with extend=False.
 
-        Raises: JobLost: the job's time was over before. UsageError: it was settled. SettingError: not above 0.
+        Raises: JobLost: the job's time was over before. UsageError: it was settled. SettingError: not above 0, or above 12
+            hours.
         """
-        check_seconds(seconds, "extend a job", "seconds", above=True)
+        check_seconds(seconds, "extend a job", "seconds", above=True, most=SECONDS_MAX)
         if not self._settler.extend(self, seconds):
             raise self._refusal("extend")
 
@@ -126,7 +136,7 @@ class Job(Shown):
         if self.state == "lost":
             return JobLost(
                 f"could not {doing} the job {place}: its time was over, and its message comes again",
-                hint="do not repeat it; if its work takes so long, raise {visibility} or {timeout}",
+                hint=TOO_LATE,
                 ids=[message.id],
             )
         return UsageError(f"could not {doing} the job {place}: it was {self.state}", id=message.id)
@@ -136,11 +146,14 @@ class Job(Shown):
         return f"{message.topic}/{message.queue}@{message.offset}, delivery {self.delivery}, {self.state}"
 
 
-def check_seconds(value: float | None, doing: str, setting: str, *, above: bool = False) -> None:
-    """Raises: SettingError: not a number of seconds from 0 (above: above 0), or None where that may be left out."""
+def check_seconds(value: float | None, doing: str, setting: str, *, above: bool = False, most: float = math.inf) -> None:
+    """Raises: SettingError: not a number of seconds from 0 (above: above 0) to `most`, or None where that may be left out."""
     if value is None and not above:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 if above else value >= 0):
-        least = "above 0" if above else "0 or more"
-        text = f"could not {doing} with {setting}={value!r}: it is a number of seconds, {least}"
-        raise SettingError(text, setting=setting, value=value)
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if (number > 0 if above else number >= 0) and number <= most:
+        return
+    least = "above 0" if above else "0 or more"
+    limit = "" if most == math.inf else f", and {most:,.0f} at most"
+    text = f"could not {doing} with {setting}={value!r}: it is a number of seconds, {least}{limit}"
+    raise SettingError(text, setting=setting, value=value)

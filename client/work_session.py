@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from orbitmq.client.hand_out import HandOut
+from orbitmq.client.job import SECONDS_MAX
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
@@ -33,7 +34,6 @@ RECORDS = 256  # taken out of the ring at a time
 NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
 GONE = (BrokerStopped, BrokerNotRunning)
-SECONDS_MAX = lib.WORK_WAIT_MS_MAX / 1000
 _sessions: weakref.WeakSet[WorkSession] = weakref.WeakSet()
 
 

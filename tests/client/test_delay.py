@@ -108,8 +108,9 @@ def test_what_cannot_be_sent(broker: orbitmq.Broker) -> None:
             producer.send("t", b"x", delay_level=-1)
         with pytest.raises(SettingError, match="delay_level -1"):
             producer.send_batch("t", [b"x"], delay_level=-1)
-        with pytest.raises(TypeError):
-            producer.send("t", b"x", delay_level="3")  # type: ignore[arg-type]
+        for argument in ("delay_level", "queue", "flag", "timeout"):
+            with pytest.raises(TypeError, match=f"{argument} must be .*, not <class 'str'>"):
+                producer.send("t", b"x", **{argument: "3"})  # type: ignore[arg-type]
         with pytest.raises(UnknownTopic):
             producer.send("none", b"x", delay_level=3)
         with pytest.raises(UnknownQueue):

@@ -190,13 +190,21 @@ int parse_durability(PyObject *value, enum durability *durability)
     return -1;
 }
 
+/* -1. Python's TypeError for a value that is no number does not say which argument it was. */
+static int refuse_type(PyObject *value, const char *what, const char *wanted)
+{
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", what, wanted, (PyObject *)Py_TYPE(value));
+    return -1;
+}
+
 int parse_timeout(PyObject *value, uint64_t *timeout_ns)
 {
     if (value == Py_None)
         return 0;
     const double seconds = PyFloat_AsDouble(value);
     if (seconds == -1.0 && PyErr_Occurred())
-        return -1;
+        return refuse_type(value, "timeout", "a number of seconds");
     if (!(seconds >= 0)) {
         py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "timeout", "value", value),
                    "could not use timeout %R: it is not a number of seconds from 0", value);
@@ -223,7 +231,7 @@ int parse_queue(PyObject *value, int64_t *queue)
     const long long number = PyLong_AsLongLong(value);
     if (number == -1 && PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_OverflowError))
-            return -1;
+            return refuse_type(value, "queue", "int");
         PyErr_Clear();
     }
     if (number < 0 || number > UINT32_MAX) {
@@ -242,7 +250,7 @@ int parse_delay_level(PyObject *value, uint32_t *level)
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (number == -1 && PyErr_Occurred())
-        return -1;
+        return refuse_type(value, "delay_level", "int");
     if (number < 0 || overflow < 0) {
         py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "delay_level", "value", value),
                    "could not send with delay_level %R: levels are numbered from 1, and 0 is no delay", value);
@@ -256,7 +264,7 @@ static int parse_flag(PyObject *value, uint32_t *flag)
 {
     const long long number = PyLong_AsLongLong(value);
     if (number == -1 && PyErr_Occurred())
-        return -1;
+        return refuse_type(value, "flag", "int");
     if (number < INT32_MIN || number > (long long)UINT32_MAX) {
         py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "flag", "value", value), "could not use flag %R: it passes 32 bits", value);
         return -1;
