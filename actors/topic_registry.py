@@ -14,7 +14,7 @@ from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
-from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, possible, reserved_topic
+from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
@@ -99,7 +99,7 @@ class TopicRegistry(TopicTable):
         """Raises: UnknownTopic: has .topic."""
         topic = self.find(name)
         if topic is None:
-            raise UnknownTopic(f"no topic {name!r} exists", hint=f"create it: orbitmq topic create {name}", topic=name)
+            raise UnknownTopic(f"could not use topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
         return topic
 
     def create(

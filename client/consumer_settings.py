@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from orbitmq.client.group_name import check_group_type
 from orbitmq.errors import SettingError
 from orbitmq.errors.remedy import hint
 
@@ -66,6 +67,8 @@ class ConsumerSettings:
     wait: float | None = None
 
     def __post_init__(self) -> None:
+        if self.group is not None:
+            check_group_type(self.group)
         start, batch, removed = self.start, self.batch, self.removed
         if start not in ("earliest", "latest"):
             raise SettingError(f"could not start at {start!r}: it is 'earliest' or 'latest'", setting="start", value=start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orbitmq.client.several import Several, not_one_text
@@ -36,10 +36,10 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
 def topic_names(topics: Several[str]) -> tuple[str, ...]:
     """The topics in the order given, each once.
 
-    Raises: SettingError: there are none, or a string was given instead of a list. TopicNameError: a name that no topic can
-        have.
+    Raises: SettingError: there are none, or something else was given instead of a list. TopicNameError: a name that no topic
+        can have.
     """
-    not_one_text(topics, "consume topics", "topics")
+    _check_list(topics)
     names = tuple(dict.fromkeys(topics))
     if not names:
         hint = 'write topics=["NAME"]'
@@ -94,3 +94,11 @@ def room_for(topics_address: int, names: Sequence[str]) -> int:
             limit=QUEUES_MAX,
         )
     return min(sum(topic.slot_capacity for topic in topics), QUEUES_MAX)
+
+
+def _check_list(topics: object) -> None:
+    """Raises: SettingError: it is one text, or has no values at all."""
+    not_one_text(topics, "consume topics", "topics")
+    if not isinstance(topics, Iterable):
+        text = f"could not consume topics {topics!r}: a list of names is needed"
+        raise SettingError(text, hint='write topics=["NAME"]', setting="topics", value=topics)

@@ -19,7 +19,7 @@ from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.work_hand import Hand, ThreadHand
 from orbitmq.client.work_tasks import LoopThread, TaskHand, is_async
 from orbitmq.client.worker_settings import check_executor
-from orbitmq.errors import CorruptRecord
+from orbitmq.errors import CorruptRecord, SettingError
 from orbitmq.shm.means import means
 
 _logger = logging.getLogger("orbitmq")
@@ -68,6 +68,9 @@ class Run:
         limit: int | None,
     ) -> None:
         check_executor(executor)
+        if not callable(handler):
+            text = f"could not run {handler!r}: it cannot be called"
+            raise SettingError(text, hint="give a function that takes a job", setting="handler", value=handler)
         self._next_job = next_job
         self._jobs = jobs
         self._concurrency = concurrency

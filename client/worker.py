@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from orbitmq.client.job import Job
+from orbitmq.client.job import TOO_LATE, Job
 from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.parameters import made_with
 from orbitmq.client.stop_signals import StopSignals
@@ -95,8 +95,8 @@ class Worker(Shown):
 
         executor: "threads" or "processes", instead of the worker's setting.
 
-        Raises: SettingError: the handler cannot be called in processes. UsageError: a worker process ended before it was ready.
-            BrokerStopped; Closed.
+        Raises: SettingError: the handler cannot be called, or not in processes. UsageError: a worker process ended before it
+            was ready. BrokerStopped; Closed.
         """
         self._check()
         with self._signals:
@@ -131,7 +131,7 @@ class Worker(Shown):
         if refused:
             raise JobLost(
                 f"could not settle {len(refused)} jobs: they were not this worker's any more, and come again",
-                hint="do not repeat it; if their work takes so long, raise visibility",
+                hint=TOO_LATE,
                 ids=[each.message.id for each in refused],
             )
 
@@ -184,10 +184,11 @@ class Worker(Shown):
 
     def _check_most(self, most: int) -> None:
         self._check()
-        if not 1 <= most <= self.settings.in_hand:
+        number = isinstance(most, int) and not isinstance(most, bool)
+        if not number or not 1 <= most <= self.settings.in_hand:
             raise SettingError(
-                f"could not take {most} jobs at once: it is a number from 1 to in_hand, {self.settings.in_hand}",
-                hint="raise in_hand of the worker" if most > 1 else None,
+                f"could not take {most!r} jobs at once: it is a number from 1 to in_hand, {self.settings.in_hand}",
+                hint="raise in_hand of the worker" if number and most > 1 else None,
                 setting="most",
                 value=most,
                 limit=self.settings.in_hand,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from orbitmq.client.group_name import check_group_type
 from orbitmq.client.job import check_seconds
 from orbitmq.errors import SettingError
 
@@ -61,6 +62,7 @@ class WorkerSettings:
     wait: float | None = None
 
     def __post_init__(self) -> None:
+        check_group_type(self.group)
         _check_count("concurrency", self.concurrency, CONCURRENCY_MAX)
         _check_count("in_hand", self.in_hand, IN_HAND_MAX)
         _check_count("max_tries", self.max_tries, TRIES_MAX)

@@ -253,7 +253,7 @@ def test_a_hung_loop_body_loses_its_job(model: WorkModel) -> None:
             with model.changed:
                 assert model.changed.wait_for(lambda: model.entry(b"a").reasons, 60)
             lost.set()
-            with pytest.raises(JobLost, match="its time was over"):
+            with pytest.raises(JobLost, match=r"its time was over.*raise visibility= of worker.*, or raise timeout= of worker"):
                 while job.state != "lost":
                     pass
                 job.ack()
@@ -284,14 +284,24 @@ def test_wrong_settings(model: WorkModel, settings: dict[str, object], text: str
 def test_wrong_calls(model: WorkModel) -> None:
     model.send(b"a")
     with model.worker(in_hand=5) as worker:
-        for most in (0, 6):
-            with pytest.raises(SettingError, match=f"could not take {most} jobs at once: it is a number from 1 to in_hand, 5"):
-                worker.take(most)
+        for most in (0, 6, "x", None, 1.5):
+            text = f"could not take {most!r} jobs at once: it is a number from 1 to in_hand, 5"
+            with pytest.raises(SettingError, match=text):
+                worker.take(most)  # type: ignore[arg-type]
+        for handler in (None, "charge"):
+            with pytest.raises(SettingError, match=f"could not run {handler!r}: it cannot be called"):
+                worker.run(handler)  # type: ignore[arg-type]
         with worker.take()[0] as job:
             with pytest.raises(SettingError, match="delay=-1"):
                 job.nack(delay=-1)
             with pytest.raises(SettingError, match="seconds=0"):
                 job.extend(0)
+            for call in (job.nack, job.extend):
+                with pytest.raises(SettingError, match=r"43201: it is a number of seconds, .*, and 43,200 at most"):
+                    call(43201)
+            with pytest.raises(SettingError, match="the reason 5: it is no text"):
+                job.nack(reason=5)  # type: ignore[arg-type]
+            assert job.state == "open"
             assert "orders/0@0, delivery 1, open" in repr(job) and "group 'billing'" in repr(worker)
 
 

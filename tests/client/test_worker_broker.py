@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.errors import GroupInUse, JobLost, UnknownTopic
+from orbitmq.errors import GroupInUse, GroupNameError, JobLost, SettingError, UnknownTopic
 from tests.client import work_handlers
 from tests.client.awaitable import run_watched
 from tests.trees import kill, small_broker
@@ -100,6 +100,18 @@ def test_threads_and_tasks(broker: orbitmq.Broker, topic: str) -> None:
 
     assert run_watched(tasks()) == 20
     assert sorted(seen) == list(range(60))
+
+
+def test_what_no_worker_can_have(broker: orbitmq.Broker, topic: str) -> None:
+    """A consumer neither. Each error says which value, and what would do."""
+    for make in (broker.worker, broker.consumer):
+        with pytest.raises(UnknownTopic, match=r"could not \w+ topic 'no-such': it does not exist; create it"):
+            make("g", ["no-such"])
+        for topics in (topic, None, 5):
+            with pytest.raises(SettingError, match=f"topics {topics!r}: a list of names is needed; write topics="):
+                make("g", topics)  # type: ignore[arg-type]
+        with pytest.raises(GroupNameError, match="cannot name a group 5: a name is a str"):
+            make(5, [topic])  # type: ignore[arg-type]
 
 
 def test_other_members(broker: orbitmq.Broker, topic: str) -> None:
