@@ -18,7 +18,7 @@ static void ring_waiter(struct reput *reput, uint32_t slot, uint32_t *wakes, uin
     }
     /* release: max_offset before the bit. Pairs with the acquire in the notifier's fan_out [I3]. */
     atomic_fetch_or_explicit(&tree->control->dirty[slot / 64], UINT64_C(1) << (slot % 64), memory_order_release);
-    CRASH_POINT("reput_dirtied");
+    CRASH_POINT("reput_publish_dirtied");
     ++*dirty;
 }
 
@@ -67,10 +67,10 @@ static void publish_queue(struct reput *reput, uint32_t slot)
     if (old == 0 && work->first > 0) /* the queue was empty, and its numbers continue from its last life */
         atomic_store_explicit(&queue->min_offset, work->first, memory_order_relaxed);
     atomic_store_explicit(&queue->physical_end, work->physical_end, memory_order_relaxed);
-    CRASH_POINT("reput_queue_half");
+    CRASH_POINT("reput_publish_queue_half");
     /* release: units before max_offset [Q1] */
     atomic_store_explicit(&queue->max_offset, work->max_offset, memory_order_release);
-    CRASH_POINT("reput_queue_published");
+    CRASH_POINT("reput_publish_queue");
 }
 
 void reput_publish(struct reput *reput)
@@ -78,20 +78,20 @@ void reput_publish(struct reput *reput)
     struct control *control = reput->tree->control;
     if (!control->settings.untouched)
         index_log_commit(&reput->index, reput->position);
-    CRASH_POINT("reput_committed");
+    CRASH_POINT("reput_publish_committed");
     for (uint32_t i = 0; i < reput->touched_count; i++)
         publish_queue(reput, reput->touched[i]);
     /* relaxed read: reput alone writes it. After a takeover it may be ahead of us; it never falls. */
     if (reput->position > atomic_load_explicit(&control->reput.value, memory_order_relaxed)) {
         /* release: max offsets before the position [P1] */
         atomic_store_explicit(&control->reput.value, reput->position, memory_order_release);
-        CRASH_POINT("reput_published");
+        CRASH_POINT("reput_publish_position");
         atomic_store_explicit(&control->reput_ms, reput->store_ms, memory_order_release);
-        CRASH_POINT("reput_stamped");
+        CRASH_POINT("reput_publish_stamped");
         if (bell_ring(&reput->tree->wake->reput))
             count(reput->tree->page, COUNT_WAKES, 1);
     }
     wake_waiters(reput);
-    CRASH_POINT("reput_woke");
+    CRASH_POINT("reput_publish_woke");
     reput->touched_count = 0;
 }

@@ -42,6 +42,7 @@ OWNER = {
     "purged": "coordinator",
     "purges": "coordinator",
     "reput": "reput",
+    "reput_publish": "reput",
     "delay_record": "scheduler",
     "delays": "scheduler",
     "put_lane": "scheduler",

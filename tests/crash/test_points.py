@@ -24,7 +24,7 @@ from tests.crash.strike import strike
 FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler", "handler_intake"},
-    "reput": {"burial", "consume_queue", "index_file", "index_log", "reput"},
+    "reput": {"burial", "consume_queue", "index_file", "index_log", "reput", "reput_publish"},
     "disk": {"allocator", "expiry_clock", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
     "consumers": {"consumer_session", "membership", "notifier", "pull_hold"},
     "coordinator": {
