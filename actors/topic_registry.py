@@ -17,6 +17,7 @@ from orbitmq.shm.durability import APPENDED, Durability
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
+from orbitmq.store.delays import DELAY_TOPIC
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
 
@@ -25,7 +26,6 @@ SPARE_SLOTS = 16
 # How long a topic's messages may be kept, and the value for "no time of its own".
 RETENTION_HOURS_MAX = 1_000_000
 AS_THE_BROKER = -1
-DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
 class TopicRegistry(TopicTable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -23,6 +24,14 @@ def show_error(error: OrbitError) -> None:
     hint = spelling.hint_of(error)
     if hint:
         err.print(f"  [dim]hint:[/] {escape(hint)}", soft_wrap=not err.is_terminal)
+
+
+def tell_deleted(kind: str, name: str, as_json: bool) -> None:
+    """The answer to a deletion. kind: "topic" or "group"."""
+    if as_json:
+        print(json.dumps({"name": name, "deleted": True}))
+    else:
+        out.print(f"{kind} {where(name)} is deleted")
 
 
 def plain_table() -> Table:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.answers import sure
-from orbitmq.cli.console import counted, out, plain_table, rate, where
+from orbitmq.cli.console import counted, out, plain_table, rate, tell_deleted, where
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.panels import groups_table
 from orbitmq.cli.status import RATE_S
@@ -124,10 +124,7 @@ def delete(group: GroupName, yes: Yes = False, name: Name = None, store: Store =
         read = counted(len(found.queues), "queue")
         sure(yes, f"delete the group {group!r}", f"where the group {group!r} is in {read} will be forgotten")
         broker.delete_group(group)
-    if as_json:
-        print(json.dumps({"name": group, "deleted": True}))
-    else:
-        out.print(f"group {where(group)} is deleted")
+    tell_deleted("group", group, as_json)
 
 
 def _watched(look: Callable[[], list[GroupStatus]]) -> tuple[list[GroupStatus], Callable[[str], float]]:

@@ -17,6 +17,7 @@ from orbitmq.cli.options import Name, Store, Topic, Wait, usual
 from orbitmq.client.producer import Producer
 from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
+from orbitmq.store.delays import DELAY_TOPIC
 
 BATCH = 1000
 AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic, the record's fixed part
@@ -109,7 +110,7 @@ def _send_many(producer: Producer, topic: str, bodies: list[bytes], key: list[st
 
 def _where(topic: str, fields: dict[str, Any]) -> str:
     """The topic that a receipt's queue and offset belong to: a delayed message waits in another one."""
-    return "SCHEDULE_TOPIC_XXXX" if fields["delay_level"] else topic
+    return DELAY_TOPIC if fields["delay_level"] else topic
 
 
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import orbitmq
 from orbitmq.cli.answers import sure
-from orbitmq.cli.console import counted, out, own_durability, plain_table, retention, where
+from orbitmq.cli.console import counted, out, own_durability, plain_table, retention, tell_deleted, where
 from orbitmq.cli.options import Json, Name, Store, Topic, Yes, usual
 
 app = typer.Typer(help="Create, show, grow, purge and delete topics.", no_args_is_help=True)
@@ -184,10 +184,7 @@ def delete(topic: Topic, yes: Yes = False, name: Name = None, store: Store = Non
                 held = sum(queue.max_offset - queue.min_offset for queue in found.queues)
                 sure(yes, f"delete the topic {topic!r}", f"{counted(held, 'message')} of {topic!r} will be gone, and the topic")
         broker.delete_topic(topic)
-    if as_json:
-        print(json.dumps({"name": topic, "deleted": True}))
-    else:
-        out.print(f"topic {where(topic)} is deleted")
+    tell_deleted("topic", topic, as_json)
 
 
 def _words(perm: int) -> str:

@@ -23,6 +23,7 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import atomic_file, config
 from orbitmq.store.layout import StoreLayout
 
+DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LEVELS: int = lib.DELAY_LEVELS
 VERSION = 1
 _CONTENT = struct.Struct(f">8sIQ{LEVELS}Q")

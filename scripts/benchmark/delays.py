@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import orbitmq
+from orbitmq.store.delays import DELAY_TOPIC
 from scripts.benchmark.result import Measure, Sample
 from scripts.benchmark.stage import Stage
 
 SINGLE = 100
 CROWD = 100_000
 PENDING = 1_000_000
-SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVEL_MS = {1: 1000}
 
 
@@ -30,8 +30,8 @@ def _late(broker: orbitmq.Client, topic: str, count: int, waited: dict[bytes, in
 def _waiting(broker: orbitmq.Client, since: int, count: int) -> dict[bytes, int]:
     """Store timestamps of waiting messages by body."""
     found: dict[bytes, int] = {}
-    with broker.consumer(None, [SCHEDULE]) as consumer:
-        consumer.seek(SCHEDULE, 0, since)
+    with broker.consumer(None, [DELAY_TOPIC]) as consumer:
+        consumer.seek(DELAY_TOPIC, 0, since)
         while len(found) < count:
             batch = consumer.poll_batch(1000, timeout=60)
             found |= {bytes(message): message.stored_ms for message in batch if message.queue == 0}

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from orbitmq.errors import UnknownQueue, UnknownTopic
 from orbitmq.shm import finite_json
 from orbitmq.spark.refusal import refused, topics_there
+from orbitmq.store.delays import DELAY_TOPIC
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
 # Topics that RocketMQ and OrbitMQ keep for themselves: a pattern matches such a topic only if it begins with the same letters.
-_INTERNAL = ("%RETRY%", "%DLQ%", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_", "TBW102")
+_INTERNAL = ("%RETRY%", "%DLQ%", DELAY_TOPIC, "RMQ_SYS_", "TBW102")
 
 
 @dataclass(frozen=True, slots=True)

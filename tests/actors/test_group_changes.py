@@ -68,6 +68,15 @@ def kill_tree(broker: orbitmq.Broker) -> None:
     broker.close()
 
 
+def after(end: str, broker: orbitmq.Broker, folder: Path) -> orbitmq.Broker:
+    """The broker that goes on: after the death of the "coordinator", of the whole "tree", or a "stop"."""
+    if end == "coordinator":
+        kill(broker, "coordinator")
+        return broker
+    kill_tree(broker) if end == "tree" else broker.close()
+    return orbitmq.Broker(folder, **SMALL)
+
+
 def test_what_is_shown(tmp_path: Path) -> None:
     """groups(), group() and clients() tell what status() tells, and who has what."""
     with small_broker(tmp_path) as broker:
@@ -191,12 +200,7 @@ def test_what_was_changed_outlives(tmp_path: Path, end: str) -> None:
     broker.reset_group("g", 3)
     broker.pause_group("paused")
     broker.delete_group("deleted")
-    if end == "coordinator":
-        kill(broker, "coordinator")
-    else:
-        kill_tree(broker) if end == "tree" else broker.close()
-        broker = orbitmq.Broker(tmp_path, **SMALL)
-    with broker:
+    with after(end, broker, tmp_path) as broker:
         assert offsets(broker) == [3, 3]
         assert [(each.name, each.paused) for each in broker.groups()] == [("g", False), ("paused", True)]
         with broker.consumer("deleted", ["t"]) as consumer:

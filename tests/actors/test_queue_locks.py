@@ -18,8 +18,8 @@ from orbitmq.actors.queue_locks import LOCKS_MAX, QueueLocks
 from orbitmq.errors import Full, GroupNameError, SettingError, UnknownQueue, UnknownTopic
 from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.layout import StoreLayout
-from tests.actors.test_group_changes import EACH, fill, kill_tree, read
-from tests.trees import SMALL, kill, small_broker
+from tests.actors.test_group_changes import EACH, after, fill, read
+from tests.trees import SMALL, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 QUEUES: list[QueueKey] = [("t", 0), ("t", 1), ("u", 0)]
@@ -146,12 +146,7 @@ def test_locks_outlive(tmp_path: Path, end: str) -> None:
     broker = orbitmq.Broker(tmp_path, **SMALL)
     fill(broker)
     assert broker.lock_queues("g", [("t", 0)], "far") == [("t", 0)]
-    if end == "coordinator":
-        kill(broker, "coordinator")
-    else:
-        kill_tree(broker) if end == "tree" else broker.close()
-        broker = orbitmq.Broker(tmp_path, **SMALL)
-    with broker:
+    with after(end, broker, tmp_path) as broker:
         assert broker.lock_queues("g", [("t", 0)], "near") == []
         with broker.consumer("g", ["t"]) as member:
             assert {message.queue for message in member.poll_batch(1000, WATCHDOG_S)} == {1}
