@@ -115,11 +115,12 @@ def purge(
     """Remove dead letters for good, sent again or not, oldest first."""
     with orbitmq.connect(name, store=store) as broker:
         letters = broker.dead_letters(group)
+        first = letters.bounds.minimum
         count = letters.purge(to, dry_run=True)
         if count:
             lost = f"{counted(count, 'dead letter')} cannot be read or sent again after that"
             sure(yes, f"purge the dead letters of the group {group!r}", lost)
-            count = letters.purge(to)
+            count = letters.purge(first + count)  # not those that have died since
     if as_json:
         print(json.dumps({"group": group, "purged": count}))
     else:

@@ -165,7 +165,7 @@ def purge(
         count = sum(each.messages for each in done)
         if not dry_run:
             sure(yes or not count, f"purge the topic {topic!r}", f"{counted(count, 'message')} of {topic!r} will be gone")
-            done = broker.purge_topic(topic, to, queue=queue)
+            done = broker.purge_topic(topic, done)
             count = sum(each.messages for each in done)
     if as_json:
         for each in done:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from orbitmq.client.aside import aside
@@ -10,7 +9,7 @@ from orbitmq.client.client import Client
 from orbitmq.client.client_status import ClientStatus
 from orbitmq.client.several import Several
 from orbitmq.client.status import GroupStatus, TopicStatus
-from orbitmq.client.topic_administration import QueuePurge
+from orbitmq.client.topic_administration import PurgeTo, QueuePurge
 from orbitmq.client.topic_info import TopicInfo
 from orbitmq.shm.topic_table import QueueKey
 
@@ -66,7 +65,7 @@ class AsyncAdministration:
         )
 
     async def purge_topic(
-        self, name: str, to: str | int | datetime = "latest", *, queue: int | None = None, dry_run: bool = False
+        self, name: str, to: PurgeTo = "latest", *, queue: int | None = None, dry_run: bool = False
     ) -> list[QueuePurge]:
         """Removes messages of a topic for all its readers; see Client.purge_topic."""
         return await aside(

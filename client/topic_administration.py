@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import TopicStatus, topic_status
@@ -38,6 +38,9 @@ class QueuePurge:
     def messages(self) -> int:
         """How many are gone."""
         return self.after - self.before
+
+
+PurgeTo: TypeAlias = str | int | datetime | Sequence[QueuePurge]
 
 
 class TopicAdministration:
@@ -76,14 +79,14 @@ class TopicAdministration:
             return TopicInfo.of(Topic(**self._connection.ask("permit", name=name, perm=perm)))
 
     def purge_topic(
-        self, name: str, to: str | int | datetime = "latest", *, queue: int | None = None, dry_run: bool = False
+        self, name: str, to: PurgeTo = "latest", *, queue: int | None = None, dry_run: bool = False
     ) -> list[QueuePurge]:
         """Removes the messages before an offset or a time, for all readers, at once and for good. Returns what is gone, by
         queue. The log's files keep the bytes until retention removes them.
 
         Args:
             to: the first message that is to stay: "latest": none; an offset: a queue that ends before it is emptied; a datetime
-                or its text in ISO 8601: no message stored at or after it goes.
+                or its text in ISO 8601: no message stored at or after it goes; what a dry run has returned: that and no more.
             queue: only this one; None: all.
             dry_run: remove nothing; only return what would be gone.
 
@@ -91,19 +94,18 @@ class TopicAdministration:
             another user made the topic; StoreFull. Nothing was removed then.
         """
         with means(f"purge the topic {name!r}"):
-            from orbitmq.client.group_reset import target_of
-
             table, found = self._found(name, "purge")
-            if queue is not None and not 0 <= queue < found.queues:
-                text = f"could not purge queue {queue} of {name!r}: it has {found.queues}"
-                raise UnknownQueue(text, topic=name, queue=queue, queues=found.queues)
-            chosen = range(found.queues) if queue is None else range(queue, queue + 1)
+            planned = _planned(to)
+            for each in () if planned is None else planned:
+                _check_queue(found, each)
+            if queue is not None:
+                _check_queue(found, queue)
+            chosen = (range(found.queues) if planned is None else sorted(planned)) if queue is None else (queue,)
             bounds = {each: table.bounds(found.first_slot + each) for each in chosen}
-            target = target_of(to, f"purge the topic {name!r}", PURGE_WAYS)
-            _check_reached(target, name, bounds)
-            wanted = [
-                QueuePurge(each, bounds[each].minimum, self._floor(target, to, found, each, bounds[each])) for each in chosen
-            ]
+            if planned is None:
+                wanted = self._wanted(found, to, bounds)
+            else:
+                wanted = [_within(bounds[each], planned[each], each) for each in chosen if each in planned]
             if dry_run:
                 return wanted
             floors = [[each.queue, each.after] for each in wanted]
@@ -141,6 +143,13 @@ class TopicAdministration:
             raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=hint, topic=name)
         return table, found
 
+    def _wanted(self, topic: Topic, to: PurgeTo, bounds: Mapping[int, QueueBounds]) -> list[QueuePurge]:
+        from orbitmq.client.group_reset import target_of
+
+        target = target_of(to, f"purge the topic {topic.name!r}", PURGE_WAYS)
+        _check_reached(target, topic.name, bounds)
+        return [QueuePurge(queue, held.minimum, self._floor(target, to, topic, queue, held)) for queue, held in bounds.items()]
+
     def _floor(self, target: Target, to: object, topic: Topic, queue: int, bounds: QueueBounds) -> int:
         """The offset of the first message that stays."""
         if target.kind == "latest":
@@ -156,7 +165,7 @@ class TopicAdministration:
         if target.kind != "offset":
             text = f"could not purge the topic {topic.name!r} to {to!r:.100}: it must be {PURGE_WAYS}"
             raise SettingError(text, name="to", setting="to", value=to)
-        return min(max(target.number, bounds.minimum), bounds.maximum)
+        return _within(bounds, target.number, queue).after
 
     def _stored_ms(self, topic: Topic, queue: int, offset: int) -> float:
         """Store time of a message; of one that cannot be read: later than all."""
@@ -167,6 +176,25 @@ class TopicAdministration:
         unit = ConsumeQueue(layout.root, topic.name, queue, int(settings.queue_file_units)).peek(offset)
         found = stored_ms(layout, int(settings.log_file_size), unit.physical_offset)
         return float("inf") if found is None else found
+
+
+def _planned(to: PurgeTo) -> dict[int, int] | None:
+    """By queue, the first message that is to stay; None: `to` is not what a dry run has returned."""
+    if isinstance(to, str) or not isinstance(to, Sequence):
+        return None
+    plan = {each.queue: each.after for each in to if isinstance(each, QueuePurge)}
+    return plan if len(plan) == len(to) else None
+
+
+def _within(bounds: QueueBounds, after: int, queue: int) -> QueuePurge:
+    return QueuePurge(queue, bounds.minimum, min(max(after, bounds.minimum), bounds.maximum))
+
+
+def _check_queue(topic: Topic, queue: int) -> None:
+    """Raises: UnknownQueue."""
+    if not 0 <= queue < topic.queues:
+        text = f"could not purge queue {queue} of {topic.name!r}: it has {topic.queues}"
+        raise UnknownQueue(text, topic=topic.name, queue=queue, queues=topic.queues)
 
 
 def _check_reached(target: Target, name: str, bounds: Mapping[int, QueueBounds]) -> None:

@@ -105,6 +105,26 @@ def test_a_purge(tmp_path: Path) -> None:
                 broker.purge_topic("t", wrong)
 
 
+def test_a_purge_of_what_was_looked_at(tmp_path: Path) -> None:
+    """What a dry run has returned can be purged later: that and no more, whatever has come or gone meanwhile."""
+    with small_broker(tmp_path) as broker:
+        fill(broker)
+        looked = broker.purge_topic("t", dry_run=True)
+        broker.purge_topic("t", 4, queue=0)
+        with broker.producer() as producer:
+            producer.send_batch("t", [b"new"] * 3, queue=1)
+        until(lambda: held(broker)[1][1] == EACH + 3, "reput")
+        assert broker.purge_topic("t", looked, queue=1, dry_run=True) == [QueuePurge(1, 0, EACH)]
+        assert broker.purge_topic("t", looked) == [QueuePurge(0, 4, EACH), QueuePurge(1, 0, EACH)]
+        assert broker.purge_topic("t", looked) == [QueuePurge(0, EACH, EACH), QueuePurge(1, EACH, EACH)]
+        assert held(broker) == [(EACH, EACH), (EACH, EACH + 3)]
+        assert broker.purge_topic("t", []) == [] == broker.purge_topic("t", looked[:1], queue=1)
+        with pytest.raises(UnknownQueue, match="could not purge queue 2 of 't': it has 2"):
+            broker.purge_topic("t", [QueuePurge(2, 0, 5)])
+        with pytest.raises(SettingError, match="latest"):
+            broker.purge_topic("t", [7])  # type: ignore[list-item]
+
+
 def test_where_a_purge_may_go(tmp_path: Path) -> None:
     """A queue that ends before the offset is emptied; an offset that no queue has reached is refused."""
     with small_broker(tmp_path) as broker:

@@ -8,6 +8,7 @@ import pytest
 from orbitmq.client.broker import Broker
 from tests.cli.commands import Terminal, run
 from tests.cli.test_groups import NAME, begin, records, refused
+from tests.waiting import until
 
 
 def test_topics(flows: Broker) -> None:
@@ -51,6 +52,21 @@ def test_a_purge_asks_first(flows: Broker, answer: str) -> None:
         assert terminal.end() == (0 if answer == "y\n" else 6), terminal.shown
     gone = sum(queue.min_offset for queue in flows.topic("flows").queues)
     assert gone == (3000 if answer == "y\n" else 0)
+
+
+def test_a_purge_removes_what_was_asked_about(flows: Broker) -> None:
+    """Goal: what comes while somebody thinks about the question stays."""
+    ends = [queue.max_offset for queue in flows.topic("flows").queues]
+    with Terminal("topic", "purge", "flows", *NAME) as terminal:
+        terminal.read_to("Purge the topic 'flows'? [y/N]:")
+        flows.grow_topic("flows", 5)
+        with flows.producer() as producer:
+            for queue in range(5):
+                producer.send("flows", b"new", queue=queue)
+        until(lambda: [queue.max_offset for queue in flows.topic("flows").queues] == [*(end + 1 for end in ends), 1], "reput")
+        terminal.type("y\n")
+        assert terminal.end() == 0 and "3,000 messages are gone" in terminal.shown
+    assert [queue.min_offset for queue in flows.topic("flows").queues] == [*ends, 0]
 
 
 @pytest.mark.parametrize("answer", ["n\n", "y\n"])
