@@ -71,7 +71,7 @@ class WorkRegistry:
     def join(
         self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int
     ) -> None:
-        """Makes the session a worker of the group.
+        """Makes the session a worker of the group. Asking again for the same changes nothing.
 
         Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers; NoPermission: the group
         is
@@ -79,6 +79,7 @@ class WorkRegistry:
         """
         check_group_name(name)
         self._check(name, topics, start, in_hand, visibility_ms)
+        self._check_free(session, name, in_hand, visibility_ms)
         members = self._groups.find(name)
         if members is not None and members.members:
             raise self._in_use(name, "work in", "consumer", [member.pid for member in members.members.values()])
@@ -121,6 +122,20 @@ class WorkRegistry:
         if not VISIBILITY_MS_MIN <= visibility_ms <= lib.WORK_WAIT_MS_MAX:
             limits = f"{VISIBILITY_MS_MIN / 1000:g} to {lib.WORK_WAIT_MS_MAX / 1000:g} seconds"
             raise refuse("visibility", visibility_ms / 1000, f"it lies outside {limits}")
+
+    def _check_free(self, session: Session, name: str, in_hand: int, visibility_ms: int) -> None:
+        """A session has one pair of rings, so it works in one group; and the dispatcher has taken what it said first.
+
+        Raises: SettingError: it works already, in another group or with other settings."""
+        key, asked = (session.slot, session.epoch), (name, in_hand, visibility_ms)
+        for other, group in self._plan.items():
+            for worker in group.workers:
+                if (worker.slot, worker.epoch) == key and (other, worker.in_hand, worker.visibility_ms) != asked:
+                    had = f"with in_hand {worker.in_hand} and visibility {worker.visibility_ms / 1000:g}"
+                    why = f"session {session.slot} works in the group {other!r} already, {had}"
+                    raise SettingError(
+                        f"cannot work in the group {name!r}: {why}", hint="open another session", name="group", value=name
+                    )
 
     def _add_queues(self, name: str, group: PlannedGroup, start: str) -> None:
         """Gives the group the queues that its topics have and it does not; each with a file of its own."""

@@ -62,9 +62,9 @@ class OpenJobs:
         return list(self._open.copy())
 
     def ack(self, jobs: Sequence[Job]) -> int:
-        done = [job.hand_out for job in jobs if self._take_out(job, "acked")]
+        done = [job for job in jobs if self._take_out(job, "acked")]
         if done:
-            self._answer(self._session.ack, done, jobs)
+            self._answer(self._session.ack, [job.hand_out for job in done], done)
         return len(done)
 
     def nack(self, job: Job, delay: float | None, failure: Failure) -> bool:
@@ -114,7 +114,7 @@ class OpenJobs:
     def _answer(self, send: Callable[[_What], None], what: _What, jobs: Sequence[Job]) -> None:
         try:
             send(what)
-        except BaseException:
+        except BaseException:  # after a Ctrl-C too, nobody can say any more whether the answer was sent
             for job in jobs:
                 job.state = "lost"
             raise

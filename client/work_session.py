@@ -22,6 +22,7 @@ from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
 from orbitmq.client.work_answers import Answers
+from orbitmq.client.work_refusals import Refusals
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
@@ -108,7 +109,7 @@ class WorkSession:
         self._records: deque[Any] = deque()  # handed out, and not read yet
         self._damaged: OrbitError | None = None  # raised by the next take
         self._mine = 0  # given to the program, and not answered
-        self._refused: list[HandOut] = []  # the broker said that they were not ours any more
+        self._refused = Refusals()  # the broker said that they were not ours any more
         self._life = 0  # which session; hand-outs of an earlier one cannot be answered any more
         self._handle: SessionHandle | None = None
         self._closing = False
@@ -180,7 +181,8 @@ class WorkSession:
         did not count, because the message was not in this session's hands any more; others may work, or have worked, on it.
 
         What was acknowledged, applied, and not returned here is not handed out again, whichever processes are killed. Raises:
-        TimedOut: not all answers are applied; repeating is safe. BrokerStopped: some may not have counted. Closed.
+        TimedOut: not all answers are applied; repeating is safe. BrokerStopped: some may not have counted. JobLost: more than
+        16,384 did not count since the last call; it has the ids of the last ones. Closed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -192,8 +194,7 @@ class WorkSession:
                 applied = life != self._life or self._answers.applied() >= target
                 self._receive()
                 if applied:
-                    refused, self._refused = self._refused, []
-                    return refused
+                    return self._refused.take(self.settings.group)
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise self._answers.late(self.settings.group, timeout or 0.0)
@@ -288,7 +289,7 @@ class WorkSession:
                 if record.kind == lib.WORK_HAND_OUT:
                     self._records.append((record.queue, int(record.first), record.count, record.tries, record.time_ms / 1000))
                 elif record.kind == lib.WORK_REFUSED:
-                    self._refused += self._answers.refused(record.queue, int(record.first), record.count)
+                    self._refused.add(self._answers.refused(record.queue, int(record.first), record.count))
         self._answers.prune(applied)
 
     def _fill(self, most: int) -> None:
@@ -343,7 +344,7 @@ class WorkSession:
             self._mine -= len(hand_outs)
         mine = hand_outs if life == 1 else [each for each in hand_outs if each.life == life]
         if len(mine) != len(hand_outs):
-            self._refused += [each for each in hand_outs if each.life != life]
+            self._refused.add([each for each in hand_outs if each.life != life])
         if mine and self._handle is not None:
             if kind in (lib.WORK_NACK, lib.WORK_GIVE_BACK):
                 lib.work_link_want(self._line.link, max(self._mine, 0))  # they are for others until we ask for more
@@ -436,7 +437,7 @@ class WorkSession:
         self._records.clear()
         if handle is None:
             return
-        self._refused += self._answers.unapplied()
+        self._refused.add(self._answers.unapplied())
         self._reader.close()
         self._line.end()
 

@@ -10,6 +10,7 @@ from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.work_heartbeat import Heartbeat
 from orbitmq.client.work_supply import AHEAD_S, STALE_S, Supply
 from orbitmq.client.worker_settings import WorkerSettings
+from orbitmq.errors import BrokerStopped
 from tests.client.work_model import WorkModel
 
 
@@ -32,6 +33,22 @@ class Rig:
     def look(self, passed: float) -> float | None:
         self.now += passed
         return self.jobs.look(self.now)
+
+
+def test_a_failure_concerns_those_that_were_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: an ack of several jobs that cannot be sent says nothing about those that were settled before."""
+    rig = Rig(monkeypatch)
+    jobs = rig.begin(b"a", b"b", b"c")
+    jobs[0].ack()
+    jobs[1].nack()
+
+    def ack(_: object) -> None:
+        raise BrokerStopped("could not answer: the broker stopped")
+
+    monkeypatch.setattr(rig.session, "ack", ack)
+    with pytest.raises(BrokerStopped):
+        rig.jobs.ack(jobs)
+    assert [job.state for job in jobs] == ["acked", "nacked", "lost"]
 
 
 def test_extension(monkeypatch: pytest.MonkeyPatch) -> None:

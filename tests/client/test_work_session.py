@@ -19,6 +19,7 @@ import pytest
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.client import work_refusals
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
 from orbitmq.native._core import ffi, lib
@@ -516,6 +517,37 @@ def test_a_topic_that_grew_when_the_coordinator_died(broker: orbitmq.Broker, nam
         assert [number(each) for each in found] == [7]
 
 
+def test_what_nobody_asks_for(broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a program that never asks which of its answers did not count does not fill its memory with them; if it asks after
+    all, it is told that not all are known."""
+    monkeypatch.setattr(work_refusals, "MOST", 15)
+    fill(broker, name, 20, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        found = collect(worker, 20)
+        worker.ack(found)
+        assert worker.settled(WATCHDOG_S) == []
+        for each in found:
+            worker.ack([each])
+        with pytest.raises(errors.JobLost, match=r"which jobs .* were lost: .* the last 15") as caught:
+            worker.settled(WATCHDOG_S)
+        assert caught.value.ids == [each.message.id for each in found[5:]]
+        worker.ack(found[:15])
+        assert worker.settled(WATCHDOG_S) == found[:15]
+        assert worker.settled(WATCHDOG_S) == []
+
+
+def test_several_refused_answers_are_one_job(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: whoever extends a lost job, and then acks it, hears of one that was lost."""
+    fill(broker, name, 2, queues=1)
+    with broker.work_session(name, [name]) as worker:
+        found = collect(worker, 2)
+        worker.ack(found)
+        assert worker.settled(WATCHDOG_S) == []
+        worker.extend(found[1], 5.0)
+        worker.ack([found[1]])
+        assert worker.settled(WATCHDOG_S) == [found[1]]
+
+
 # ---- hostile workers
 
 
@@ -525,6 +557,24 @@ def test_rings_that_are_too_large(broker: orbitmq.Broker, name: str) -> None:
     assert lib.WORK_RING_MAX == 4096
     with pytest.raises(errors.SettingError, match=r"work_capacity 8192: .* from 64 to 4,096"):
         broker.connection.open_session(work_capacity=8192)
+
+
+def test_a_session_works_in_one_group(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: what a client asks for by itself with one session never stands in the plan twice, nor otherwise than it counts."""
+    fill(broker, name, 3, queues=1)
+    other = f"{name}-other"
+    with broker.work_session(name, [name], in_hand=10, visibility=30.0) as worker:
+        handle = worker._handle
+        assert handle is not None
+        fields = {"slot": handle.slot, "epoch": handle.epoch, "generation": handle.generation, "topics": [name]}
+        same = {"group": name, "in_hand": 10, "visibility_ms": 30_000}
+        broker.connection.ask("join_work", **fields, **same)  # as if the first answer was lost
+        for change in ({"group": other}, {"in_hand": 11}, {"visibility_ms": 500}):
+            with pytest.raises(errors.SettingError, match=f"session {handle.slot} works in the group '{name}' already"):
+                broker.connection.ask("join_work", **fields, **(same | change))
+        broker.consumer(other, [name]).close()
+        worker.ack(collect(worker, 3))
+        assert worker.settled(WATCHDOG_S) == []
 
 
 def test_a_worker_that_lies(broker: orbitmq.Broker, name: str) -> None:

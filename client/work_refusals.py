@@ -1,0 +1,44 @@
+"""What a worker has answered and did not count, until the program asks for it. A program that never asks keeps only the last of
+it: each is a message, whose file of the log stays mapped."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orbitmq.errors import JobLost
+from orbitmq.native._core import lib
+
+if TYPE_CHECKING:
+    from orbitmq.client.hand_out import HandOut
+
+MOST: int = lib.WORK_WINDOW  # as many as one queue can have in hand
+
+
+class Refusals:
+    """Its user holds a lock."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[HandOut, None] = OrderedDict()  # a set in the order of refusal
+        self._more = False
+
+    def add(self, hand_outs: Sequence[HandOut]) -> None:
+        """Several answers about one hand-out may be refused, such as its extension and its ack: it is one job."""
+        self._last.update(dict.fromkeys(hand_outs))
+        while len(self._last) > MOST:
+            self._last.popitem(last=False)
+            self._more = True
+
+    def take(self, group: str) -> list[HandOut]:
+        """Those since the last call. Raises: JobLost: there were more than are kept; it has the ids of these."""
+        last, more = list(self._last), self._more
+        self._last.clear()
+        self._more = False
+        if more:
+            raise JobLost(
+                f"could not say which jobs of the group {group!r} were lost: they are more than the last {len(last):,}",
+                hint="do not repeat it; look after each batch of answers, and if their work takes so long, raise visibility",
+                ids=[each.message.id for each in last],
+            )
+        return last
