@@ -13,7 +13,7 @@ from orbitmq.native._core import lib
 if TYPE_CHECKING:
     from orbitmq.client.hand_out import HandOut
 
-MOST: int = lib.WORK_WINDOW  # as many as one queue can have in hand
+MOST: int = lib.WORK_WINDOW  # as many as a worker can have in hand (IN_HAND_MAX)
 
 
 class Refusals:

@@ -182,7 +182,7 @@ class WorkSession:
 
         What was acknowledged, applied, and not returned here is not handed out again, whichever processes are killed. Raises:
         TimedOut: not all answers are applied; repeating is safe. BrokerStopped: some may not have counted. JobLost: more than
-        16,384 did not count since the last call; it has the ids of the last ones. Closed.
+        65,536 did not count since the last call; it has the ids of the last ones. Closed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:

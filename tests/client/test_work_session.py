@@ -22,6 +22,7 @@ from orbitmq import errors
 from orbitmq.client import work_refusals
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
+from orbitmq.client.worker_settings import IN_HAND_MAX
 from orbitmq.native._core import ffi, lib
 from orbitmq.store import work_files
 from orbitmq.store.config import load_topics, store_topics
@@ -520,6 +521,7 @@ def test_a_topic_that_grew_when_the_coordinator_died(broker: orbitmq.Broker, nam
 def test_what_nobody_asks_for(broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: a program that never asks which of its answers did not count does not fill its memory with them; if it asks after
     all, it is told that not all are known."""
+    assert work_refusals.MOST == IN_HAND_MAX, "all that can be lost at once must have room"
     monkeypatch.setattr(work_refusals, "MOST", 15)
     fill(broker, name, 20, queues=1)
     with broker.work_session(name, [name]) as worker:
