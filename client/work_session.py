@@ -188,6 +188,7 @@ class WorkSession:
         with self._lock:
             self._check()
             target, life = self._answers.target, self._life
+            lib.work_link_tell(self._line.link)
         while True:
             with self._lock:
                 self._check()
@@ -267,6 +268,8 @@ class WorkSession:
         if late:  # another worker may have them already
             self._answers.put(lib.WORK_GIVE_BACK, late, 0, self._make_room, told=False)
         lib.work_link_want(self._line.link, min(self.settings.in_hand, max(self._mine, 0) + most))
+        if not found:  # they may be what this session gets next
+            lib.work_link_tell(self._line.link)
         self._mine += len(found)
         return found
 

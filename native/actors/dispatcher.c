@@ -79,9 +79,28 @@ static uint64_t sleep_limit(const struct dispatcher *dispatcher)
     return limit;
 }
 
+/* Tells workers whether others wait for what they acknowledge: then they ring for each answer. */
+static void heed_answers(const struct dispatcher *dispatcher)
+{
+    for (uint32_t g = 0; g < dispatcher->group_count; g++) {
+        const struct work_group *group = dispatcher->groups[g];
+        bool heeded = false;
+        for (uint32_t i = 0; i < group->queue_count; i++)
+            heeded |= group->queues[i]->frontier - group->queues[i]->floor >= WORK_WINDOW;
+        for (uint32_t i = 0; i < group->worker_count; i++) {
+            _Atomic uint32_t *word = &dispatcher->tree->control->sessions[group->workers[i]->slot].heeded;
+            /* relaxed, both: only we write it, and the announcement's fence stands between this and the look for answers. Pairs with
+             * waited_for [J5]. */
+            if (atomic_load_explicit(word, memory_order_relaxed) != heeded)
+                atomic_store_explicit(word, heeded, memory_order_relaxed);
+        }
+    }
+}
+
 static enum bell_wake wait_for_news(struct dispatcher *dispatcher)
 {
     struct bell *bell = &dispatcher->tree->wake->dispatcher;
+    heed_answers(dispatcher);
     const uint32_t ticket = bell_announce(bell);
     if (has_news(dispatcher)) {
         bell_cancel(bell, ticket);

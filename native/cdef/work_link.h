@@ -16,6 +16,8 @@ uint32_t work_link_take(struct work_link *link, struct work_record *records, uin
 bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint64_t first, uint32_t count, uint64_t time_ms);
 void work_link_want(struct work_link *link, uint32_t most);
 void work_link_publish(struct work_link *link);
+void work_link_tell(struct work_link *link);
+uint64_t work_link_untold(const struct work_link *link);
 uint64_t work_link_applied(const struct work_link *link);
 int work_link_wait(struct work_link *link, uint64_t applied, uint64_t limit_ns);
 bool work_link_alive(const struct work_link *link);

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#define QUIET_MAX 128u /* answers for which the dispatcher is not rung; it takes twice as many in one look (ANSWERS_A_TURN) */
+
 struct work_link *work_link_open(uintptr_t session, uintptr_t control, uintptr_t wake, int supervisor, const struct session_shape *shape)
 {
     assert(work_ring_good(shape->work_capacity));
@@ -49,15 +51,59 @@ bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uin
     link->parts.answers->record[link->answered & (link->capacity - 1)] =
         (struct work_record){.first = first, .queue = queue, .count = count, .kind = kind, .time_ms = time_ms};
     link->answered++;
+    link->acked += kind == WORK_ACK ? count : 0;
+    link->pressing |= kind != WORK_ACK;
     CRASH_POINT("work_link_answered");
     return true;
+}
+
+void work_link_tell(struct work_link *link)
+{
+    /* relaxed, here and wherever these two are used: whoever stores an older value than another thread costs a needless ring. Our own
+     * answers are published before, and those of another thread before its look at who waits [J6]. */
+    const uint64_t published = atomic_load_explicit(&link->published, memory_order_relaxed);
+    if (atomic_load_explicit(&link->told, memory_order_relaxed) == published)
+        return;
+    atomic_store_explicit(&link->told, published, memory_order_relaxed);
+    bell_ring(&link->wake->dispatcher);
+}
+
+uint64_t work_link_untold(const struct work_link *link)
+{
+    /* relaxed, both: shown */
+    return atomic_load_explicit(&link->published, memory_order_relaxed) - atomic_load_explicit(&link->told, memory_order_relaxed);
+}
+
+/* Acknowledgements alone are in no hurry while this session has others in its hands: a ring is a system call where the dispatcher
+ * sleeps, ours and its time for one job. Half of what this session wants is left for the time that the dispatcher needs to hand out more. */
+static bool enough(const struct work_link *link)
+{
+    /* relaxed: only we write the first */
+    return link->pressing || 2 * link->acked >= atomic_load_explicit(&link->session->wanted, memory_order_relaxed) ||
+           link->answered - atomic_load_explicit(&link->told, memory_order_relaxed) >= QUIET_MAX;
+}
+
+/* True if somebody waits for answers of this session: another thread of it, or, says the dispatcher, another worker. */
+static bool waited_for(const struct work_link *link)
+{
+    /* seq_cst: the answers before the looks. Pairs with the announcement of the dispatcher, before which it says whether it heeds
+     * them, and after which it looks for answers [J5]; and with that of our thread, likewise [J6]. */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* relaxed, both: the fences order them */
+    return atomic_load_explicit(&link->waiting, memory_order_relaxed) ||
+           atomic_load_explicit(&link->control->sessions[link->slot].heeded, memory_order_relaxed);
 }
 
 void work_link_publish(struct work_link *link)
 {
     work_ring_publish(link->parts.answers, link->answered);
+    atomic_store_explicit(&link->published, link->answered, memory_order_relaxed);
     CRASH_POINT("work_link_published");
-    bell_ring(&link->wake->dispatcher);
+    if (!enough(link) && !waited_for(link))
+        return;
+    link->acked = 0;
+    link->pressing = false;
+    work_link_tell(link);
 }
 
 void work_link_want(struct work_link *link, uint32_t most)
@@ -99,7 +145,10 @@ enum work_link_result work_link_wait(struct work_link *link, uint64_t applied, u
      * raised: pairs with the fence in `take` of dispatcher_answers.c [J3]. */
     if (answers)
         atomic_fetch_add_explicit(&link->session->stalled, 1, memory_order_relaxed);
+    /* relaxed: the announcement's fence orders it before the look at what is published. Pairs with waited_for [J6]. */
+    atomic_fetch_add_explicit(&link->waiting, 1, memory_order_relaxed);
     const uint32_t ticket = bell_announce(bell);
+    work_link_tell(link);
     enum work_link_result result = WORK_LINK_NEWS;
     if (news(link, applied)) {
         bell_cancel(bell, ticket);
@@ -112,6 +161,7 @@ enum work_link_result work_link_wait(struct work_link *link, uint64_t applied, u
     }
     if (answers)
         atomic_fetch_sub_explicit(&link->session->stalled, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&link->waiting, 1, memory_order_relaxed); /* who sees it late rings once too often */
     return result;
 }
 

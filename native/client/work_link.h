@@ -1,5 +1,5 @@
 /* A worker's end of its session: takes hand-outs, gives answers, and sleeps until there is news. One thread at a time may call it, except
- * work_link_wait and work_link_ring. The dispatcher is the other end (actors/dispatcher.h).
+ * work_link_wait, work_link_tell and work_link_ring. The dispatcher is the other end (actors/dispatcher.h).
  */
 #ifndef ORBITMQ_WORK_LINK_H
 #define ORBITMQ_WORK_LINK_H
@@ -15,7 +15,12 @@ struct work_link {
     uint32_t slot, epoch;
     int supervisor;                /* pidfd of the tree's supervisor, -1: not watched */
     uint64_t answered;             /* records that we put into the ring of answers; published by work_link_publish */
+    uint64_t acked;                /* messages acknowledged since the dispatcher was rung */
+    bool pressing;                 /* an answer among those not published is to be applied at once */
     _Atomic uint64_t handed;       /* records that we took; work_link_wait of another thread looks at it */
+    _Atomic uint64_t published;    /* records of answers that the dispatcher may take ... */
+    _Atomic uint64_t told;         /* ... and of which it was told by a ring */
+    _Atomic uint32_t waiting;      /* threads in work_link_wait */
 };
 
 enum work_link_result {
@@ -35,8 +40,14 @@ uint32_t work_link_take(struct work_link *link, struct work_record *records, uin
 /* Puts an answer into the ring. False: it is full until the dispatcher has taken some. */
 bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint64_t first, uint32_t count, uint64_t time_ms);
 
-/* Tells the dispatcher of the answers so far. */
+/* The dispatcher may take the answers so far. It is rung for them if somebody waits for what they change; else it finds them when it is
+ * rung for later ones, or BELL_LIMIT_NS after it fell asleep. */
 void work_link_publish(struct work_link *link);
+
+/* Rings the dispatcher if it was not told of all that is published. Any thread. */
+void work_link_tell(struct work_link *link);
+/* Published answers of which it was not told. */
+uint64_t work_link_untold(const struct work_link *link);
 
 /* How many messages this session wants to have in its hands. Tells the dispatcher if they are more than before. */
 void work_link_want(struct work_link *link, uint32_t most);

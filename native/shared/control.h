@@ -64,6 +64,8 @@ struct session_entry {
     struct { uint64_t position, sequence, epoch; } taken[2];
     /* the writer's: verdicts delivered; the copy in the session is for the client */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t completed;
+    /* the dispatcher's, of a worker: others wait for what this one acknowledges, so it is to ring for each answer [J5] */
+    _Atomic uint32_t heeded;
 };
 
 struct group_entry {

@@ -343,6 +343,63 @@ def test_the_window(broker: orbitmq.Broker, name: str) -> None:
         assert lag(broker, name) == 100
 
 
+def untold(worker: WorkSession) -> int:
+    """Answers for which the dispatcher was not rung."""
+    return int(lib.work_link_untold(worker._line.link))
+
+
+def test_acknowledgements_that_nobody_waits_for_ring_no_bell(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: a worker that has other messages in its hands does not wake the dispatcher for each acknowledgement, and does
+    before it waits, for every other answer, and often enough that it has work while the dispatcher fetches more."""
+    fill(broker, name, 120, queues=1)
+    with broker.work_session(name, [name], in_hand=100) as worker:
+        found = collect(worker, 100)
+        worker.ack(found[:1])
+        assert untold(worker) == 1
+        worker.ack(found[1:50])
+        assert untold(worker) == 0  # half of what it wants
+        worker.ack(found[50:51])
+        assert untold(worker) == 1
+        worker.nack(found[51], delay=0)
+        assert untold(worker) == 0
+        while worker.take(1, 0.0):
+            pass
+        worker.ack(found[52:53])
+        assert worker.take(1, WATCHDOG_S)
+        worker.ack(found[53:54])
+        assert worker.settled(WATCHDOG_S) == []
+        assert untold(worker) == 0
+        for each in found[54:]:
+            worker.ack([each])
+
+
+def test_acknowledgements_that_a_thread_waits_for_ring(broker: orbitmq.Broker, name: str) -> None:
+    fill(broker, name, 130, queues=1)
+    with broker.work_session(name, [name], in_hand=64) as worker:
+        found = collect(worker, 64)
+        got: list[HandOut] = []
+        thread = threading.Thread(target=lambda: got.extend(worker.take(1, WATCHDOG_S)))
+        thread.start()
+        try:
+            left = iter(found)
+            until(lambda: worker.ack([next(left)]) is None and untold(worker) == 0, "an acknowledgement rings")
+        finally:
+            thread.join()
+        assert len(got) == 1
+
+
+def test_acknowledgements_ring_while_the_window_is_full(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: what one worker acknowledges, and another one waits for, is not left until the dispatcher wakes by itself."""
+    fill(broker, name, lib.WORK_WINDOW + 1, queues=1)
+    with broker.work_session(name, [name], in_hand=lib.WORK_WINDOW) as worker:
+        found = collect(worker, lib.WORK_WINDOW, lib.WORK_WINDOW)
+        left = iter(found[1:])
+        until(lambda: worker.ack([next(left)]) is None and untold(worker) == 0, "the dispatcher heeds acknowledgements")
+        worker.ack(found[:1])
+        assert untold(worker) == 0
+        assert [number(each) for each in worker.take(2, WATCHDOG_S)] == [lib.WORK_WINDOW]
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("in_hand", 0), ("in_hand", 65537), ("in_hand", True), ("visibility", 0.01), ("visibility", 1e6), ("start", "middle")],
