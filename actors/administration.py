@@ -16,10 +16,11 @@ from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.work_describe import WorkDescriber
 from orbitmq.actors.work_registry import WorkRegistry
 from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
 from orbitmq.errors.remedy import hint
-from orbitmq.shm.topic_table import QueueKey
+from orbitmq.shm.topic_table import QueueKey, Topic
 
 
 class Administration:
@@ -34,6 +35,7 @@ class Administration:
         self._groups = groups
         self._offsets = offsets
         self._work = work
+        self._describer = WorkDescriber(tree, topics, sessions, offsets)
         self._peers: Callable[[], Iterable[Peer]] = tuple
 
     def serve(self, peers: Callable[[], Iterable[Peer]]) -> None:
@@ -49,6 +51,15 @@ class Administration:
         self._work.collect()
         return self._group_list() if name is None else [self._group_map(name)]
 
+    def group_work(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """How the work on some queues of a group stands; WorkDescriber.queues. after: [topic, queue], or [] to begin."""
+        name, after = question["group"], question.get("after", [])
+        self._known(name, "find")
+        group = self._work.planned(name)
+        if group is None:
+            return {"queues": [], "hands": [], "after": []}
+        return self._describer.queues(name, group, (after[0], after[1]) if after else None)
+
     def clients(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[{"pid", "uid", "connections", "groups", "sessions"}, ...]. uid: None: the process has no connection now."""
         connections = Counter[ProcessId]()
@@ -63,6 +74,10 @@ class Administration:
         for group in self._groups:
             for member in group.members:
                 joined.setdefault(member, []).append(group.name)
+        for name in self._groups.names():
+            planned = self._work.planned(name)
+            for worker in planned.workers if planned is not None else ():
+                joined.setdefault(f"{worker.slot}.{worker.epoch}", []).append(name)
         return [
             {
                 "pid": process.pid,
@@ -194,6 +209,8 @@ class Administration:
 
     def _group_map(self, name: str) -> dict[str, Any]:
         group = self._groups.find(name)
+        work = self._work.planned(name)
+        letters = self._topics.find(f"%DLQ%{name}")
         queues = []
         for (topic_name, queue), offset in sorted(self._offsets.of_group(name).items()):
             topic = self._topics.find(topic_name)
@@ -207,8 +224,15 @@ class Administration:
             "epoch": 0 if group is None else group.epoch,
             "paused": self._groups.paused(name),
             "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
+            "workers": [] if work is None else self._describer.workers(work),
+            "dead_letters": 0 if letters is None else self._messages_of(letters),
             "queues": queues,
         }
+
+    def _messages_of(self, topic: Topic) -> int:
+        """Messages that there are in its queues."""
+        found = [self._topics.bounds(topic.first_slot + queue) for queue in range(topic.queues)]
+        return sum(max(0, bounds.maximum - bounds.minimum) for bounds in found)
 
 
 def _member_map(group: Group, member: Member) -> dict[str, Any]:

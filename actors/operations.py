@@ -286,6 +286,9 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
         value = question.get(name, [])
         if not isinstance(value, list) or not all(map(fits, value)):
             wrong.append(name)
+    after = question.get("after", [])
+    if after != [] and not _has(str, int)(after):
+        wrong.append("after")
     values = question.get("values", {})
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         wrong.append("values")

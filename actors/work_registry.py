@@ -161,6 +161,10 @@ class WorkRegistry:
                 queues.append((*key, topic.first_slot + key[1], offset))
         group.queues = queues
 
+    def planned(self, name: str) -> PlannedGroup | None:
+        """A group that has workers."""
+        return self._plan.get(name)
+
     # ---- changes around it
 
     def tidy(self) -> None:

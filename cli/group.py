@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from rich.table import Table
 import orbitmq
 from orbitmq.cli.answers import sure
 from orbitmq.cli.console import counted, out, plain_table, rate, tell_deleted, where
+from orbitmq.cli.group_work import work_picture
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.panels import groups_table
 from orbitmq.cli.status import RATE_S
@@ -43,7 +44,10 @@ def list_groups(name: Name = None, store: Store = None, as_json: Json = False) -
 
 @app.command("describe")
 def describe(group: GroupName, name: Name = None, store: Store = None, as_json: Json = False) -> None:
-    """Show a group: its members, and for each queue who has it, how far it is read, and the lag."""
+    """Show a group: its members, and for each queue who has it, how far it is read, and the lag.
+
+    Of workers: what each has in hand, how the messages of each queue stand, and why some are handed to nobody.
+    """
     with orbitmq.connect(name, store=store) as broker:
         (found,), speed = _watched(lambda: [broker.group(group)])
     if as_json:
@@ -51,13 +55,18 @@ def describe(group: GroupName, name: Name = None, store: Store = None, as_json: 
         return
     state = "[bold yellow]paused[/]" if found.paused else f"{rate(speed(found.name))} messages/s committed"
     members = counted(len(found.members), "member") if found.members else "no members now"
-    out.print(f"group {where(found.name)}  {members}  lag {found.lag_messages:,}  {state}  [dim]epoch {found.epoch}[/]")
-    if found.members:
+    members = counted(len(found.workers), "worker") if found.workers else members
+    epoch = "" if found.workers else f"  [dim]epoch {found.epoch}[/]"
+    out.print(f"group {where(found.name)}  {members}  lag {found.lag_messages:,}  {state}{epoch}")
+    if found.dead_letters:
+        letters = counted(found.dead_letters, "dead letter")
+        out.print(f"[yellow]{letters}[/], sent again or not: [bold]orbitmq dlq list {escape(found.name)}[/]")
+    for reason in found.held_up:
+        out.print(f"[bold yellow]held up[/]  {escape(reason)}", soft_wrap=not out.is_terminal)
+    parts = work_picture(found) if found.workers else _consuming(found)
+    for part in parts:
         out.print()
-        out.print(_members(found))
-    if found.queues:
-        out.print()
-        out.print(_queues(found))
+        out.print(part)
 
 
 @app.command("reset")
@@ -115,12 +124,15 @@ def delete(group: GroupName, yes: Yes = False, name: Name = None, store: Store =
     """Forget a group without members, and where it was."""
     with orbitmq.connect(name, store=store) as broker:
         found = broker.group(group)
-        if found.members and not yes:
+        there = [each.pid for each in found.members] + [each.pid for each in found.workers]
+        if there and not yes:
             # Refused here: before the broker does, the last member may leave, and nobody was asked.
-            text = f"cannot delete the group {group!r}: it has {counted(len(found.members), 'member')}, of process"
-            pids = sorted({member.pid for member in found.members})
+            kind = "worker" if found.workers else "member"
+            text = f"cannot delete the group {group!r}: it has {counted(len(there), kind)}, of process"
+            pids = sorted(set(there))
             text += f"{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids[:5]))}{', ...' if len(pids) > 5 else ''}"
-            raise GroupInUse(text, hint="close its consumers first", group=group, members=len(found.members), pids=pids)
+            hint = "close its workers first" if found.workers else "close its consumers first"
+            raise GroupInUse(text, hint=hint, group=group, members=len(there), pids=pids)
         read = counted(len(found.queues), "queue")
         sure(yes, f"delete the group {group!r}", f"where the group {group!r} is in {read} will be forgotten")
         broker.delete_group(group)
@@ -141,7 +153,7 @@ def _committed(group: GroupStatus) -> int:
 
 
 def _record(group: GroupStatus, speed: float) -> dict[str, Any]:
-    sums = {"lag_messages": group.lag_messages, "removed_messages": group.removed_messages}
+    sums = {"lag_messages": group.lag_messages, "removed_messages": group.removed_messages, "held_up": group.held_up}
     return {**asdict(group), **sums, "committed_per_s": round(speed, 1)}
 
 
@@ -160,6 +172,13 @@ def _table(*columns: tuple[str, str]) -> Table:
     for heading, side in columns:
         table.add_column(heading, justify="right" if side == "r" else "left", no_wrap=True)
     return table
+
+
+def _consuming(group: GroupStatus) -> Iterator[Table]:
+    if group.members:
+        yield _members(group)
+    if group.queues:
+        yield _queues(group)
 
 
 def _members(group: GroupStatus) -> Table:

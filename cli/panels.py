@@ -193,15 +193,13 @@ def groups_table(groups: Iterable[GroupStatus], speed: Callable[[str], float], q
     for group in groups:
         lag = group.lag_messages
         pids = ", ".join(f"{member.pid} ({_held(member)})" for member in group.members)
+        pids = pids or ", ".join(f"{pid} works" for pid in sorted({worker.pid for worker in group.workers}))
         leaving = {queue for member in group.members for queue in member.leaving}
+        taken = [member.topics for member in group.members] + [worker.topics for worker in group.workers]
         table.add_row(
             f"[bold]{escape(group.name)}[/]",
             pids or "[dim]none now[/]",
-            escape(
-                ", ".join(
-                    sorted({topic for member in group.members for topic in member.topics} | {q.topic for q in group.queues})
-                )
-            ),
+            escape(", ".join(sorted({topic for topics in taken for topic in topics} | {q.topic for q in group.queues}))),
             f"[yellow]{lag:,}[/]" if lag else "0",
             "[bold yellow]paused[/]" if group.paused else rate(speed(group.name)),
             f"[bold red]{group.removed_messages:,}[/]" if group.removed_messages else "",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import GroupStatus, group_status
+from orbitmq.client.work_status import with_work
 from orbitmq.shm.means import means
 
 if TYPE_CHECKING:
@@ -26,10 +28,19 @@ class Administration:
             return [group_status(each) for each in self._connection.ask("groups")]
 
     def group(self, name: str) -> GroupStatus:
-        """One consumer group. Raises: UnknownGroup."""
+        """One consumer group; of a group with workers also what they have in hand, and what each queue waits for. Raises:
+        UnknownGroup."""
         with means(f"look at the group {name!r}"):
             (found,) = self._connection.ask("groups", group=name)
-            return group_status(found)
+            group = group_status(found)
+            return with_work(group, self._work_of(name)) if group.workers else group
+
+    def _work_of(self, name: str) -> Iterator[dict[str, Any]]:
+        answer = self._connection.ask("group_work", group=name)
+        yield answer
+        while answer["after"]:
+            answer = self._connection.ask("group_work", group=name, after=answer["after"])
+            yield answer
 
     def reset_group(
         self, name: str, to: ResetTo, *, topic: str | None = None, queue: int | None = None, dry_run: bool = False

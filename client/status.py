@@ -10,6 +10,7 @@ from typing import Any
 
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.health import Health, health_of
+from orbitmq.client.work_status import QueueWork, WorkerStatus, held_up, worker_status
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
 from orbitmq.shm.durability import Durability
@@ -97,25 +98,35 @@ class MemberStatus:
 @dataclass(frozen=True, slots=True)
 class GroupQueueStatus:
     """committed is a queue offset, lag_messages counts the existing messages from there to the queue's end, and
-    removed_messages counts those that retention removed before the group read them."""
+    removed_messages counts those that retention removed before the group read them. work: of a group with workers, how the
+    messages from there on stand; None also in what `groups()` and `status()` return."""
 
     topic: str
     queue: int
     committed: int
     lag_messages: int
     removed_messages: int
+    work: QueueWork | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now. queues: those in which the
-    group has an offset. paused: its members get nothing until somebody resumes it."""
+    """A consumer group. epoch: raised with each rebalance. members: consumers that are open now; workers: workers that are. A
+    group has one or the other. queues: those in which the group has an offset. paused: nobody gets anything until somebody
+    resumes it. dead_letters: messages that it has given up, sent again or not."""
 
     name: str
     epoch: int
     members: tuple[MemberStatus, ...]
     queues: tuple[GroupQueueStatus, ...]
     paused: bool = False
+    workers: tuple[WorkerStatus, ...] = ()
+    dead_letters: int = 0
+
+    @property
+    def held_up(self) -> tuple[str, ...]:
+        """Why messages that nobody has are not handed out, a sentence each. Of workers, only `group(name)` knows it."""
+        return tuple(held_up(self))
 
     @property
     def lag_messages(self) -> int:
@@ -285,7 +296,9 @@ def group_status(content: dict[str, Any]) -> GroupStatus:
         for each in content["members"]
     )
     queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
-    return GroupStatus(content["name"], content["epoch"], members, queues, content["paused"])
+    workers = tuple(worker_status(each) for each in content["workers"])
+    name, epoch, paused, letters = (content[each] for each in ("name", "epoch", "paused", "dead_letters"))
+    return GroupStatus(name, epoch, members, queues, paused, workers, letters)
 
 
 def _queue_keys(listed: list[list[Any]]) -> tuple[tuple[str, int], ...]:

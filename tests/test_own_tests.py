@@ -22,6 +22,7 @@ TESTED_BY: dict[str, str] = {
     "actors/children.py": "tests/actors/test_supervisor.py",
     "actors/coordinator.py": "tests/actors/test_door.py",
     "actors/dispatcher.py": "tests/actors/test_work_model.py",
+    "actors/work_describe.py": "tests/client/test_work_status.py",
     "actors/work_registry.py": "tests/actors/test_work_model.py",
     "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",

@@ -6,6 +6,12 @@ uint64_t session_called_ns(const struct session *session)
     return atomic_load_explicit(&session->called_ns, memory_order_relaxed);
 }
 
+uint32_t session_wanted(const struct session *session)
+{
+    /* relaxed: a number to be shown */
+    return atomic_load_explicit(&session->wanted, memory_order_relaxed);
+}
+
 void session_ring(struct session *session) { bell_ring_client(&session->bell); }
 
 void session_call_handler(struct control *control, struct wake *wake, uint32_t slot)

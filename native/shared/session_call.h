@@ -7,6 +7,9 @@
 /* CLOCK_MONOTONIC of the client's last call, as the client says; 0: it has made none. */
 uint64_t session_called_ns(const struct session *session);
 
+/* How many messages a worker says that it wants to have in hand. */
+uint32_t session_wanted(const struct session *session);
+
 /* Wakes the client's threads that sleep on the session's bell. */
 void session_ring(struct session *session);
 

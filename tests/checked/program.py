@@ -95,8 +95,11 @@ def hand_out(broker: orbitmq.Client) -> None:
             with each:
                 each.ack()
         worker.flush(timeout=30)
+        group = broker.group("work")
+        assert group.workers[0].in_hand is not None and group.workers[0].topics == ("jobs",)
+        reasons: tuple[str, ...] = group.held_up
         worker.stop()
-        assert worker.stopped and not worker.closed and worker.settings.group == "work"
+        assert worker.stopped and not worker.closed and worker.settings.group == "work" and isinstance(reasons, tuple)
         worker.close()
 
     @broker.work("work", ["jobs"], executor="threads", idle=1)
