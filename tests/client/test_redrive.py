@@ -15,6 +15,7 @@ import pytest
 
 import orbitmq
 from orbitmq.client import redrive
+from orbitmq.client.status import read_positions
 from orbitmq.shm.topic_table import TopicTable
 from tests.client.dead_stores import store_with_letters
 from tests.trees import actors, everything, kill, small_broker
@@ -65,14 +66,16 @@ def test_each_is_sent_once(tmp_path: Path) -> None:
         assert broker.dead_letters("billing").list() == []
 
 
-def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: messages of a killed redrive that are still on their way are not sent a second time. Method: one is killed when it
-    has sent, while the broker's handlers are stopped; they go on when the next one waits, or has ended without waiting."""
+@pytest.mark.parametrize("stopped", ["handler", "reput"])
+def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str) -> None:
+    """Goal: messages of a killed redrive that are still on their way are not sent a second time, nor those that are in the log
+    and not in the index. Method: one is killed when it has sent, while the broker's handlers, or reput, are stopped; they go on
+    when the next one waits, or has ended without waiting."""
     store_with_letters(tmp_path, 5)
     with small_broker(tmp_path, retention_hours=0) as broker:
-        broker.status()
-        handlers = [each.pid for name, each in actors(broker).items() if "handler" in name]
-        assert len(handlers) == 2
+        before = read_positions(broker.connection.attachment).wrote
+        handlers = [each.pid for name, each in actors(broker).items() if stopped in name]
+        assert len(handlers) == (2 if stopped == "handler" else 1)
         for handler in handlers:
             os.kill(handler, signal.SIGSTOP)
         try:
@@ -81,6 +84,8 @@ def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pyte
                 patch.setattr(redrive, "crash_point", strike)
                 pid = redriver(broker.name)
             assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+            if stopped == "reput":
+                until(lambda: read_positions(broker.connection.attachment).wrote > before, "what was sent to be in the log")
             waits = threading.Event()
             pause = redrive._pause
 

@@ -7,6 +7,7 @@ each test.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -541,6 +542,46 @@ def test_a_start_removes_the_files_of_deleted_topics(tmp_path: Path, how: str) -
         with broker.work_session("billing", ["again", "stays"]) as worker:
             assert sorted(map(number, collect(worker, 7))) == [0, 0, 1, 2, 3, 6, 9]
             assert worker.take(1, 0.0) == []
+
+
+def test_a_start_forgets_work_on_messages_that_were_cut(tmp_path: Path) -> None:
+    """Goal: messages that get the offsets of lost ones are handed out, although the lost ones were done. Method: the broker
+    starts on an older log, with the newer state of its workers."""
+    then, now = tmp_path / "then", tmp_path / "now"
+
+    def send(broker: orbitmq.Broker, first: int) -> None:
+        with broker.producer() as producer:
+            producer.send_batch("t", [b"%d" % (first + n) for n in range(5)], queue=0)
+
+    with small_broker(now) as broker:
+        fill(broker, "t", 5, queues=1)
+    shutil.copytree(now, then)
+    with small_broker(now) as broker:
+        send(broker, 5)
+        with broker.work_session("billing", ["t"]) as worker:
+            worker.ack([each for each in collect(worker, 10) if number(each)])  # the group stays at the first message
+            assert worker.settled(WATCHDOG_S) == []
+    for each in (StoreLayout.at(now).work, now / "config"):
+        shutil.copytree(each, then / each.relative_to(now), dirs_exist_ok=True)
+    with small_broker(then) as broker:
+        send(broker, 100)
+        with broker.work_session("billing", ["t"]) as worker:
+            assert sorted(map(number, collect(worker, 10))) == [*range(5), *range(100, 105)]
+
+
+@pytest.mark.parametrize("timeout", [0.0, WATCHDOG_S], ids=["at_once", "waiting"])
+def test_what_was_not_taken_is_not_delivered(broker: orbitmq.Broker, name: str, timeout: float) -> None:
+    """Goal: what a worker has got from the broker, and its program has not, does not count as delivered when the worker ends.
+    Method: the program does not look again until the broker has handed out."""
+    broker.create_topic(name, queues=1)
+    file = work_files.path_of(StoreLayout.at(broker.connection.attachment.store), name, (name, 0))
+    worker = broker.work_session(name, [name])
+    assert worker.take(10, 0.0) == []
+    fill(broker, name, 3, queues=1)
+    until(lambda: file.read_bytes()[lib.WORK_FILE_SIZE - 8 * lib.WORK_WINDOW] & 3, "the first one to be in hand")
+    worker.close(timeout)
+    with broker.work_session(name, [name]) as worker:
+        assert [(number(each), each.delivery) for each in collect(worker, 3)] == [(0, 1), (1, 1), (2, 1)]
 
 
 def test_a_topic_that_may_not_be_read(broker: orbitmq.Broker, name: str) -> None:
