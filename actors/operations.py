@@ -66,8 +66,9 @@ class Operations(Administration):
         if operation in ("purge_topic", "delete_topic"):
             return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
         if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays"):
-            which = "of delayed messages" if operation == "prepare_delays" else repr(question["name"])
-            return f"the topic {which} in {folder / TOPICS}"
+            is_delays = operation == "prepare_delays"
+            which = "the topics of delayed messages" if is_delays else f"the topic {question['name']!r}"
+            return f"{which} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
@@ -134,7 +135,7 @@ class Operations(Administration):
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Makes the topic in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
+        """Makes the topics in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
         if not self._tree.settings.read_only:
             self._topics.add_delays()
         return None

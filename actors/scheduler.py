@@ -39,7 +39,7 @@ class Scheduler(CoreActor):
     def _begin(self) -> None:
         if not lib.scheduler_knows(self.handle):
             start = int(self.tree.positions().wrote) if self._files.start is None else self._files.start
-            lib.scheduler_begin(self.handle, list(self._files.next), start)
+            lib.scheduler_begin(self.handle, list(self._files.next), list(self._files.timer), start)
         if self._files.start is not None:
             lib.scheduler_kept(self.handle)
 
@@ -71,9 +71,10 @@ class Scheduler(CoreActor):
         self._settle(wait=False)
         found = now(self.tree) if self._writing is None else None
         before = self._files
-        if found is None or (
-            before.start is not None and found.next == before.next and (found.start or 0) - before.start < UNREAD_MAX
-        ):
+        if found is None:
+            return
+        alike = (found.next, found.timer[1:]) == (before.next, before.timer[1:])
+        if before.start is not None and alike and (found.start or 0) - before.start < UNREAD_MAX:
             return
         self._writing = threading.Thread(target=self._write, args=(found,), name="files", daemon=True)
         self._writing.start()
@@ -106,4 +107,4 @@ def now(tree: Tree) -> Delays | None:
     lane = tree.lanes[tree.settings.lanes + lib.OWN_LANE_SCHEDULER]
     if not lib.scheduler_seen(tree.control, lane, seen) or seen.end > flushed:
         return None
-    return Delays(tuple(seen.next), flushed)
+    return Delays(tuple(seen.next), tuple(seen.timer), flushed)

@@ -17,7 +17,7 @@ from orbitmq.shm.durability import APPENDED, Durability
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
-from orbitmq.store.delays import DELAY_TOPIC
+from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
 
@@ -174,10 +174,10 @@ class TopicRegistry(TopicTable):
         return self._live(topic.index)
 
     def add_delays(self) -> None:
-        """Makes sure of the topic in which delayed messages wait, with a queue for each level. Raises: Full; OSError."""
-        topic = self.find(DELAY_TOPIC)
-        if topic is None or DELAY_TOPIC not in self._configs or self._behind:
-            self.adopt(DELAY_TOPIC, lib.DELAY_LEVELS)
+        """Makes sure of the topics in which delayed messages wait. Raises: Full; OSError."""
+        for name in (DELAY_TOPIC, TIMER_TOPIC):
+            if self.find(name) is None or name not in self._configs or self._behind:
+                self.adopt(name, _least_queues(name))
 
     def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False) -> Topic:
         """The topic, if the user may change it. letters: it may hold a group's dead letters. Raises: TopicNameError,

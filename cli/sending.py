@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -17,9 +18,10 @@ from orbitmq.cli.options import Name, Store, Topic, Wait, usual
 from orbitmq.client.producer import Producer
 from orbitmq.client.producer_settings import MESSAGE_MAX, MESSAGE_USUAL
 from orbitmq.errors import OrbitError, PerhapsStored, TimedOut
-from orbitmq.store.delays import DELAY_TOPIC
+from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 
 BATCH = 1000
+TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M"]
 AROUND_MAX = 64 << 10  # around a body: properties of at most 32 KiB, the topic, the record's fixed part
 
 
@@ -41,6 +43,10 @@ def send(
     delay_level: Annotated[
         int, typer.Option(min=0, help="Deliver it later: from 1 (a second) to 18 (two hours), see docs/delay.md.")
     ] = 0,
+    delay: Annotated[float | None, typer.Option(min=0, help="Deliver it so many seconds later.")] = None,
+    deliver_at: Annotated[
+        datetime | None, typer.Option(help="Deliver it at this time; without a time zone, it is local.", formats=TIMES)
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send it this many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
@@ -62,7 +68,8 @@ def send(
         err.print("nothing to send: standard input was empty")
         raise typer.Exit(1)
     durability = None if flushed is None else "flushed" if flushed else "appended"
-    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability, "delay_level": delay_level}
+    placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
+    placed |= {"delay_level": delay_level or None, "delay": delay, "deliver_at": deliver_at}
     # The size of a session follows from its largest message.
     message_max = min(max(MESSAGE_USUAL, max(map(len, bodies)) + AROUND_MAX), MESSAGE_MAX)
     client = orbitmq.connect(name, store=store, wait=wait)
@@ -110,7 +117,9 @@ def _send_many(producer: Producer, topic: str, bodies: list[bytes], key: list[st
 
 def _where(topic: str, fields: dict[str, Any]) -> str:
     """The topic that a receipt's queue and offset belong to: a delayed message waits in another one."""
-    return DELAY_TOPIC if fields["delay_level"] else topic
+    if fields["delay_level"]:
+        return DELAY_TOPIC
+    return topic if fields["delay"] is None and fields["deliver_at"] is None else TIMER_TOPIC
 
 
 def _tell_stored(stored: int, wanted: int, error: BaseException) -> None:

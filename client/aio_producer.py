@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -74,13 +75,15 @@ class AsyncProducer(Shown):
         flag: int = 0,
         durability: Durability | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If the call is cancelled while
         it waits, the message has been sent. To ask for the receipt later, use `send_async` and keep its Pending."""
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-            durability=durability, delay_level=delay_level, timeout=timeout,
+            durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -97,13 +100,15 @@ class AsyncProducer(Shown):
         flag: int = 0,
         durability: Durability | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Returns once the message is on its way. Await the Pending for the receipt. See Producer.send_async."""
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, delay_level=delay_level, timeout=0,
+                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=0,
             ),
             topic,
             timeout,
@@ -122,13 +127,15 @@ class AsyncProducer(Shown):
         flag: int = 0,
         durability: Durability | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. Returns once it is on its way. See Producer.send_oneway."""
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, delay_level=delay_level, timeout=0,
+                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=0,
             ),
             topic,
             timeout,
@@ -145,12 +152,14 @@ class AsyncProducer(Shown):
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-            delay_level=delay_level, timeout=timeout,
+            delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -165,6 +174,8 @@ class AsyncProducer(Shown):
         queue_key: str | bytes | None = None,
         durability: Durability | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
@@ -177,7 +188,7 @@ class AsyncProducer(Shown):
             try:
                 batch = make(
                     topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-                    delay_level=delay_level,
+                    delay_level=delay_level, delay=delay, deliver_at=deliver_at,
                 )  # fmt: skip
                 break
             except NotReadyError:

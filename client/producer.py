@@ -88,7 +88,7 @@ class Producer(Shown, ProducerBase):
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
-        self.wants_delays = False  # the broker is to be asked for the topic in which delayed messages wait
+        self.wants_delays = False  # the broker is to be asked for the topics in which delayed messages wait
         self.delays_error: OrbitError | None = None  # what it answered; for the next send of the loop's that is delayed
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"

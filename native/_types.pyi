@@ -2,6 +2,7 @@
 # ruff: noqa: E501
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 from _typeshed import ReadableBuffer as Buffer
@@ -93,6 +94,8 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt.
@@ -111,6 +114,8 @@ class ProducerBase:
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
                 its place among waiting messages. None or 0: at once.
+            delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.
+            deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: the Receipt: where the message is, and how safe it is there.
@@ -138,6 +143,8 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Sends a message without waiting for its receipt.
@@ -156,6 +163,8 @@ class ProducerBase:
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
                 its place among waiting messages. None or 0: at once.
+            delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.
+            deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a Pending, once the message is on its way. Waits only for room.
@@ -182,6 +191,8 @@ class ProducerBase:
         flag: int = 0,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. `failed` counts messages that were not stored.
@@ -200,6 +211,8 @@ class ProducerBase:
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
                 its place among waiting messages. None or 0: at once.
+            delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.
+            deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Raises:
@@ -222,6 +235,8 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().
@@ -237,6 +252,8 @@ class ProducerBase:
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
                 its place among waiting messages. None or 0: at once.
+            delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.
+            deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: Receipts, in the order of the bodies.
@@ -270,6 +287,8 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Sends many messages of one topic without waiting for their receipts.
@@ -285,6 +304,8 @@ class ProducerBase:
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
                 its place among waiting messages. None or 0: at once.
+            delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.
+            deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.
             timeout: seconds to wait, for room and then for receipts; None: the producer's.
 
         Returns: a PendingBatch, once all of them are on their way. Waits only for room.
@@ -319,6 +340,8 @@ class ProducerBase:
         queue_key: str | bytes | None = None,
         durability: Literal["appended", "flushed"] | None = None,
         delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async."""

@@ -1,11 +1,15 @@
 """How far delayed messages are delivered: config/delayOffset.json, RocketMQ's, and beside it orbitmq/delayed.
 
     0   magic "orbitdly"   8  u32 layout version   12  u64 physical offset   20  18 x u64 next offset, by level
-    164 u32 CRC-32 of the 164 bytes before, big-endian
+    164 4 x u64: known, due time, offset, floor   196 u32 CRC-32 of the 196 bytes before, big-endian
 
 A next offset is that of a queue in SCHEDULE_TOPIC_XXXX: every message below it is in the log again, for its topic. Both files
 are written now and then, so they may be old. The physical offset says from where on the log has to be read for messages that
 were put there since: those name the message that they were made of (docs/delay.md).
+
+The four numbers of messages with a time (native/actors/timer.h) say: a message is done if its offset in rmq_sys_wheel_timer is
+below `known` and it was due at or before that time, of messages of the same time those up to `offset`. All below `floor` are
+done.
 
 RocketMQ knows the first file only. Whichever says more of a level is right, because offsets never fall and are never used
 again.
@@ -24,9 +28,10 @@ from orbitmq.store import atomic_file, config
 from orbitmq.store.layout import StoreLayout
 
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 LEVELS: int = lib.DELAY_LEVELS
-VERSION = 1
-_CONTENT = struct.Struct(f">8sIQ{LEVELS}Q")
+VERSION = 2
+_CONTENT = struct.Struct(f">8sIQ{LEVELS}Q4Q")
 _CRC = struct.Struct(">I")
 _MAGIC = b"orbitdly"
 
@@ -37,6 +42,7 @@ class Delays:
     scheduler has ever put anything there."""
 
     next: tuple[int, ...] = (0,) * LEVELS
+    timer: tuple[int, ...] = (0,) * 4  # known, due time (ms), offset, floor
     start: int | None = None
 
 
@@ -51,22 +57,22 @@ def load(layout: StoreLayout) -> Delays:
         offsets = {}
     known = own.next if own is not None else (0,) * LEVELS
     merged = tuple(max(ours, offsets.get(level, 0)) for level, ours in enumerate(known, start=1))
-    return Delays(merged, None if own is None else own.start)
+    return Delays(merged) if own is None else Delays(merged, own.timer, own.start)
 
 
 def parse(content: bytes) -> Delays | None:
     if len(content) != _CONTENT.size + _CRC.size:
         return None
-    magic, version, start, *offsets = _CONTENT.unpack_from(content)
+    magic, version, start, *numbers = _CONTENT.unpack_from(content)
     good = _CRC.unpack_from(content, _CONTENT.size)[0] == zlib.crc32(content[: _CONTENT.size])
     if not good or (magic, version) != (_MAGIC, VERSION):
         return None
-    return Delays(tuple(offsets), start)
+    return Delays(tuple(numbers[:LEVELS]), tuple(numbers[LEVELS:]), start)
 
 
 def store(layout: StoreLayout, delays: Delays) -> None:
     """Durable on return. Each file alone is true, so a death between the two does no harm. Raises: OSError."""
-    content = _CONTENT.pack(_MAGIC, VERSION, delays.start or 0, *delays.next)
+    content = _CONTENT.pack(_MAGIC, VERSION, delays.start or 0, *delays.next, *delays.timer)
     atomic_file.replace(layout.delayed, content + _CRC.pack(zlib.crc32(content)))
     crash_point("delays_stored_own")
     offsets = {level: offset for level, offset in enumerate(delays.next, start=1) if offset}

@@ -76,7 +76,7 @@ bool put_lane_next(const struct put_lane *put, struct ring_consumer *look, struc
     return true;
 }
 
-enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_ns)
+enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_ns, bool (*news)(const void *), const void *of)
 {
     struct bell *bell = &put->tree->wake->handler[put->index];
     if (awaits)
@@ -85,7 +85,7 @@ enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_n
     CRASH_POINT("put_lane_resting");
     enum bell_wake wake = BELL_RUNG;
     const uint32_t ticket = bell_announce(bell);
-    if (awaits && put_lane_answered(put))
+    if ((awaits && put_lane_answered(put)) || (news && news(of)))
         bell_cancel(bell, ticket);
     else {
         count(put->tree->page, COUNT_SLEEPS, 1);

@@ -58,7 +58,8 @@ bool put_lane_answered(const struct put_lane *put);
 struct ring_consumer put_lane_notes(const struct put_lane *put, uint64_t counted);
 bool put_lane_next(const struct put_lane *put, struct ring_consumer *look, struct put_note *note);
 
-/* Sleeps on the actor's bell for limit_ns at most. awaits: until the writer has answered. */
-enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_ns);
+/* Sleeps on the actor's bell for limit_ns at most. awaits: until the writer has answered. news: looked at once the sleep is announced;
+ * true: there is something to do. NULL: nothing but the bell is looked at. */
+enum bell_wake put_lane_rest(struct put_lane *put, bool awaits, uint64_t limit_ns, bool (*news)(const void *), const void *of);
 
 #endif

@@ -35,6 +35,7 @@ struct reput *reput_open(struct attachment *tree)
     if (!reput)
         return NULL;
     reput->tree = tree;
+    reput->soonest_ms = UINT64_MAX;
     reput->pace = pace_start();
     reput->stray = UINT64_MAX;
     reput->prefixes = calloc(tree->topics->topic_capacity, sizeof *reput->prefixes);
@@ -230,6 +231,8 @@ static int index_record(struct reput *reput, const struct record_view *view)
     }
     if (record_queued(view->sys_flag)) {
         const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms);
+        if (__builtin_expect(timer_is_topic(view->topic), 0) && (uint64_t)code < reput->soonest_ms)
+            reput->soonest_ms = (uint64_t)code;
         const int error = put_unit(reput, topic, view, code);
         if (error)
             return error;

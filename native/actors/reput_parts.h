@@ -42,6 +42,7 @@ struct reput {
     uint8_t missing[TOPIC_NAME_MAX];
     uint64_t stray;                   /* the record that is passed without a queue */
     uint32_t stopped;                 /* the errno that persists */
+    uint64_t soonest_ms;              /* of this step, when the first message with a time is due; UINT64_MAX: there is none */
     uint64_t indexed;                 /* entries added in this step, for the counter */
     struct log_map log;
     struct index_log index;

@@ -33,7 +33,7 @@ static void wake_waiters(struct reput *reput)
     bool worked = reput->all;
     struct attachment *tree = reput->tree;
     uint32_t wakes = 0, dirty = 0;
-    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1] */
+    atomic_thread_fence(memory_order_seq_cst); /* [I2, J1, K2] */
     if (reput->all) {
         const uint32_t queues = atomic_load_explicit(&tree->topics->queue_count, memory_order_acquire);
         for (uint32_t slot = 0; slot < queues; slot++)
@@ -49,6 +49,10 @@ static void wake_waiters(struct reput *reput)
         wakes += bell_ring(&tree->wake->dispatcher);
     if (dirty)
         wakes += bell_ring(&tree->wake->notifier);
+    /* relaxed: the fence above orders it after max_offset; the scheduler stores it, announces, and looks at max_offset [K2] */
+    if (reput->soonest_ms < atomic_load_explicit(&tree->control->delay_wakes_ms, memory_order_relaxed))
+        wakes += bell_ring(&tree->wake->handler[own_lane(&tree->control->settings, OWN_LANE_SCHEDULER)]);
+    reput->soonest_ms = UINT64_MAX;
     if (wakes)
         count(tree->page, COUNT_WAKES, wakes);
     if (dirty)

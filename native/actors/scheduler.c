@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PORTION_BYTES (128u << 10)  /* a portion ends with the record that passes this */
 #define MAPPED_BYTES (8u << 20)   /* of the log that may be read before its mappings are made anew */
-#define RETRY_MS 100u             /* between two tries when the log takes no more, or a file cannot be written */
 
 struct scheduler *scheduler_open(struct attachment *tree)
 {
@@ -22,6 +20,10 @@ struct scheduler *scheduler_open(struct attachment *tree)
     uint64_t version;
     delay_read(&tree->control->delay, &scheduler->slot, &version);
     scheduler->known = version > 0;
+    if (!timer_open(&scheduler->timer, settings->store, settings->queue_file_units, &scheduler->slot.timer)) {
+        scheduler_close(scheduler);
+        return NULL;
+    }
     return scheduler;
 }
 
@@ -31,11 +33,14 @@ static void close_mappings(struct scheduler *scheduler)
     log_map_close(&scheduler->log);
     for (uint32_t level = 0; level < DELAY_LEVELS; level++)
         consume_queue_reader_close(&scheduler->levels[level].units, settings->queue_file_units);
+    timer_unmap(&scheduler->timer);
 }
 
 void scheduler_close(struct scheduler *scheduler)
 {
     close_mappings(scheduler);
+    free(scheduler->timer.heap);
+    free(scheduler->missed.marked);
     free(scheduler);
 }
 
@@ -54,6 +59,10 @@ void scheduler_set_clocks(struct scheduler *scheduler, int64_t real_ms, int64_t 
     scheduler->ahead_ms[0] = real_ms;
     scheduler->ahead_ms[1] = monotonic_ms;
 }
+
+void scheduler_set_room(struct scheduler *scheduler, uint32_t room) { scheduler->timer.room = room; }
+
+void scheduler_set_most(struct scheduler *scheduler, uint32_t most) { scheduler->timer.most = most; }
 
 bool scheduler_knows(const struct scheduler *scheduler) { return scheduler->known; }
 
@@ -82,16 +91,33 @@ const struct topic_entry *scheduler_topic(const struct scheduler *scheduler)
 /* Something was published, by us or by a predecessor, that is not counted yet. */
 static bool pending(const struct scheduler *scheduler) { return put_lane_ahead(&scheduler->put, scheduler->slot.lane) > 0; }
 
+/* Messages with a time: all of the portion, or some of it, or a predecessor's, of which we know no more than the notes. */
+static void settle_timer(struct scheduler *scheduler, uint32_t appended)
+{
+    struct put_note note;
+    if (appended == scheduler->timer.put) {
+        timer_advance(&scheduler->timer);
+        return;
+    }
+    struct ring_consumer look = put_lane_notes(&scheduler->put, scheduler->slot.lane);
+    while (put_lane_next(&scheduler->put, &look, &note))
+        if (note.name.kind == KIND_TIMER && note.code == VERDICT_APPENDED)
+            timer_add_extra(&scheduler->slot.timer, note.name.number);
+    timer_again(&scheduler->timer);
+}
+
 /* Reads what the writer noted, and counts. What it refused is tried again. */
 static uint32_t settle(struct scheduler *scheduler)
 {
     struct put_note note;
-    uint32_t appended = 0, refused = 0;
+    uint32_t appended = 0, refused = 0, timed = 0;
     struct ring_consumer look = put_lane_notes(&scheduler->put, scheduler->slot.lane);
     while (put_lane_next(&scheduler->put, &look, &note)) {
-        assert(note.name.kind < DELAY_LEVELS);
+        assert(note.name.kind <= KIND_TIMER);
+        timed += note.name.kind == KIND_TIMER && note.code == VERDICT_APPENDED;
         if (note.code == VERDICT_APPENDED) {
-            delay_done(&scheduler->slot, note.name.kind, note.name.number);
+            if (note.name.kind < KIND_TIMER)
+                delay_done(&scheduler->slot, note.name.kind, note.name.number);
             if (scheduler->slot.end < note.end)
                 scheduler->slot.end = note.end;
             appended++;
@@ -99,6 +125,7 @@ static uint32_t settle(struct scheduler *scheduler)
             refused++;
         }
     }
+    settle_timer(scheduler, timed);
     CRASH_POINT("scheduler_read_notes");
     scheduler->slot.lane = scheduler->put.out.position;
     delay_write(&scheduler->tree->control->delay, &scheduler->slot);
@@ -118,96 +145,23 @@ bool scheduler_seen(const struct control *control, const struct lane *lane, stru
     uint64_t version;
     delay_read(&control->delay, &slot, &version);
     memcpy(seen->next, slot.next, sizeof seen->next);
+    memcpy(seen->timer, &slot.timer, sizeof seen->timer);
     seen->end = slot.end;
     return version && slot.lane == ring_tail_position(&lane->ring) && !delay_has_gap(&slot);
 }
 
 /* ---- what is due --------------------------------------------------------------------------------------------------- */
 
-/* Remembers which messages are here, eight times within the level's delay, so that it is known later which have waited for it. */
-static void look_at_queue(struct level *level, uint64_t delay_ms, uint64_t now_ms, uint64_t max)
+bool scheduler_must_keep(struct scheduler *scheduler)
 {
-    uint32_t passed = 0;
-    while (passed < level->look_count && now_ms - level->looks[passed].at_ms >= delay_ms)
-        level->waited = level->looks[passed++].max;
-    if (passed) {
-        level->look_count -= passed;
-        memmove(level->looks, level->looks + passed, level->look_count * sizeof level->looks[0]);
-    }
-    if (level->look_count < DELAY_LOOKS &&
-        (level->look_count == 0 || now_ms - level->looks[level->look_count - 1].at_ms >= delay_ms / 8)) {
-        level->looks[level->look_count].at_ms = now_ms;
-        level->looks[level->look_count++].max = max;
-    }
+    if (!scheduler->kept)
+        scheduler->needs_kept = true;
+    return !scheduler->kept;
 }
 
-/* By the clock, or because it has certainly waited for its delay: then the clock was set back. */
-static bool is_due(struct scheduler *scheduler, uint32_t level, uint64_t offset, const struct queue_unit *unit, uint64_t now_ms)
+void scheduler_note_late(struct scheduler *scheduler, uint64_t due_ms, uint64_t now_ms)
 {
-    if (unit->tags_code <= (int64_t)now_ms)
-        return true;
-    if (offset >= scheduler->levels[level].waited)
-        return false;
-    const uint64_t stored_ms = scheduler_stored_ms(scheduler, unit);
-    return stored_ms && (uint64_t)unit->tags_code <= stored_ms + delay_level_ms(level); /* RocketMQ's levels may be other ones */
-}
-
-/* Puts the due messages of one level into the lane. False: the portion is full. */
-static bool put_level(struct scheduler *scheduler, const struct topic_entry *topic, uint32_t number, uint64_t now_ms)
-{
-    const struct settings *settings = &scheduler->tree->control->settings;
-    const struct queue_slot *queue = topics_queue(scheduler->tree->topics, topic->first_slot + number);
-    struct delay_slot *slot = &scheduler->slot;
-    struct level *level = &scheduler->levels[number];
-    /* acquire: the units before max_offset [Q1]; min_offset: raised before files are removed [O1] */
-    const uint64_t max = atomic_load_explicit(&queue->max_offset, memory_order_acquire);
-    const uint64_t min = atomic_load_explicit(&queue->min_offset, memory_order_acquire);
-    if (slot->next[number] < min && min <= max) {
-        count(scheduler->tree->page, COUNT_REJECTED, min - slot->next[number]); /* retention was faster */
-        delay_pass(slot, number, min);
-        scheduler->changed = true;
-    }
-    look_at_queue(level, delay_level_ms(number), clock_ms() + (uint64_t)scheduler->ahead_ms[1], max);
-    const uint64_t first = slot->next[number];
-    char folder[STORE_FOLDER_ROOM];
-    uint64_t offset = first, units = 0;
-    const uint8_t *at = NULL;
-    for (; offset < max && offset - first < DELAY_WINDOW; offset++, at += CONSUME_QUEUE_UNIT, units--) {
-        if (units == 0) {
-            consume_queue_folder(folder, settings->store, topic->name, topic->name_size, number);
-            if (!(at = consume_queue_at(&level->units, folder, settings->queue_file_units, offset, &units)))
-                return true; /* short of something, or it is being removed: at the next look */
-        }
-        if (delay_is_done(slot, number, offset))
-            continue;
-        const struct queue_unit unit = queue_unit_load(at);
-        if (!is_due(scheduler, number, offset, &unit, now_ms)) {
-            if ((uint64_t)unit.tags_code < scheduler->due_ms)
-                scheduler->due_ms = (uint64_t)unit.tags_code;
-            return true;
-        }
-        if (!scheduler->kept) {
-            scheduler->needs_kept = true;
-            return false;
-        }
-        const enum image_result result = scheduler_put(scheduler, number, offset, &unit);
-        if (result == IMAGE_LATER)
-            return true;
-        if (result == IMAGE_FULL)
-            return false;
-        if (result == IMAGE_GONE) {
-            delay_done(slot, number, offset);
-            count(scheduler->tree->page, COUNT_REJECTED, 1);
-            scheduler->changed = true;
-        } else {
-            histogram_record(&scheduler->tree->page->histogram, now_ms > (uint64_t)unit.tags_code ? now_ms - (uint64_t)unit.tags_code : 0);
-        }
-        if (put_lane_ahead(&scheduler->put, slot->lane) >= PORTION_BYTES)
-            return false;
-    }
-    if (offset < max)
-        scheduler->due_ms = 0; /* more than a window: as soon as these are counted */
-    return true;
+    histogram_record(&scheduler->tree->page->histogram, now_ms > due_ms ? now_ms - due_ms : 0);
 }
 
 /* Publishes one portion. Returns whether there was anything to do. */
@@ -215,16 +169,19 @@ static uint32_t put_portion(struct scheduler *scheduler)
 {
     const struct topic_entry *topic = scheduler_topic(scheduler);
     scheduler->due_ms = UINT64_MAX;
-    if (!topic)
-        return 0;
     const uint64_t now_ms = clock_real_ms() + (uint64_t)scheduler->ahead_ms[0];
     /* relaxed: the number of queues only grows */
-    const uint32_t queues = atomic_load_explicit(&topic->queues, memory_order_relaxed);
+    const uint32_t queues = topic ? atomic_load_explicit(&topic->queues, memory_order_relaxed) : 0;
     const uint32_t levels = queues < DELAY_LEVELS ? queues : DELAY_LEVELS;
-    for (uint32_t i = 0; i < levels; i++)
-        if (!put_level(scheduler, topic, (scheduler->turn + i) % levels, now_ms))
-            break;
-    scheduler->turn = (scheduler->turn + 1) % levels;
+    /* Each in turn is the first; the messages with a time are as one level more. */
+    bool room = true;
+    for (uint32_t i = 0; i <= levels && room; i++) {
+        const uint32_t which = (scheduler->turn + i) % (levels + 1);
+        room = which < levels ? scheduler_put_level(scheduler, topic, which, now_ms) : scheduler_put_timer(scheduler, now_ms);
+    }
+    if (!room)
+        scheduler->due_ms = 0; /* those that had no turn */
+    scheduler->turn = (scheduler->turn + 1) % (levels + 1);
     if (pending(scheduler)) {
         put_lane_publish(&scheduler->put);
     } else if (scheduler->changed) {
@@ -241,7 +198,7 @@ uint32_t scheduler_step(struct scheduler *scheduler)
     if (scheduler->tree->control->settings.read_only)
         return 0;
     if (!scheduler->known)
-        return scheduler_load(scheduler);
+        return scheduler->retry_ms > clock_ms() ? 0 : scheduler_load(scheduler);
     if (pending(scheduler))
         return put_lane_answered(&scheduler->put) ? settle(scheduler) : 0;
     if (scheduler->retry_ms > clock_ms())
@@ -251,8 +208,8 @@ uint32_t scheduler_step(struct scheduler *scheduler)
 
 /* ---- loop ---------------------------------------------------------------------------------------------------------- */
 
-/* Until the next message is due, or the next look. The shortest delay is far longer than BELL_LIMIT_NS, so a message that comes
- * meanwhile is seen before it is due, and nobody needs to ring. */
+/* Until the next message is due, or the next look. The shortest delay of a level is far longer than BELL_LIMIT_NS, so a message of
+ * one that comes meanwhile is seen before it is due. For one with a time that is before `delay_wakes_ms`, reput rings. */
 static uint64_t rest_ns(const struct scheduler *scheduler)
 {
     if (scheduler->due_ms >= UINT64_MAX / 1000000u || scheduler->retry_ms > clock_ms())
@@ -261,10 +218,28 @@ static uint64_t rest_ns(const struct scheduler *scheduler)
     return due_ns <= now_ns ? 1 : due_ns - now_ns < BELL_LIMIT_NS ? due_ns - now_ns : BELL_LIMIT_NS;
 }
 
+/* Messages with a time have come that were not looked at. */
+static bool has_arrivals(const void *of)
+{
+    const struct scheduler *scheduler = of;
+    const struct topic_entry *topic = scheduler_timer_topic(scheduler);
+    /* relaxed: the announcement's fence orders it after `delay_wakes_ms` [K2] */
+    return topic && atomic_load_explicit(&topics_queue(scheduler->tree->topics, topic->first_slot)->max_offset, memory_order_relaxed) >
+                        scheduler->seen;
+}
+
 static enum bell_wake rest(struct scheduler *scheduler)
 {
-    const bool awaits = scheduler->known && pending(scheduler);
-    return put_lane_rest(&scheduler->put, awaits, awaits ? BELL_LIMIT_NS : rest_ns(scheduler));
+    const bool awaits = scheduler->known ? pending(scheduler) : !put_lane_answered(&scheduler->put);
+    _Atomic uint64_t *wakes_ms = &scheduler->tree->control->delay_wakes_ms;
+    if (awaits || !scheduler->known || scheduler->retry_ms > clock_ms())
+        return put_lane_rest(&scheduler->put, awaits, BELL_LIMIT_NS, NULL, NULL);
+    const uint64_t limit_ns = rest_ns(scheduler);
+    /* relaxed, both: the announcement's fence orders the first before our look at max_offset; the second costs a needless ring [K2] */
+    atomic_store_explicit(wakes_ms, clock_real_ms() + limit_ns / 1000000u, memory_order_relaxed);
+    const enum bell_wake wake = put_lane_rest(&scheduler->put, false, limit_ns, has_arrivals, scheduler);
+    atomic_store_explicit(wakes_ms, 0, memory_order_relaxed);
+    return wake;
 }
 
 enum run_result scheduler_run(struct scheduler *scheduler, uint32_t limit_ms)

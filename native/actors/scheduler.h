@@ -27,9 +27,9 @@ void scheduler_close(struct scheduler *scheduler);
 /* False in the first life of a tree, until scheduler_begin and the reading of the log after it are over. */
 bool scheduler_knows(const struct scheduler *scheduler);
 
-/* What the files say: next offsets by level - 1, and a physical offset below which every record that a scheduler has put there is
- * counted in them. */
-void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], uint64_t from);
+/* What the files say. next: offsets by level - 1. timer: known, due_ms, offset and floor of struct timer_progress. from: a physical
+ * offset below which every record that a scheduler has put there is counted in them. */
+void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], const uint64_t timer[4], uint64_t from);
 
 /* orbitmq/delayed exists. Nothing is put into the log before: without it, nobody would look for that. */
 void scheduler_kept(struct scheduler *scheduler);
@@ -49,10 +49,15 @@ bool scheduler_drain(struct scheduler *scheduler, uint32_t limit_ms);
 /* For tests: how far ahead of the machine's the two clocks are that say what is due, CLOCK_REALTIME and CLOCK_MONOTONIC. */
 void scheduler_set_clocks(struct scheduler *scheduler, int64_t real_ms, int64_t monotonic_ms);
 
+/* For tests: how many messages with a time are held in memory; at least 2, and before anything has come. */
+void scheduler_set_room(struct scheduler *scheduler, uint32_t room);
+void scheduler_set_most(struct scheduler *scheduler, uint32_t most);
+
 /* For the files, by the scheduler or after its end. False: they cannot say it now, because something was published that is not counted,
  * or a message is done that comes after one that is not. */
 struct delay_seen {
     uint64_t next[18];
+    uint64_t timer[4]; /* as in scheduler_begin */
     uint64_t end; /* as in struct delay_slot */
 };
 bool scheduler_seen(const struct control *control, const struct lane *lane, struct delay_seen *seen);

@@ -46,7 +46,7 @@ static const struct topic_entry *destination(const struct scheduler *scheduler, 
     const struct topics *topics = scheduler->tree->topics;
     const struct slice name = properties_get(view->properties.data, view->properties.size, "REAL_TOPIC", 10);
     const struct slice id = properties_get(view->properties.data, view->properties.size, "REAL_QID", 8);
-    if (!name.data || name.size > TOPIC_NAME_MAX || !read_number(id, queue) || delay_is_topic(name) ||
+    if (!name.data || name.size > TOPIC_NAME_MAX || !read_number(id, queue) || delay_is_topic(name) || timer_is_topic(name) ||
         (name.size == sizeof HALF_TOPIC - 1 && memcmp(name.data, HALF_TOPIC, name.size) == 0))
         return NULL;
     const uint32_t index = topics_find(topics, name.data, name.size);
@@ -68,14 +68,24 @@ static void take_properties(struct scheduler *scheduler, const struct record_vie
     parts->properties_size = size;
 }
 
-enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uint64_t offset, const struct queue_unit *unit)
+/* True if the record is the waiting one that it is taken for. */
+static bool is_source(const struct record_view *view, uint32_t kind, uint64_t offset)
+{
+    if (view->queue_offset != offset)
+        return false;
+    if (kind == KIND_TIMER)
+        return timer_is_topic(view->topic) && view->prepared_offset == TIMER_WAITS;
+    return delay_is_topic(view->topic) && view->queue_id == kind;
+}
+
+enum image_result scheduler_put(struct scheduler *scheduler, uint32_t kind, uint64_t offset, const struct queue_unit *unit)
 {
     struct record_view view;
     const uint8_t *at = record_of(scheduler, unit, &view);
     if (!at && log_map_passing(errno))
         return IMAGE_LATER;
-    if (!at || record_check(at, view.total_size, unit->physical_offset, &view) != RECORD_GOOD || !delay_is_topic(view.topic) ||
-        view.queue_id != level || view.queue_offset != offset || view.prepared_offset == RECORD_STANDS_IN)
+    if (!at || record_check(at, view.total_size, unit->physical_offset, &view) != RECORD_GOOD ||
+        !is_source(&view, kind, offset) || view.prepared_offset == RECORD_STANDS_IN)
         return IMAGE_GONE;
     scheduler->read += view.total_size;
     uint32_t queue;
@@ -92,7 +102,7 @@ enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uin
         .sys_flag = view.sys_flag & ~(uint32_t)(SYSFLAG_BORN_IPV6 | SYSFLAG_STORE_IPV6),
         .reconsume_times = view.reconsume_times,
         .born_ms = view.born_ms,
-        .prepared_offset = delay_mark(level, offset),
+        .prepared_offset = kind == KIND_TIMER ? timer_mark(offset) : delay_mark(kind, offset),
     };
     /* OrbitMQ writes IPv4 hosts only: of an IPv6 host the last four bytes, which are the address where it is a mapped one, and the port. */
     memcpy(parts.born_host, view.born_host.data + view.born_host.size - 8, 8);
@@ -100,6 +110,6 @@ enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uin
     take_properties(scheduler, &view, &parts);
     if (parts.properties_size > RECORD_PROPERTIES_MAX || record_image_size(&parts) > scheduler->tree->control->settings.message_max)
         return IMAGE_GONE; /* only another broker's can be so large: a handler refuses them */
-    const struct put_name name = {.kind = level, .number = offset};
+    const struct put_name name = {.kind = kind, .number = offset};
     return put_lane_add(&scheduler->put, &name, &parts, topic->first_slot + queue) ? IMAGE_PUT : IMAGE_FULL;
 }

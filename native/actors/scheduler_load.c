@@ -12,15 +12,16 @@
 
 #define LOAD_BYTES (4u << 20) /* of the log in one step */
 
-void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], uint64_t from)
+void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], const uint64_t timer[4], uint64_t from)
 {
     static_assert(DELAY_LEVELS == 18, "as the header says");
     const struct control *control = scheduler->tree->control;
     memcpy(scheduler->slot.next, next, sizeof scheduler->slot.next);
-    /* acquire, both: the log's bytes before the position [W1], and min_offset before files are removed */
-    scheduler->load_end = atomic_load_explicit(&control->wrote.value, memory_order_acquire);
+    scheduler->slot.timer = (struct timer_progress){.known = timer[0], .due_ms = timer[1], .offset = timer[2], .floor = timer[3]};
+    /* acquire: min_offset before files are removed */
     const uint64_t min = atomic_load_explicit(&control->min_offset.value, memory_order_acquire);
     scheduler->load_at = from > min ? from : min;
+    scheduler->load_end = UINT64_MAX;
 }
 
 /* The queues know how far they go. */
@@ -37,20 +38,41 @@ static void heed_queues(struct scheduler *scheduler)
             memset(slot->done[level], 0, sizeof slot->done[level]);
         }
     }
+    const struct topic_entry *timed = scheduler_timer_topic(scheduler);
+    /* relaxed: as above */
+    const uint64_t max = timed ? atomic_load_explicit(&topics_queue(scheduler->tree->topics, timed->first_slot)->max_offset,
+                                                      memory_order_relaxed) : 0;
+    if (slot->timer.known > max)
+        slot->timer.known = max;
+    if (slot->timer.floor > slot->timer.known)
+        slot->timer.floor = slot->timer.known;
 }
 
-static void look_at(struct scheduler *scheduler, const struct record_view *view)
+/* False if memory is short. */
+static bool look_at(struct scheduler *scheduler, const struct record_view *view)
 {
     uint32_t level;
     uint64_t offset;
-    if (!delay_of_mark(view->prepared_offset, &level, &offset))
-        return;
-    delay_done(&scheduler->slot, level, offset);
+    if (delay_of_mark(view->prepared_offset, &level, &offset))
+        delay_done(&scheduler->slot, level, offset);
+    else if (!timer_of_mark(view->prepared_offset, &offset))
+        return true;
+    else if (!scheduler_mark(scheduler, offset))
+        return false;
     scheduler->slot.end = view->physical_offset + view->total_size;
+    return true;
 }
 
 uint32_t scheduler_load(struct scheduler *scheduler)
 {
+    if (scheduler->load_end == UINT64_MAX) {
+        /* A predecessor that died while it loaded may have put something into the lane (scheduler_missed.c). It is in the log, or
+         * refused, before we read the log. */
+        if (!put_lane_answered(&scheduler->put))
+            return 0;
+        /* acquire: the log's bytes before the position [W1] */
+        scheduler->load_end = atomic_load_explicit(&scheduler->tree->control->wrote.value, memory_order_acquire);
+    }
     const uint64_t file_size = scheduler->log.file_size, from = scheduler->load_at;
     while (scheduler->load_at < scheduler->load_end && scheduler->load_at - from < LOAD_BYTES) {
         const uint64_t file_end = scheduler->load_at - scheduler->load_at % file_size + file_size;
@@ -63,7 +85,8 @@ uint32_t scheduler_load(struct scheduler *scheduler)
                 at = NULL;
                 break;
             }
-            look_at(scheduler, &view);
+            if (!look_at(scheduler, &view))
+                return 0; /* at the next look */
             at += view.total_size;
             scheduler->load_at += view.total_size;
         }
@@ -79,6 +102,8 @@ uint32_t scheduler_load(struct scheduler *scheduler)
         atomic_load_explicit(&scheduler->tree->control->reput.value, memory_order_acquire) < scheduler->load_end)
         return (uint32_t)(scheduler->load_at - from);
     heed_queues(scheduler);
+    if (!scheduler_find_missed(scheduler))
+        return 0;
     CRASH_POINT("scheduler_load_done");
     scheduler->slot.lane = scheduler->put.out.position;
     delay_write(&scheduler->tree->control->delay, &scheduler->slot);

@@ -1,17 +1,27 @@
 /* What the files of the scheduler share.
  *
- *   scheduler.c        its life and its loop: what is due, portiones, counting, sleeping
- *   scheduler_image.c  from a scheduled record to the one that is put into the lane
- *   scheduler_load.c   what the log knows after a death of the whole tree
+ *   scheduler.c         its life and its loop: portions, counting, sleeping
+ *   scheduler_level.c   what is due of each delay level
+ *   scheduler_timer.c   what is due of the messages with a time
+ *   scheduler_image.c   from a scheduled record to the one that is put into the lane
+ *   scheduler_load.c    what the log knows after a death of the whole tree
+ *   scheduler_missed.c  what it knows of messages with a time
  */
 #ifndef ORBITMQ_SCHEDULER_PARTS_H
 #define ORBITMQ_SCHEDULER_PARTS_H
 
 #include "actors/put_lane.h"
 #include "actors/scheduler.h"
+#include "actors/timer.h"
 #include "format/consume_queue.h"
 #include "format/log_map.h"
 #include "format/record.h"
+
+#define KIND_TIMER DELAY_LEVELS /* of a put_name; lower ones are levels, from 0 */
+#define PORTION_BYTES (128u << 10)  /* a portion ends with the record that passes this */
+
+#define RETRY_MS 100u /* between two tries when the log takes no more, or a file cannot be written */
+#define TIMER_QUIET_MS 500u /* nothing is due for so long: time to read the queue again */
 
 #define DELAY_LOOKS 12u /* more than the looks at a level's queue within its delay that are remembered */
 
@@ -21,6 +31,18 @@ struct level {
     struct { uint64_t at_ms, max; } looks[DELAY_LOOKS]; /* when, and which offsets were there already; the oldest first */
     uint32_t look_count;
     uint64_t waited; /* offsets below it have waited for their level's delay */
+};
+
+/* After a death of the whole tree, of the messages with a time (scheduler_missed.c). */
+struct missed {
+    uint64_t *marked;         /* queue offsets of those that the log has; sorted after it is read */
+    uint64_t count, room;
+    uint64_t at;              /* queue offset up to which those were looked for that it lacks */
+    uint64_t from;            /* where the portion that is in the lane began */
+    uint64_t counted;         /* position in the lane before it */
+    bool sorted;
+    bool started;             /* the log was read, and the cursor is found */
+    struct timer_progress before; /* what the files say */
 };
 
 struct scheduler {
@@ -33,9 +55,12 @@ struct scheduler {
     bool changed;            /* slot is to be written although there is no portion */
     uint32_t turn;           /* the level to begin the next portion with */
     uint64_t due_ms;         /* when the next message is due, or UINT64_MAX */
+    uint64_t seen;           /* the maximum of the queue of messages with a time at the last look */
     uint64_t retry_ms;       /* CLOCK_MONOTONIC: the log took no more, or a file could not be written; not before then */
     uint64_t load_at, load_end;
     int64_t ahead_ms[2];     /* for tests: added to the real and to the monotonic clock */
+    struct missed missed;
+    struct timer timer;
     uint64_t read;           /* bytes of the log read through mappings since they were made */
     struct log_map log;
     struct level levels[DELAY_LEVELS];
@@ -50,6 +75,33 @@ const struct topic_entry *scheduler_topic(const struct scheduler *scheduler);
 /* Unmaps what was read, once it is much: pages stay in memory as long as they are mapped. */
 void scheduler_let_go(struct scheduler *scheduler);
 
+/* A record cannot be put there yet, because orbitmq/delayed does not exist. */
+bool scheduler_must_keep(struct scheduler *scheduler);
+
+/* How late a message that is put into the lane is. */
+void scheduler_note_late(struct scheduler *scheduler, uint64_t due_ms, uint64_t now_ms);
+
+/* ---- scheduler_level.c ---- */
+
+/* Puts the due messages of one level into the lane. False: the portion is full. */
+bool scheduler_put_level(struct scheduler *scheduler, const struct topic_entry *topic, uint32_t number, uint64_t now_ms);
+
+/* ---- scheduler_timer.c ---- */
+
+/* The topic of messages with a time, or NULL while there is none. */
+const struct topic_entry *scheduler_timer_topic(const struct scheduler *scheduler);
+
+/* Puts those that are due into the lane. False: the portion is full. */
+bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms);
+
+/* ---- scheduler_missed.c ---- */
+
+/* A record of the log that a scheduler made of the message at this queue offset. False if memory is short. */
+bool scheduler_mark(struct scheduler *scheduler, uint64_t offset);
+
+/* After the log was read: puts what it lacks there. True once that is over, and the progress is known. */
+bool scheduler_find_missed(struct scheduler *scheduler);
+
 /* ---- scheduler_image.c ---- */
 
 enum image_result {
@@ -58,7 +110,7 @@ enum image_result {
     IMAGE_FULL = 2,  /* the lane has no room now */
     IMAGE_LATER = 3, /* this process is short of something now */
 };
-enum image_result scheduler_put(struct scheduler *scheduler, uint32_t level, uint64_t offset, const struct queue_unit *unit);
+enum image_result scheduler_put(struct scheduler *scheduler, uint32_t kind, uint64_t offset, const struct queue_unit *unit);
 
 /* When the record of a unit was stored, ms; 0 if it cannot be read. */
 uint64_t scheduler_stored_ms(struct scheduler *scheduler, const struct queue_unit *unit);

@@ -12,6 +12,20 @@ static const uint32_t level_ms[DELAY_LEVELS] = {
 
 uint64_t delay_level_ms(uint32_t level) { return level_ms[level]; }
 
+uint64_t delay_time_ms(struct slice out_ms)
+{
+    uint64_t due = 0;
+    if (out_ms.size > 15)
+        return 0;
+    for (uint32_t i = 0; i < out_ms.size; i++) {
+        const uint32_t digit = out_ms.data[i] - (uint32_t)'0';
+        if (digit > 9)
+            return 0;
+        due = due * 10 + digit;
+    }
+    return due;
+}
+
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms)
 {
     uint32_t number = 0;

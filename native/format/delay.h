@@ -1,19 +1,34 @@
 /* Delayed messages as RocketMQ keeps them: a message with the property DELAY, a level from 1 on, waits in the topic
- * SCHEDULE_TOPIC_XXXX, and its ConsumeQueue unit has, in the place of the tags code, the time when it is due.
- * Source: RocketMQ 4.9 ScheduleMessageService, CommitLog; see docs/formats/consumequeue.md.
+ * SCHEDULE_TOPIC_XXXX; one with the property TIMER_OUT_MS, a time, waits in queue 0 of rmq_sys_wheel_timer. The ConsumeQueue unit
+ * has, in the place of the tags code, the time when it is due (of the second kind OrbitMQ's alone).
+ * Source: RocketMQ 4.9 ScheduleMessageService, CommitLog; RocketMQ 5 TimerMessageStore; see docs/formats/consumequeue.md.
  */
 #ifndef ORBITMQ_DELAY_H
 #define ORBITMQ_DELAY_H
 
 #include "format/properties.h"
 
+#include <assert.h>
+
 #define DELAY_TOPIC "SCHEDULE_TOPIC_XXXX"
 #define DELAY_LEVELS 18u
+#define TIMER_TOPIC "rmq_sys_wheel_timer"
+#define TIMER_MOST_MS (UINT64_C(366) * 86400 * 1000) /* the longest that a message can wait */
+static_assert(sizeof DELAY_TOPIC == sizeof TIMER_TOPIC, "one comparison of sizes tells messages that do not wait");
 
-/* A message that was put into the log again when it was due names, in the place of the prepared transaction offset, the scheduled
- * record that it was made of: 'D', the level (8 bits), the offset in the level's queue (48 bits). A sender cannot set this field. So
- * the log itself tells which messages of the schedule topic are done. */
+/* A message that was put into the log again when it was due names, in the place of the prepared transaction offset, the waiting
+ * record that it was made of: 'D', the level (8 bits), the offset in the level's queue (48 bits); or 'T', and the offset in the queue
+ * of the second kind. That one has 'P' there as long as it waits, which tells it from one of RocketMQ's. A sender cannot set this
+ * field. So the log itself tells which messages are done. */
 #define DELAY_MARK UINT64_C(0x44)
+#define TIMER_MARK UINT64_C(0x54)
+#define TIMER_WAITS (UINT64_C(0x50) << 56)
+static inline uint64_t timer_mark(uint64_t offset) { return TIMER_MARK << 56 | offset; }
+static inline bool timer_of_mark(uint64_t mark, uint64_t *offset)
+{
+    *offset = mark & ((UINT64_C(1) << 56) - 1);
+    return mark >> 56 == TIMER_MARK;
+}
 static inline uint64_t delay_mark(uint32_t level, uint64_t offset)
 {
     return DELAY_MARK << 56 | (uint64_t)(level + 1) << 48 | offset;
@@ -34,6 +49,14 @@ static inline bool delay_is_topic(struct slice topic)
     return topic.size == sizeof DELAY_TOPIC - 1 && __builtin_memcmp(topic.data, DELAY_TOPIC, sizeof DELAY_TOPIC - 1) == 0;
 }
 
+static inline bool timer_is_topic(struct slice topic)
+{
+    return topic.size == sizeof TIMER_TOPIC - 1 && __builtin_memcmp(topic.data, TIMER_TOPIC, sizeof TIMER_TOPIC - 1) == 0;
+}
+
+/* The time in a TIMER_OUT_MS property, ms; 0 if it is none. */
+uint64_t delay_time_ms(struct slice out_ms);
+
 /* When a message with this DELAY property that was stored at store_ms is due, ms; 0 if it names no level. Levels above the last
  * one count as the last. */
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
@@ -41,9 +64,12 @@ uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
 /* The third field of a record's ConsumeQueue unit: the due time of a delayed message, else the code of its tag. */
 static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms)
 {
-    if (__builtin_expect(delay_is_topic(topic), 0)) {
-        const struct slice level = properties_get(properties.data, properties.size, "DELAY", 5);
-        const uint64_t due_ms = delay_due_ms(level, store_ms);
+    if (__builtin_expect(topic.size == sizeof DELAY_TOPIC - 1, 0)) {
+        uint64_t due_ms = 0;
+        if (delay_is_topic(topic))
+            due_ms = delay_due_ms(properties_get(properties.data, properties.size, "DELAY", 5), store_ms);
+        else if (timer_is_topic(topic))
+            due_ms = delay_time_ms(properties_get(properties.data, properties.size, "TIMER_OUT_MS", 12));
         if (due_ms)
             return (int64_t)due_ms;
     }

@@ -116,7 +116,7 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
     if (is(name, size, "SCHEDULE_TOPIC_XXXX"))
         return "delayed messages wait there, as in RocketMQ; send them with delay_level= to the topic that they are for";
     if (is(name, size, "rmq_sys_wheel_timer"))
-        return "RocketMQ 5 keeps delayed messages there, which OrbitMQ does not deliver";
+        return "messages with a time wait there, as in RocketMQ 5; send them with delay= or deliver_at= to the topic that they are for";
     if (begins(name, size, "%RETRY%"))
         return "RocketMQ keeps a group's messages there that are to be tried again, which OrbitMQ does not do yet";
     if (begins(name, size, "%DLQ%"))

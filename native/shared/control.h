@@ -130,6 +130,7 @@ struct control {
     struct bell allocator_bell;
     struct commit_record commit;
     struct delay_record delay; /* the scheduler's */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t delay_wakes_ms; /* [K2] when the scheduler will look again, by the clock; 0: at once */
     /* [lane][word]: sessions with fresh verdicts whose clients sleep; the writer sets bits, the handler takes them */
     _Alignas(SEGMENT_LINE) _Atomic uint64_t deliver[LANES_MAX][SESSION_WORDS];
     /* [word]: queues with arrivals for more than one waiter; reput sets bits, the notifier takes them */

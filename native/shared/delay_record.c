@@ -59,7 +59,7 @@ void delay_done(struct delay_slot *slot, uint32_t level, uint64_t offset)
 
 bool delay_has_gap(const struct delay_slot *slot)
 {
-    uint64_t any = 0;
+    uint64_t any = slot->timer.extra_count;
     for (uint32_t level = 0; level < DELAY_LEVELS; level++)
         for (uint32_t word = 0; word < DELAY_WINDOW / 64; word++)
             any |= slot->done[level][word];

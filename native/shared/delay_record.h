@@ -12,11 +12,23 @@
 
 #define DELAY_WINDOW 512u /* messages of one level that may be in the lane together; a multiple of 64 */
 
+#define TIMER_PORTION 512u /* messages with a time that may be in the lane together */
+
+/* Which messages with a time are done: timer.h. */
+struct timer_progress {
+    uint64_t known;          /* queue offset */
+    uint64_t due_ms, offset; /* the cursor: a due time and a queue offset */
+    uint64_t floor;          /* queue offset; all before are done */
+    uint64_t extra_count;
+    uint64_t extra[TIMER_PORTION]; /* queue offsets */
+};
+
 struct delay_slot {
     uint64_t lane; /* position in the scheduler's lane: what was put there before it is counted here */
     uint64_t end;  /* physical offset; every record in the log that is counted here, and was put there by this tree, is below */
     uint64_t next[DELAY_LEVELS]; /* by level - 1: the first queue offset that is not done */
     uint64_t done[DELAY_LEVELS][DELAY_WINDOW / 64]; /* of the offsets behind it, at offset % DELAY_WINDOW: those that are */
+    struct timer_progress timer;
 };
 
 struct delay_record {

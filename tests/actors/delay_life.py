@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,20 @@ from tests.native.pipeline import MESSAGE, Verdict
 from tests.power.life import Life, open_store
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+TIMER = "rmq_sys_wheel_timer"
+AT = 0xFFFFFFFF  # in the place of a level: the properties begin with the time
 BLANK = (0xCBD43194).to_bytes(4, "big")
 
 
 def delayed(body: bytes, level: int, queue: int = 0, properties: bytes = b"") -> bytes:
     """One message of a frame."""
     content = MESSAGE.pack(len(body), len(properties), queue, 0, 0, level) + properties + body
+    return content + bytes(-len(content) % 8)
+
+
+def timed(body: bytes, at_ms: int, queue: int = 0) -> bytes:
+    """One message of a frame, with a time."""
+    content = MESSAGE.pack(len(body), 8, queue, 0, 0, AT) + at_ms.to_bytes(8, sys.byteorder) + body
     return content + bytes(-len(content) % 8)
 
 
@@ -42,8 +51,11 @@ def settings_of(root: Path, **files: int) -> TreeSettings:
 class DelayLife:
     """One life of a tree. ahead: how far the scheduler's two clocks are ahead of the machine's, ms."""
 
-    def __init__(self, settings: TreeSettings, topics: tuple[str, ...] = ("T", "U")) -> None:
+    def __init__(self, settings: TreeSettings, topics: tuple[str, ...] = ("T", "U"), room: int = 0, most: int = 0) -> None:
+        """room: messages with a time that the scheduler holds in memory; 0: as many as usual."""
         self.settings = settings
+        self.room = room
+        self.most = most  # units of messages with a time that it reads in one step; 0: as many as usual
         self.life = Life(settings, open_store(settings), topics)
         self.life.registry.add_delays()
         self.life.take_writes()
@@ -57,9 +69,16 @@ class DelayLife:
             self.scheduler.close()
         self.scheduler = Scheduler(self.life.tree)
         self.set_clocks(*self.ahead)
+        if self.room:
+            lib.scheduler_set_room(self.scheduler.handle, self.room)
+        if self.most:
+            lib.scheduler_set_most(self.scheduler.handle, self.most)
         self.life.index()
         while not lib.scheduler_knows(self.scheduler.handle):
             self.scheduler.step()
+            self.life.writer.step()  # messages with a time that were passed over
+            self.life.make_file()
+            self.life.index()
         if self.scheduler._files.start is None:
             self.flush()
             self.scheduler.need()
@@ -82,8 +101,14 @@ class DelayLife:
         self.set_clocks(self.ahead[0] + ms, self.ahead[1] + ms)
 
     def send(self, topic: str, level: int, *bodies: bytes, queue: int = 0, properties: bytes = b"") -> list[Verdict]:
+        return self._send(topic, [delayed(body, level, queue, properties) for body in bodies])
+
+    def send_at(self, topic: str, at_ms: int, *bodies: bytes, queue: int = 0) -> list[Verdict]:
+        """at_ms: by the machine's clock."""
+        return self._send(topic, [timed(body, at_ms, queue) for body in bodies])
+
+    def _send(self, topic: str, parts: list[bytes]) -> list[Verdict]:
         life = self.life
-        parts = [delayed(body, level, queue, properties) for body in bodies]
         life._session.send(*parts, topic=life.topics[topic].index, topic_hash=life._hashes[topic])
         while lib.handler_step(life._handler) + life.writer.step() or life._session.completed < life._answered + len(parts):
             life.make_file()
@@ -140,4 +165,4 @@ class DelayLife:
 
     def delivered(self) -> list[Record]:
         """Messages in their own topics."""
-        return [record for record in self.records() if record.topic != SCHEDULE]
+        return [record for record in self.records() if record.topic not in (SCHEDULE, TIMER)]

@@ -4,14 +4,16 @@ is looked at, only the times that the broker wrote."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import orbitmq
-from orbitmq.errors import Full, NoPermission, PropertyError, SettingError, UnknownQueue, UnknownTopic
+from orbitmq.errors import Full, NoPermission, PropertyError, SettingError, UnknownQueue, UnknownTopic, UsageError
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
 from tests.trees import kill, small_broker
@@ -65,6 +67,66 @@ def test_every_way_of_sending(broker: orbitmq.Broker) -> None:
     for message in messages[:9]:
         assert message.stored_ms >= waiting[bytes(message)].stored_ms + 1000
         assert message.born_ms == waiting[bytes(message)].born_ms
+
+
+def test_any_time(broker: orbitmq.Broker) -> None:
+    """Every way of sending takes a delay or a time; what comes is not earlier than that."""
+    with broker.producer() as producer:
+        begun = time.time()
+        receipt = producer.send("t", b"0", queue=2, tags="red", keys="k", properties={"mine": "1"}, delay=0.2)
+        assert (receipt.queue, receipt.offset) == (0, 0), "the place where it waits"
+        assert producer.send_async("t", b"1", delay=timedelta(milliseconds=200)).result().offset == 1
+        producer.send_oneway("t", b"2", deliver_at=begun + 0.2)
+        producer.send_batch("t", [b"3", b"4"], tags="blue", deliver_at=datetime.fromtimestamp(begun + 0.2))
+        producer.send_batch_async("t", [b"5"], deliver_at=datetime.fromtimestamp(begun + 0.2, UTC)).result()
+        for at_once in ({"delay": 0}, {"deliver_at": 5}, {"delay": None, "deliver_at": None}):
+            producer.send("t", b"now", **at_once)  # type: ignore[arg-type]
+        producer.send("t", b"in a year", delay=timedelta(days=365))
+    name = broker.name
+
+    async def others() -> None:
+        async with orbitmq.aio.connect(name) as client, await client.producer() as sender:
+            await sender.send("t", b"6", delay=0.2)
+            await sender.send_batch("t", [b"7"], deliver_at=begun + 0.2)
+
+    asyncio.run(others())
+    messages = came(broker, "t", 11)
+    assert [bytes(message) for message in messages] == [*(b"%d" % n for n in range(8)), b"now", b"now", b"now"]
+    assert all(message.stored_ms >= 1000 * (begun + 0.2) for message in messages[:8])
+    first = messages[0]
+    assert (first.queue, first.tags, first.keys, first.properties["mine"]) == (2, "red", ["k"], "1")
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"delay": -1}, "negative"),
+        ({"delay": float("nan")}, "not a number"),
+        ({"delay": 367 * 86400}, "366 days at most"),
+        ({"delay": 10**400}, "366 days at most"),
+        ({"deliver_at": 1e12}, "366 days at most"),
+    ],
+)
+def test_times_that_are_refused(broker: orbitmq.Broker, how: dict[str, float], why: str) -> None:
+    with broker.producer() as producer:
+        with pytest.raises(SettingError, match=why):
+            producer.send("t", b"x", **how)  # type: ignore[arg-type]
+        with pytest.raises(SettingError, match=why):
+            producer.send_batch("t", [b"x"], **how)  # type: ignore[arg-type]
+
+
+def test_kinds_that_are_refused(broker: orbitmq.Broker) -> None:
+    with broker.producer() as producer:
+        for how in ({"delay": "1"}, {"deliver_at": "tomorrow"}, {"delay": datetime.now()}, {"deliver_at": timedelta(1)}):
+            with pytest.raises(TypeError, match=next(iter(how))):
+                producer.send("t", b"x", **how)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="more than one"):
+            producer.send("t", b"x", delay=1, delay_level=1)
+        with pytest.raises(PropertyError, match="deliver_at="):
+            producer.send("t", b"x", properties={"TIMER_DELIVER_MS": "5"})
+        with pytest.raises(NoPermission, match="messages with a time wait there"):
+            producer.send("t", b"x", delay=1)
+            producer.send("rmq_sys_wheel_timer", b"x")
 
 
 def test_asyncio_alone_makes_the_topic(broker: orbitmq.Broker) -> None:

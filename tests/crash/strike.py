@@ -69,7 +69,7 @@ CLIENT = {
 # Files most of whose points are passed while a tree starts or stops.
 TREE = {
     "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
-    "recovery", "scheduler_load", "segments", "settings_file", "supervisor", "unsynced",
+    "recovery", "scheduler_load", "scheduler_missed", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
 # Of the points of these files, those that only a clean stop passes.
 STOPPING = {

@@ -24,7 +24,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import orbitmq
 from orbitmq import errors
@@ -145,7 +145,8 @@ def delay(name: str, path: Path, who: int, seed: int) -> None:
                 sender = client.producer(window=1024, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
                 while not over(0.02):
                     bodies = [BODY.pack(who, number + n) + bytes(rng.randrange(600)) for n in range(rng.choice((1, 1, 5, 50)))]
-                    verdicts = _send_delayed(sender, bodies)
+                    how: dict[str, Any] = rng.choice(({"delay_level": 1}, {"delay": 0.05}, {"delay": rng.random()}))
+                    verdicts = _send_delayed(sender, bodies, **how)
                     ledger.write("".join(f"{number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
                     ledger.flush()
                     number += len(bodies)
@@ -154,12 +155,12 @@ def delay(name: str, path: Path, who: int, seed: int) -> None:
         ledger.write(f"{number} end\n")
 
 
-def _send_delayed(sender: Producer, bodies: list[bytes]) -> list[str]:
+def _send_delayed(sender: Producer, bodies: list[bytes], **how: Any) -> list[str]:
     sent = len(bodies)
     try:
         if len(bodies) == 1:
-            return [str(sender.send(LATER, bodies[0], delay_level=1).physical_offset)]
-        return [str(receipt.physical_offset) for receipt in sender.send_batch(LATER, bodies, delay_level=1)]
+            return [str(sender.send(LATER, bodies[0], **how).physical_offset)]
+        return [str(receipt.physical_offset) for receipt in sender.send_batch(LATER, bodies, **how)]
     except (errors.PerhapsStored, errors.TimedOut) as error:
         sent = len(bodies) if error.sent is None else error.sent
     except errors.BrokerError as error:

@@ -7,13 +7,13 @@
 #include "python/producer/producer.h"
 
 #include "base/crc32.h"
-#include "format/delay.h"
 #include "format/reserved.h"
 #include <string.h>
 
 static const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
-    [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_TIMEOUT] = "timeout",
+    [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
+    [ARG_DELIVER_AT] = "deliver_at", [ARG_TIMEOUT] = "timeout",
     [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag",
 };
 static PyObject *interned[ARGUMENTS];
@@ -190,8 +190,7 @@ int parse_durability(PyObject *value, enum durability *durability)
     return -1;
 }
 
-/* -1. Python's TypeError for a value that is no number does not say which argument it was. */
-static int refuse_type(PyObject *value, const char *what, const char *wanted)
+int refuse_type(PyObject *value, const char *what, const char *wanted)
 {
     if (PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", what, wanted, (PyObject *)Py_TYPE(value));
@@ -243,23 +242,6 @@ int parse_queue(PyObject *value, int64_t *queue)
     return 0;
 }
 
-int parse_delay_level(PyObject *value, uint32_t *level)
-{
-    if (value == Py_None)
-        return 0;
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (number == -1 && PyErr_Occurred())
-        return refuse_type(value, "delay_level", "int");
-    if (number < 0 || overflow < 0) {
-        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "delay_level", "value", value),
-                   "could not send with delay_level %R: levels are numbered from 1, and 0 is no delay", value);
-        return -1;
-    }
-    *level = overflow || number > DELAY_LEVELS ? DELAY_LEVELS : (uint32_t)number;
-    return 0;
-}
-
 static int parse_flag(PyObject *value, uint32_t *flag)
 {
     const long long number = PyLong_AsLongLong(value);
@@ -283,7 +265,9 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
     if (strcmp(text, "WAIT") == 0)
         why = "what a receipt waits for is given as durability=";
     if (strcmp(text, "DELAY") == 0)
-        why = "how long a message waits is given as delay_level=";
+        why = "how long a message waits is given as delay= or delay_level=";
+    if (strncmp(text, "TIMER_DE", 8) == 0)
+        why = "when a message is delivered is given as deliver_at= or delay=";
     return property_error(name, "property", why);
 }
 
@@ -358,7 +342,11 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
     case ARG_DURABILITY:
         return parse_durability(value, &letter->durability);
     case ARG_DELAY_LEVEL:
-        return parse_delay_level(value, &letter->delay_level);
+        return later_level(value, &letter->later);
+    case ARG_DELAY:
+        return later_delay(value, &letter->later);
+    case ARG_DELIVER_AT:
+        return later_at(value, &letter->later);
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:
@@ -385,6 +373,8 @@ int letter_parse(const Producer *self, struct letter *letter, PyObject *const *a
             continue;
         result = which < 0 ? -1 : parse_argument(letter, (enum argument)which, args[count + i]);
     }
+    if (result == 0)
+        result = later_one(&letter->later);
     if (result < 0)
         letter_clear(letter);
     return result;
@@ -411,12 +401,14 @@ uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32
 uint32_t letter_properties_size(const struct letter *letter)
 {
     const uint64_t extra = letter->extra ? (uint64_t)PyBytes_Size(letter->extra) : 0;
-    const uint64_t size = properties_size(letter->tags_size, letter->tags, letter->keys_size, letter->keys) + extra;
+    const uint64_t size = properties_size(letter->tags_size, letter->tags, letter->keys_size, letter->keys) + extra +
+                          later_size(&letter->later);
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
 uint8_t *letter_properties(const struct letter *letter, uint8_t *at)
 {
+    at = later_put(&letter->later, at);
     if (letter->tags)
         at = properties_put(at, "TAGS", letter->tags, letter->tags_size);
     if (letter->keys)

@@ -123,6 +123,7 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
 
 uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at)
 {
+    at = later_put(&batch->later, at);
     if (batch->same.size)
         memcpy(at, batch->same.text, batch->same.size);
     at += batch->same.size;
@@ -218,7 +219,11 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
     case ARG_DURABILITY:
         return parse_durability(value, &batch->durability);
     case ARG_DELAY_LEVEL:
-        return parse_delay_level(value, &batch->delay_level);
+        return later_level(value, &batch->later);
+    case ARG_DELAY:
+        return later_delay(value, &batch->later);
+    case ARG_DELIVER_AT:
+        return later_at(value, &batch->later);
     case ARG_TIMEOUT:
         return parse_timeout(value, timeout_ns);
     case ARG_POSITIONAL:
@@ -242,7 +247,8 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
         if (take_argument(batch, which, args[count + i], &to, timeout_ns) < 0)
             return -1;
     }
-    if (producer_ready(self, born_now()) < 0 || (batch->delay_level && producer_delays(self) < 0))
+    if (later_one(&batch->later) < 0 || producer_ready(self, born_now()) < 0 ||
+        (later_waits(&batch->later) && producer_delays(self, &batch->later) < 0))
         return -1;
     const uint32_t topic = producer_topic(self, batch->topic);
     if (topic == TOPIC_NONE || measure(self, batch, topic) < 0)

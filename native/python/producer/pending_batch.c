@@ -70,7 +70,7 @@ static void fill_frame(Batch *batch, struct sender *sender)
             .body_size = body.size,
             .properties_size = (uint32_t)parcel_properties_size(batch, batch->sent),
             .queue_id = parcel_queue(batch),
-            .delay_level = batch->delay_level,
+            .delay_level = later_word(&batch->later),
         };
         uint8_t *at = sender_add(sender, &message);
         if (!at) { /* no room: its queue has not been assigned yet */

@@ -19,7 +19,7 @@ static enum sender_result post_once(Producer *self, const struct letter *letter,
         .properties_size = letter_properties_size(letter),
         .queue_id = queue,
         .flag = letter->flag,
-        .delay_level = letter->delay_level,
+        .delay_level = later_word(&letter->later),
     };
     const uint32_t stride = (uint32_t)send_message_stride(message.properties_size, message.body_size);
     producer_lock(link);
@@ -39,7 +39,7 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
     uint64_t deadline_ns = 0;
     for (;;) {
         const uint64_t born_ms = born_now();
-        if (producer_ready(self, born_ms) < 0 || (letter->delay_level && producer_delays(self) < 0))
+        if (producer_ready(self, born_ms) < 0 || (later_waits(&letter->later) && producer_delays(self, &letter->later) < 0))
             return -1;
         const uint32_t topic = producer_topic(self, letter->topic);
         if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, letter_properties_size(letter)) < 0)

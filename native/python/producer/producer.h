@@ -40,6 +40,27 @@ typedef struct producer Producer;
 typedef struct pending Pending;
 typedef struct batch Batch;
 
+/* ---- later.c ---- */
+
+/* When messages are to be delivered. */
+struct later {
+    uint32_t level; /* 0: none */
+    uint32_t given; /* how many of the three arguments */
+    uint64_t at_ms; /* since 1970; 0: at once */
+};
+
+static inline bool later_waits(const struct later *later) { return later->level || later->at_ms; }
+/* For send_message: the level, and what it adds to the properties. */
+static inline uint32_t later_word(const struct later *later) { return later->at_ms ? SEND_AT : later->level; }
+static inline uint32_t later_size(const struct later *later) { return later->at_ms ? SEND_AT_SIZE : 0; }
+uint8_t *later_put(const struct later *later, uint8_t *at);
+
+/* The arguments; later_one after the last. -1 with an exception. */
+int later_level(PyObject *value, struct later *later);
+int later_delay(PyObject *value, struct later *later);
+int later_at(PyObject *value, struct later *later);
+int later_one(const struct later *later);
+
 /* ---- link.c ---- */
 
 /* Messages with consecutive sequences whose verdicts go to one place. The run holds no reference to its owner: the owner
@@ -132,7 +153,7 @@ static inline bool producer_durable(const Producer *self, uint32_t topic, enum d
 }
 
 /* Called before a delayed message is sent: makes sure that there is a topic in which it can wait. -1 with an exception. */
-int producer_delays(Producer *self);
+int producer_delays(Producer *self, const struct later *later);
 
 /* _attach(handle): takes a session. */
 PyObject *producer_attach(Producer *self, PyObject *handle);
@@ -178,7 +199,7 @@ struct letter {
     uint32_t tags_size;
     uint32_t keys_size;
     uint32_t flag;
-    uint32_t delay_level; /* 0: none */
+    struct later later;
     int64_t queue;        /* -1: not given */
     bool viewed;
     enum durability durability;
@@ -201,7 +222,9 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
 int parse_durability(PyObject *value, enum durability *durability);
 int parse_timeout(PyObject *value, uint64_t *timeout_ns);
 int parse_queue(PyObject *value, int64_t *queue);
-int parse_delay_level(PyObject *value, uint32_t *level);
+
+/* -1, after a failed conversion. Python's TypeError for a value that is no number does not say which argument it was. */
+int refuse_type(PyObject *value, const char *what, const char *wanted);
 
 /* The argument of result(timeout=None). */
 int parse_result_timeout(PyObject *const *args, Py_ssize_t count, PyObject *names, uint64_t *timeout_ns);
@@ -213,7 +236,8 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
 /* Which keyword this is, of the first `most` of enum argument; ARG_POSITIONAL for those two, unless both are among the
  * positional arguments; -1 with TypeError. */
 enum argument {
-    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_TIMEOUT, /* these for batches too */
+    ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
+    ARG_TIMEOUT, /* all before for batches too */
     ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
@@ -307,7 +331,7 @@ struct batch {
     uint32_t longer;    /* runs to come that take one more than count / queues */
     uint32_t queues;    /* of the topic, when the batch was made */
     enum durability durability;
-    uint32_t delay_level; /* of all; 0: none */
+    struct later later; /* of all */
     bool durable;       /* the result when the first message was sent: one answer for all */
 };
 
@@ -323,7 +347,7 @@ static inline uint64_t parcel_properties_size(const Batch *batch, uint32_t i)
 {
     const struct piece tag = batch->tag ? batch->tag[i] : (struct piece){NULL, 0};
     const struct piece key = batch->key ? batch->key[i] : (struct piece){NULL, 0};
-    return batch->same.size + properties_size(tag.size, tag.text, key.size, key.text);
+    return later_size(&batch->later) + batch->same.size + properties_size(tag.size, tag.text, key.size, key.text);
 }
 
 /* Puts them to `at`; returns where they end. */

@@ -8,9 +8,10 @@
 
 #define DOC_MESSAGE                                                                                                            \
     "$self, topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, "            \
-    "delay_level=None, timeout=None"
+    "delay_level=None, delay=None, deliver_at=None, timeout=None"
 #define DOC_BATCH                                                                                                              \
-    "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, delay_level=None, timeout=None"
+    "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, delay_level=None, "               \
+    "delay=None, deliver_at=None, timeout=None"
 
 #define DOC_QUEUES                                                                                                             \
     "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
@@ -21,6 +22,8 @@
     "level,\n        else the topic's.\n"                                                                                      \
     "    delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is "  \
     "of\n        its place among waiting messages. None or 0: at once.\n"                                                     \
+    "    delay: seconds, or a timedelta, up to 366 days: the same, to the millisecond.\n"                                      \
+    "    deliver_at: a datetime, or seconds since 1970: the same, at that time; at once if it is over.\n"                      \
     "    timeout: seconds to wait, for room and then for receipts; None: the producer's.\n"
 
 #define DOC_MESSAGE_ARGUMENTS                                                                                                  \

@@ -187,9 +187,10 @@ int producer_ready(Producer *self, uint64_t now_ms)
     return open_session(self);
 }
 
-int producer_delays(Producer *self)
+int producer_delays(Producer *self, const struct later *later)
 {
-    if (topics_find(self->link->sender.topics, (const uint8_t *)DELAY_TOPIC, sizeof DELAY_TOPIC - 1) != TOPIC_NONE)
+    const char *topic = later->at_ms ? TIMER_TOPIC : DELAY_TOPIC;
+    if (topics_find(self->link->sender.topics, (const uint8_t *)topic, sizeof DELAY_TOPIC - 1) != TOPIC_NONE)
         return 0;
     PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_delays", NULL);
     Py_XDECREF(done);

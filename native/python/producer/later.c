@@ -1,0 +1,103 @@
+/* When a message is to be delivered: delay_level=, delay= and deliver_at=. */
+#include "python/producer/producer.h"
+
+#include "base/clock.h"
+#include "format/delay.h"
+#include <math.h>
+#include <string.h>
+
+int later_level(PyObject *value, struct later *later)
+{
+    if (value == Py_None)
+        return 0;
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (number == -1 && PyErr_Occurred())
+        return refuse_type(value, "delay_level", "int");
+    if (number < 0 || overflow < 0) {
+        py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", "delay_level", "value", value),
+                 "could not send with delay_level %R: levels are numbered from 1, and 0 is no delay", value);
+        return -1;
+    }
+    later->given++;
+    later->level = overflow || number > DELAY_LEVELS ? DELAY_LEVELS : (uint32_t)number;
+    return 0;
+}
+
+/* Seconds of a number, or of an object whose method of this name gives them. NAN with an exception. */
+static double seconds_of(PyObject *value, const char *name, const char *method, const char *kinds)
+{
+    if (PyFloat_Check(value) || PyLong_Check(value)) {
+        const double seconds = PyFloat_AsDouble(value);
+        if (seconds != -1.0 || !PyErr_Occurred())
+            return seconds;
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return NAN;
+        PyErr_Clear();
+        return INFINITY;
+    }
+    PyObject *found = PyObject_HasAttrString(value, method) ? PyObject_CallMethod(value, method, NULL) : NULL;
+    if (!found) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", name, kinds, (PyObject *)Py_TYPE(value));
+        return NAN;
+    }
+    const double seconds = PyFloat_AsDouble(found);
+    Py_DECREF(found);
+    return seconds == -1.0 && PyErr_Occurred() ? NAN : seconds;
+}
+
+static int refuse(PyObject *value, const char *name, const char *why)
+{
+    py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", name, "value", value), "could not send with %s %R: %s", name, value, why);
+    return -1;
+}
+
+/* Milliseconds, rounded up: never early. */
+static int take(PyObject *value, const char *name, double ms, double from_ms, struct later *later)
+{
+    if (!(ms == ms))
+        return PyErr_Occurred() ? -1 : refuse(value, name, "it is not a number");
+    if (ms - from_ms > (double)TIMER_MOST_MS)
+        return refuse(value, name, "a message can wait for 366 days at most");
+    later->given++;
+    later->at_ms = ms > from_ms ? (uint64_t)ceil(ms) : 0;
+    return 0;
+}
+
+int later_delay(PyObject *value, struct later *later)
+{
+    if (value == Py_None)
+        return 0;
+    const double now_ms = (double)clock_read_ns(CLOCK_REALTIME) / 1e6;
+    const double seconds = seconds_of(value, "delay", "total_seconds", "a number of seconds or a timedelta");
+    if (seconds < 0)
+        return refuse(value, "delay", "it is negative");
+    return take(value, "delay", seconds > 0 ? now_ms + seconds * 1e3 : seconds == 0 ? now_ms : seconds, now_ms, later);
+}
+
+int later_at(PyObject *value, struct later *later)
+{
+    if (value == Py_None)
+        return 0;
+    const double now_ms = (double)clock_read_ns(CLOCK_REALTIME) / 1e6;
+    const double seconds = seconds_of(value, "deliver_at", "timestamp", "a datetime or a number of seconds since 1970");
+    return take(value, "deliver_at", seconds * 1e3, now_ms, later);
+}
+
+int later_one(const struct later *later)
+{
+    if (later->given <= 1)
+        return 0;
+    py_raise("UsageError", "leave out {delay_level}, {delay} or {deliver_at}", NULL,
+             "could not send: more than one of delay_level, delay and deliver_at was given");
+    return -1;
+}
+
+uint8_t *later_put(const struct later *later, uint8_t *at)
+{
+    if (!later->at_ms)
+        return at;
+    memcpy(at, &later->at_ms, SEND_AT_SIZE);
+    return at + SEND_AT_SIZE;
+}
