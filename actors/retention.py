@@ -5,7 +5,8 @@ The second thread of the flush service does it, because the flush service publis
 steps:
 
     1  topics with a time of their own: their queues' min offsets pass what is older
-    2  which log files nobody needs, oldest first: all of it is older than its topic's time, or they are too many bytes
+    2  which log files nobody needs, oldest first: all of it is older than its topic's time, and nothing in it waits for its
+       own time (store/waiting.py); or they are too many bytes
     3  each queue's min offset passes what lies in them, then the log's beginning does [M1]
     4  the files are removed (store/trim.py)
 
@@ -34,6 +35,7 @@ from orbitmq.store.consume_queue import ConsumeQueue, Unit
 from orbitmq.store.kept import Kept
 from orbitmq.store.log_head import newest_ms, stored_ms
 from orbitmq.store.trim import Removed, trim
+from orbitmq.store.waiting import Waiting, when
 
 HOUR_MS = 3_600_000
 FOR_EVER: int = lib.RETENTION_FOR_EVER
@@ -60,6 +62,8 @@ class Retention:
         self._topics = TopicTable(tree.topics)
         self._layout = tree.settings.layout
         self._files = tree.settings.files
+        self._waiting = Waiting(self._layout, self._files.queue_file_units, self._topics.bounds, stopping)
+        self._says_why = True  # that nothing is removed, because a message waits
         self._rising_from = int(lib.control_rising(tree.control))
         self._newest: dict[int, int | None] = {}  # by start, for files in which times may go back
         # by queue slot, for the same files: a cutoff, and the offset up to which all is older
@@ -85,6 +89,7 @@ class Retention:
         begin = int(self._tree.positions().min_offset)
         end = self._end(topics, begin, last, self._kept)
         if end > begin:
+            self._tell_lost(topics, end)
             self._publish(topics, end)
         if end == self._trimmed:
             return Removed(whole=True)
@@ -160,7 +165,39 @@ class Retention:
         for topic, kept in zip(topics, hours, strict=True):
             if kept != shortest:
                 end = min(end, self._needed(topic, kept and now_ms - kept * HOUR_MS, begin, end))
-        return end
+        return self._before_waiting(topics, begin, end)
+
+    def _before_waiting(self, topics: list[Topic], begin: int, end: int) -> int:
+        """Start of the file that holds the oldest message which waits for its time; `end` at most. What waits is not old before
+        it is delivered."""
+        if end == begin:
+            return end
+        self._waiting.refresh()
+        oldest = self._waiting.oldest(topics)
+        if oldest is None or oldest[0] >= end:
+            self._says_why = True
+            return end
+        if self._says_why:
+            self._says_why = False
+            say(
+                self._tree.settings.name,
+                f"retention keeps the log from {oldest[0]:,} on, although it is older than asked: a message waits there until "
+                f"{when(oldest[1])}",
+            )
+        return max(begin, oldest[0] - oldest[0] % self._files.log_file_size)
+
+    def _tell_lost(self, topics: list[Topic], end: int) -> None:
+        """Only a limit of bytes removes what waits."""
+        if not self._kept.size:
+            return
+        self._waiting.refresh()
+        lost = self._waiting.count(topics, end)
+        if lost:
+            say(
+                self._tree.settings.name,
+                f"retention removes {lost:,} delayed messages before their time, because the log may take "
+                f"{self._kept.size:,} bytes at most; raise retention_bytes if such messages must come",
+            )
 
     def _needed(self, topic: Topic, cutoff: int, begin: int, end: int) -> int:
         """Start of the file that holds the topic's oldest message stored after the cutoff (0: the oldest that exists); `end` at

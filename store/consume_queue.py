@@ -112,6 +112,22 @@ class ConsumeQueue:
             begin = last
         return found
 
+    def bytes_of(self, begin: int, end: int) -> bytes:
+        """The units from `begin` on as they stand in its file, up to `end` or the file's end. Raises as peek()."""
+        first = begin - begin % self.file_units
+        last = min(end, first + self.file_units)
+        try:
+            descriptor = os.open(self.path(first), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise self._missing(begin) from None
+        try:
+            content = os.pread(descriptor, (last - begin) * UNIT_SIZE, (begin - first) * UNIT_SIZE)
+        finally:
+            os.close(descriptor)
+        if len(content) < UNIT_SIZE:
+            raise self._missing(begin)
+        return content
+
     def unit(self, offset: int) -> Unit:
         """The unit of one queue offset. Raises as units()."""
         return self.units(offset, offset + 1)[0]
@@ -198,18 +214,7 @@ class ConsumeQueue:
 
     def peek(self, offset: int) -> Unit:
         """One unit, read without mapping its file. Raises: OffsetOutOfRange: no file holds it."""
-        first = offset - offset % self.file_units
-        try:
-            descriptor = os.open(self.path(first), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise self._missing(offset) from None
-        try:
-            content = os.pread(descriptor, UNIT_SIZE, (offset - first) * UNIT_SIZE)
-        finally:
-            os.close(descriptor)
-        if len(content) < UNIT_SIZE:
-            raise self._missing(offset)
-        return Unit(*_UNIT.unpack(content))
+        return Unit(*_UNIT.unpack(self.bytes_of(offset, offset + 1)))
 
     def expired(self, log_min: int) -> list[Path]:
         """Files in which every unit lies before log_min, oldest first; never the newest, which says where the queue

@@ -4,6 +4,7 @@
  * The log's records name those that are done. In the order of keys, the cursor stood at the last of them at least. A message that is not
  * done, with a key below that, had come late, or the log had refused it. Those are put there now, before anything is written down, in
  * portions; then all is done up to that cursor. If we die meanwhile, a successor begins with the files again, and finds more in the log.
+ * One that is not due, because the clock was set back, is waited for, and nothing else is delivered before it.
  */
 #include "actors/scheduler_parts.h"
 #include "base/crash_point.h"
@@ -64,6 +65,7 @@ static void put_missed(struct scheduler *scheduler, const struct topic_entry *to
     struct missed *missed = &scheduler->missed;
     const struct timer_progress *progress = &scheduler->slot.timer, *before = &missed->before;
     struct timer_entry entry;
+    const uint64_t now_ms = clock_real_ms() + (uint64_t)scheduler->ahead_ms[0];
     missed->from = missed->at;
     missed->counted = scheduler->put.out.position;
     for (uint32_t put = 0; missed->at < max && put < TIMER_PORTION; missed->at++) {
@@ -72,6 +74,10 @@ static void put_missed(struct scheduler *scheduler, const struct topic_entry *to
         if (!timer_reached(progress, entry.due_ms, entry.offset) || is_marked(missed, entry.offset) ||
             (entry.offset < before->known && timer_reached(before, entry.due_ms, entry.offset)))
             continue;
+        if (entry.due_ms > now_ms) { /* the clock was set back */
+            scheduler->retry_ms = clock_ms() + RETRY_MS;
+            break;
+        }
         const struct queue_unit unit = {entry.physical_offset, entry.size, (int64_t)entry.due_ms};
         const enum image_result result = scheduler_put(scheduler, KIND_TIMER, entry.offset, &unit);
         if (result == IMAGE_FULL || result == IMAGE_LATER)

@@ -65,6 +65,10 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms)
             result = put(scheduler, &late, true, now_ms);
         room = room && result != IMAGE_FULL;
     }
+    if (look == TIMER_MORE && timer->read > from && timer->behind <= from)
+        timer->behind = max;
+    else if (look == TIMER_LATE && late.due_ms > now_ms)
+        timer->behind = 0;
     const struct timer_entry *first = NULL;
     while (room && result != IMAGE_LATER && (first = timer_first(timer)) && first->due_ms <= now_ms) {
         const struct timer_entry due = *first;

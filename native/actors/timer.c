@@ -189,7 +189,7 @@ enum timer_look timer_read(struct timer *timer, const struct topic_entry *topic,
 const struct timer_entry *timer_first(struct timer *timer)
 {
     const struct timer_progress *progress = timer->progress;
-    if (timer->read < progress->known)
+    if (timer->read < progress->known || timer->read < timer->behind)
         return NULL;
     while (timer->count) {
         const int extra = extra_of(progress, timer->heap[0].offset);

@@ -40,6 +40,8 @@ struct timer {
     uint32_t count;
     uint64_t read;              /* units below are looked at: in the heap, done, or beyond the horizon */
     uint64_t scanned;           /* how far it was read when it was last read again */
+    uint64_t behind;            /* units below had come when a step could not read them all: they are read before the heap's first
+                                   is taken, which may be due after one of them */
     struct timer_entry horizon; /* only its key; due_ms UINT64_MAX: everything is in the heap */
     /* The portion that is being put into the lane. Entries before `late` had come late, the rest come from the heap in their order. */
     struct timer_entry last;    /* of those from the heap */

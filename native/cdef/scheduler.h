@@ -18,3 +18,5 @@ void scheduler_set_most(struct scheduler *scheduler, uint32_t most);
 bool scheduler_drain(struct scheduler *scheduler, uint32_t limit_ms);
 bool scheduler_seen(const struct control *control, const struct lane *lane, struct delay_seen *seen);
 uint64_t delay_level_ms(uint32_t level);
+uint32_t delay_first_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4]);
+uint32_t delay_count_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4]);

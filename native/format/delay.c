@@ -1,6 +1,8 @@
 /* RocketMQ's levels of delay, in its default setting (messageDelayLevel); a message names its level, not its time. */
 #include "format/delay.h"
 
+#include "format/consume_queue.h"
+
 #define SECOND 1000u
 #define MINUTE (60 * SECOND)
 #define HOUR (60 * MINUTE)
@@ -38,4 +40,28 @@ uint64_t delay_due_ms(struct slice level, uint64_t store_ms)
     if (number == 0)
         return 0;
     return store_ms + level_ms[(number > DELAY_LEVELS ? DELAY_LEVELS : number) - 1];
+}
+
+/* Of a unit at this queue offset. */
+static bool waits(const uint8_t *unit, uint64_t offset, const uint64_t timer[4])
+{
+    const struct timer_done done = {timer[0], timer[1], timer[2], timer[3]};
+    const int64_t due = queue_unit_load(unit).tags_code;
+    return !timer_is_done(&done, due > 0 ? (uint64_t)due : 0, offset);
+}
+
+uint32_t delay_first_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4])
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (waits(units + (size_t)i * CONSUME_QUEUE_UNIT, first + i, timer))
+            return i;
+    return count;
+}
+
+uint32_t delay_count_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4])
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        found += waits(units + (size_t)i * CONSUME_QUEUE_UNIT, first + i, timer);
+    return found;
 }

@@ -57,6 +57,20 @@ static inline bool timer_is_topic(struct slice topic)
 /* The time in a TIMER_OUT_MS property, ms; 0 if it is none. */
 uint64_t delay_time_ms(struct slice out_ms);
 
+/* What is done of the messages with a time, in four numbers (actors/timer.h): known, due time, offset, floor. */
+struct timer_done {
+    uint64_t known, due_ms, offset, floor;
+};
+static inline bool timer_is_done(const struct timer_done *done, uint64_t due_ms, uint64_t offset)
+{
+    return offset < done->floor || (offset < done->known && (due_ms != done->due_ms ? due_ms < done->due_ms : offset <= done->offset));
+}
+
+/* Index of the first unit that is not done, of these that begin with queue offset `first`; `count` if all are. */
+uint32_t delay_first_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4]);
+/* How many are not done. */
+uint32_t delay_count_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4]);
+
 /* When a message with this DELAY property that was stored at store_ms is due, ms; 0 if it names no level. Levels above the last
  * one count as the last. */
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms);

@@ -51,15 +51,25 @@ def settings_of(root: Path, **files: int) -> TreeSettings:
 class DelayLife:
     """One life of a tree. ahead: how far the scheduler's two clocks are ahead of the machine's, ms."""
 
-    def __init__(self, settings: TreeSettings, topics: tuple[str, ...] = ("T", "U"), room: int = 0, most: int = 0) -> None:
-        """room: messages with a time that the scheduler holds in memory; 0: as many as usual."""
+    def __init__(
+        self,
+        settings: TreeSettings,
+        topics: tuple[str, ...] = ("T", "U"),
+        room: int = 0,
+        most: int = 0,
+        rounds: int = 0,
+        ahead: tuple[int, int] = (0, 0),
+    ) -> None:
+        """room: messages with a time that the scheduler holds in memory; 0: as many as usual. rounds: how often it may step at
+        the start before it knows how far it is; 0: as often as it must."""
         self.settings = settings
         self.room = room
+        self.rounds = rounds
         self.most = most  # units of messages with a time that it reads in one step; 0: as many as usual
         self.life = Life(settings, open_store(settings), topics)
         self.life.registry.add_delays()
         self.life.take_writes()
-        self.ahead = (0, 0)
+        self.ahead = ahead
         self.scheduler: Any = None
         self.begin_scheduler()
 
@@ -74,7 +84,9 @@ class DelayLife:
         if self.most:
             lib.scheduler_set_most(self.scheduler.handle, self.most)
         self.life.index()
-        while not lib.scheduler_knows(self.scheduler.handle):
+        round_ = 0
+        while not lib.scheduler_knows(self.scheduler.handle) and not (self.rounds and round_ == self.rounds):
+            round_ += 1
             self.scheduler.step()
             self.life.writer.step()  # messages with a time that were passed over
             self.life.make_file()

@@ -243,17 +243,56 @@ def test_a_death_of_the_tree(root: Path, file: str) -> None:
     life.end()
     if file == "damaged":
         settings.layout.delayed.write_bytes(b"garbage")
-    life = DelayLife(settings)
-    life.pass_time(DAY_MS + 2000)
+    life = DelayLife(settings, ahead=(DAY_MS + 2000, DAY_MS + 2000))
     life.settle()
     assert came(life) == [*(b"%d" % n for n in range(40)), b"late"]
     assert life.stop()
     life.end()
     assert delays.load(settings.layout).timer[0] == 42
-    life = DelayLife(settings)
-    life.pass_time(4 * DAY_MS)
+    life = DelayLife(settings, ahead=(4 * DAY_MS, 4 * DAY_MS))
     life.settle()
     assert came(life)[40:] == [b"late", b"later"]
     life.end()
 
 
+
+
+def test_the_order_of_many_that_nobody_has_read(root: Path) -> None:
+    """A step reads only some of what has come; one that is due before those is perhaps behind them."""
+    life = DelayLife(settings_of(root), most=4)
+    base = now_ms() + DAY_MS
+    for n in range(40):
+        life.send_at("T", base - n, b"%d" % n)
+    life.pass_time(DAY_MS + 1000)
+    life.settle()
+    assert [int(body) for body in came(life)] == list(reversed(range(40)))
+    life.end()
+
+
+def test_never_early_after_a_death_of_the_tree_and_a_clock_set_back(root: Path) -> None:
+    """One that came after the clock was set back is due before one that was delivered. The next start takes it for passed over;
+    it waits for its time, and then everything goes on."""
+    settings = settings_of(root)
+    life = DelayLife(settings)
+    base = now_ms()
+    life.send_at("T", base + DAY_MS, b"before")
+    life.set_clocks(DAY_MS + 1000, 0)
+    life.settle()
+    life.set_clocks(0, 0)
+    life.send_at("T", base + DAY_MS // 2, b"after")
+    life.settle()
+    assert came(life) == [b"before"]
+    life.end()
+    life = DelayLife(settings, rounds=20)
+    assert came(life) == [b"before"]
+    life.set_clocks(DAY_MS // 2 + 1000, 0)
+
+    def both_came() -> bool:
+        life.settle()
+        return came(life) == [b"before", b"after"]
+
+    until(both_came, "the other one")
+    life.send_at("T", base, b"next")
+    life.settle()
+    assert came(life) == [b"before", b"after", b"next"]
+    life.end()
