@@ -13,7 +13,7 @@ from orbitmq.store.delays import DELAY_TOPIC
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
 # Topics that RocketMQ and OrbitMQ keep for themselves: a pattern matches such a topic only if it begins with the same letters.
-_INTERNAL = ("%RETRY%", "%DLQ%", DELAY_TOPIC, "RMQ_SYS_", "TBW102")
+_INTERNAL = ("%RETRY%", "%DLQ%", DELAY_TOPIC, "RMQ_SYS_", "rmq_sys_", "TBW102")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ EXTENTS = {
     "empty": dict[int, tuple[int, int]](),
     "%RETRY%orders": {0: (0, 1)},
     "SCHEDULE_TOPIC_XXXX": {0: (0, 1)},
+    "rmq_sys_wheel_timer": {0: (0, 1)},
 }
 
 
