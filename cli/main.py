@@ -14,6 +14,7 @@ from orbitmq.cli import (
     clock,
     config,
     console,
+    delay,
     dlq,
     export,
     group,
@@ -60,6 +61,7 @@ app.command("status")(status.status)
 app.command("clock")(clock.clock)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
+app.add_typer(delay.app, name="delay")
 app.add_typer(dlq.app, name="dlq")
 app.command("clients")(clients.clients)
 app.add_typer(config.app, name="config")

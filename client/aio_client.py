@@ -28,6 +28,7 @@ from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
 if TYPE_CHECKING:
+    from orbitmq.client.delayed import DelayedMessage
     from orbitmq.client.setting_types import StoredSettings
     from orbitmq.client.several import Several
     from orbitmq.store.setting_sources import SettingState
@@ -130,6 +131,10 @@ class AsyncClient(AsyncAdministration, Shown):
     async def dead_letter_groups(self) -> list[str]:
         """The groups that have dead letters; see Client.dead_letter_groups."""
         return await aside(self._client.dead_letter_groups, f"list dead letters of the broker {self.name!r}")
+
+    async def delayed(self, topic: str | None = None, *, most: int | None = None) -> list[DelayedMessage]:
+        """The messages whose time has not come yet; see Client.delayed."""
+        return await aside(lambda: self._client.delayed(topic, most=most), "list delayed messages")
 
     async def stop_broker(self) -> None:
         """See Client.stop_broker."""

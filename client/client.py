@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.dead_letters import DeadLetters
+    from orbitmq.client.delayed import DelayedMessage
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
@@ -276,6 +277,23 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             from orbitmq.client.dead_letters import groups_with_letters
 
             return groups_with_letters(self._connection.attachment)
+
+    def delayed(self, topic: str | None = None, *, most: int | None = None) -> list[DelayedMessage]:
+        """The messages whose time has not come yet, the next one first (docs/delay.md).
+
+        Args:
+            topic: only those that are for this topic.
+            most: how many at most; None: all, which takes a second and some memory for each 200,000.
+
+        Raises: TopicNameError; SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        """
+        with means("list delayed messages"):
+            from orbitmq.client.delayed import delayed_messages
+            from orbitmq.shm.topic_name import check_topic_name
+
+            if topic is not None:
+                check_topic_name(topic)
+            return delayed_messages(self._connection.attachment, topic, most)
 
     def close(self) -> None:
         """Closes the producers, consumers and workers made from this client, also those that other threads are making now, and

@@ -1,0 +1,94 @@
+"""Delayed messages that wait: which they are, and when they come.
+
+What was delivered is known from the files of the scheduler (store/delays.py), which are some seconds old, and from the clock: a
+message that is due counts as delivered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from orbitmq.client.message import Message
+from orbitmq.errors import SettingError
+from orbitmq.native._core import ffi, lib
+from orbitmq.native._types import Reader
+from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store import delays
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.delays import DELAY_TOPIC, LEVELS, TIMER_TOPIC
+from orbitmq.store.layout import StoreLayout
+
+if TYPE_CHECKING:
+    from orbitmq.client.lookup import Attached
+
+PIECE_UNITS = 4096  # of a queue that are read together
+Waits = tuple[int, int, int]  # due time (ms), queue slot, queue offset
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedMessage:
+    """due_ms: when it comes, milliseconds since the epoch. topic, queue: for which it is. message: as it waits: its properties
+    name what it waits for."""
+
+    due_ms: int
+    topic: str
+    queue: int
+    message: Message = field(compare=False)
+
+    @property
+    def body(self) -> bytes:
+        """A copy of the body."""
+        return bytes(self.message)
+
+    @property
+    def place(self) -> str:
+        """Where it waits, as in the receipt of its send, such as "rmq_sys_wheel_timer/0@17"."""
+        return f"{self.message.topic}/{self.message.queue}@{self.message.offset}"
+
+
+def delayed_messages(attached: Attached, topic: str | None, most: int | None) -> list[DelayedMessage]:
+    """Those that wait at this moment, the next one first. topic: only those that are for it. most: so many at most.
+
+    Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged."""
+    if most is not None and most < 1:
+        raise SettingError(f"could not list {most} delayed messages: 1 is the least", setting="most", value=most)
+    waiting = _waiting(attached, time.time_ns() // 1_000_000)
+    ordered = nsmallest(most, waiting) if most is not None and topic is None else sorted(waiting)
+    found: list[DelayedMessage] = []
+    readers: dict[int, Reader] = {}
+    try:
+        for due_ms, slot, offset in ordered:
+            if len(found) == most:
+                break
+            if slot not in readers:
+                readers[slot] = Reader(attached.control_address, attached.topics_address, attached)
+                readers[slot].add(slot, offset)
+            readers[slot].seek(0, offset)
+            for message in readers[slot].messages(1):
+                name, queue = message.properties.get("REAL_TOPIC", ""), message.properties.get("REAL_QID", "")
+                if message.offset == offset and topic in (None, name):  # otherwise a limit of bytes has just removed it
+                    found.append(DelayedMessage(due_ms, name, int(queue) if queue.isdecimal() else 0, message))
+    finally:
+        for reader in readers.values():
+            reader.close()
+    return found
+
+
+def _waiting(attached: Attached, now_ms: int) -> Iterator[Waits]:
+    settings = lib.control_settings(attached.control)
+    layout, units = StoreLayout.at(ffi.string(settings.store).decode()), int(settings.queue_file_units)
+    done, table = delays.load(layout), TopicTable(attached.topics)
+    for name, queues, floors in ((DELAY_TOPIC, LEVELS, done.next), (TIMER_TOPIC, 1, done.timer[3:])):
+        topic = table.find(name)
+        for queue in range(min(topic.queues, queues) if topic is not None else 0):
+            slot = topic.first_slot + queue if topic is not None else 0
+            bounds, files = table.bounds(slot), ConsumeQueue(layout.root, name, queue, units)
+            at = max(bounds.minimum, floors[queue])
+            while at < bounds.maximum:
+                piece = files.units(at, min(bounds.maximum, at + PIECE_UNITS))
+                yield from ((unit.tags_code, slot, offset) for offset, unit in enumerate(piece, at) if unit.tags_code > now_ms)
+                at += len(piece)

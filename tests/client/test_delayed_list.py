@@ -1,0 +1,70 @@
+"""Goal: what waits for its time is listed, with its time, and nothing else. Method: a real broker, both clients and the
+command; times that do not come while the test runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.errors import SettingError, TopicNameError
+from tests.cli.commands import run
+from tests.trees import small_broker
+from tests.waiting import until
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path) as running:
+        for topic in ("orders", "bills"):
+            running.create_topic(topic, 4)
+        yield running
+
+
+def test_what_waits_is_listed(broker: orbitmq.Broker) -> None:
+    """The next one first, of levels and of times, with where it is for; what has come is not."""
+    assert broker.delayed() == []
+    now = time.time()
+    with broker.producer() as producer, broker.consumer(None, ["orders"]) as consumer:
+        producer.send("orders", b"soon", delay=0.01)
+        later = producer.send("orders", b"later", deliver_at=now + 3 * DAY_S, queue=2, keys="k")
+        level = producer.send("bills", b"level", delay_level=18)
+        producer.send("bills", b"next", delay=DAY_S)
+        assert bytes(until(lambda: consumer.poll(timeout=1), "the first")) == b"soon"
+    found = until(lambda: (listed := broker.delayed()) and len(listed) == 3 and listed, "all to be indexed")
+    assert [each.body for each in found] == [b"level", b"next", b"later"]
+    assert [(each.topic, each.queue) for each in found][2] == ("orders", 2)
+    assert 0 <= found[2].due_ms - (now + 3 * DAY_S) * 1000 < 1.01
+    assert found[2].place == f"rmq_sys_wheel_timer/0@{later.offset}"
+    assert found[0].place == f"SCHEDULE_TOPIC_XXXX/17@{level.offset}"
+    assert [each.body for each in broker.delayed("bills")] == [b"level", b"next"]
+    assert [each.body for each in broker.delayed("orders", most=1)] == [b"later"]
+    assert [each.body for each in broker.delayed(most=2)] == [b"level", b"next"]
+    name = broker.name
+
+    async def others() -> list[bytes]:
+        async with orbitmq.aio.connect(name) as client:
+            return [each.body for each in await client.delayed("orders")]
+
+    assert asyncio.run(others()) == [b"later"]
+    (line,) = run("delay", "list", "orders", "--json", "--name", name).stdout.splitlines()
+    shown = json.loads(line)
+    assert (shown["body"], shown["for_topic"], shown["for_queue"], shown["place"]) == ("later", "orders", 2, found[2].place)
+    assert shown["due_ms"] == found[2].due_ms
+    table = run("delay", "list", "--name", name).stdout
+    assert table.index("bills") < table.index("orders")
+    assert "no message waits" in run("delay", "list", "nothing", "--name", name).stdout
+
+
+def test_refusals(broker: orbitmq.Broker) -> None:
+    with pytest.raises(SettingError, match="1 is the least"):
+        broker.delayed(most=0)
+    with pytest.raises(TopicNameError):
+        broker.delayed("a b")
