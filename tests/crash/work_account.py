@@ -6,10 +6,12 @@ from pathlib import Path
 
 
 def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
-    """Every message was handed out, and none after it was known to be done. wanted: (queue, offset, who, number) of each."""
+    """Every message was handed out, and none after it was known to be done; no answer that came in time was refused. wanted:
+    (queue, offset, who, number) of each."""
     got: list[tuple[int, ...]] = []
     done: dict[tuple[int, int], tuple[int, int]] = {}
     first: dict[int, int] = {}  # generation: when it was seen first
+    wrong = []
     for path in folder.glob("toil-*"):
         for line in path.read_text().split("\n")[:-1]:  # a line without an end was cut off
             kind, *words = line.split()
@@ -18,10 +20,11 @@ def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
             first[generation] = min(moment, first.get(generation, moment))
             if kind == "G":
                 got.append(numbers)
+            elif kind == "R":
+                wrong.append(f"an answer about queue {numbers[0]}, offset {numbers[1]} was refused, though it came in time")
             else:
                 place = numbers[0], numbers[1]
                 done[place] = min(numbers[2:], done.get(place, numbers[2:]))  # type: ignore[assignment]
-    wrong = []
     came = {numbers[:4] for numbers in got}
     if came != wanted:
         wrong.append(f"workers got {len(came & wanted)} of {len(wanted)} messages, and {len(came - wanted)} others")

@@ -44,6 +44,7 @@ SIDE_WORK = "side-toil"
 # the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
 AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
+IN_TIME_S = 1  # before its deadline, an answer surely came in time
 MESSAGE_MAX = 16 << 10
 
 
@@ -221,8 +222,11 @@ def _toil_for_a_while(worker: WorkSession, notes: TextIO, rng: random.Random) ->
             worker.ack(rest[3:])
             kept += rest[3:]
         refused = set(map(id, worker.settled(TIMEOUT_S)))
+        in_time = time.monotonic() + IN_TIME_S
         if worker.generation == generation:
             now = time.monotonic_ns()
+            wrongly = [each for each in found if id(each) in refused and each.deadline > in_time]
+            notes.write("".join(f"R {e.message.queue} {e.offset} {generation} {now}\n" for e in wrongly))
             notes.write("".join(f"D {e.message.queue} {e.offset} {generation} {now}\n" for e in kept if id(e) not in refused))
         if not found and over(0):
             return True
