@@ -62,6 +62,8 @@ def look_after(broker: orbitmq.Client) -> None:
         assert moved and not paused and [client.producers + client.consumers for client in broker.clients()] == [1]
         sizes: list[int] = [queue.max_offset - queue.min_offset for queue in broker.topic("orders").queues]
         assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
+        waiting: list[str] = [each.topic for each in broker.delayed("orders", most=10)]
+        assert not waiting
         gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
         assert gone >= 0
         locked: list[tuple[str, int]] = broker.lock_queues("far", [("orders", 0)], "owner", lease=30.0)
@@ -288,6 +290,7 @@ async def with_asyncio(name: str) -> None:
         assert await client.settings() and await client.change_settings({"restarts": 41}) == ["restarts"]
         await client.change_settings(forget=["restarts"])
         await client.believe_clock()
+        assert await client.delayed() == []
         async with await client.producer(window=64, on_full="error", durability="flushed") as producer:
             receipt: orbitmq.Receipt = await producer.send("orders", b"one", keys=("a",), timeout=30)
             pending = await producer.send_async("orders", b"two")
