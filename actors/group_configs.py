@@ -11,6 +11,8 @@ from orbitmq.shm.crash_point import crash_point
 from orbitmq.store.config import DataVersion, GroupConfig, load_groups, store_groups
 from orbitmq.store.layout import StoreLayout
 
+TRIES_MAX = 500  # of a message in a group of workers; far below what its word has room for
+
 
 class GroupConfigs:
     """share: what one user may begin; shared: whether everybody may join every group."""
@@ -57,6 +59,22 @@ class GroupConfigs:
         """True if the group's members are to get nothing, which in RocketMQ too is a setting of the group."""
         known = self._configs.get(name)
         return known is not None and not known.consume_enable
+
+    def retry_queues(self, name: str) -> int:
+        """Queues of the group's retry topic."""
+        known = self._configs.get(name) or GroupConfig(name)
+        return max(1, known.retry_queues)
+
+    def max_tries(self, name: str) -> int:
+        """How often the group's workers get a message before it goes to the dead letters."""
+        known = self._configs.get(name) or GroupConfig(name)
+        return min(max(1, known.retry_max), TRIES_MAX)
+
+    def set_max_tries(self, caller: Caller, name: str, tries: int) -> None:
+        """Raises: OSError: the file does not say so, and nothing has changed."""
+        known = self._configs.get(name) or GroupConfig(name, maker=caller.mark)
+        if known.retry_max != tries:
+            self._replace({**self._configs, name: replace(known, retry_max=tries)})
 
     def all_paused(self) -> set[str]:
         return {name for name in self._configs if self.paused(name)}

@@ -54,7 +54,7 @@ class GroupRegistry:
         self.locks = QueueLocks(tree.settings.layout, tree.settings.user_share_percent, clock_ns)
         self._moving: set[str] = set()  # groups with queues that are leaving
         share = Share("consumer groups", GROUPS_MAX, tree.settings.user_share_percent)
-        self._configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
+        self.configs = GroupConfigs(tree.settings.layout, share, tree.settings.shared_groups)
         self.sessions: Sessions | None = None
 
     def __iter__(self) -> Iterator[Group]:
@@ -64,7 +64,7 @@ class GroupRegistry:
 
     def load(self) -> None:
         """Restores what a predecessor of the same generation knew."""
-        self._configs.load()
+        self.configs.load()
         self._vouched = config.offset_crcs(self._tree.settings.layout)
         remembered = self._memory.load()
         if remembered is None or remembered.generation != self._tree.generation:
@@ -81,7 +81,7 @@ class GroupRegistry:
         for group in self._groups.values():
             gone = self._collect(group)
             gone += [member.id for member in group.members.values() if self._session(member) is None]
-            if gone or self._shared_epoch(group) != group.epoch or self._configs.paused(group.name) != group.paused:
+            if gone or self._shared_epoch(group) != group.epoch or self.configs.paused(group.name) != group.paused:
                 for member_id in gone:
                     del group.members[member_id]
                 self._rebalance(group)
@@ -103,7 +103,7 @@ class GroupRegistry:
         if broadcast:
             self._check_alone(session, name)
         caller = Caller.marked(session.user)
-        self._configs.admit(caller, name)
+        self.configs.admit(caller, name)
         if start not in (EARLIEST, LATEST):
             raise SettingError(f"cannot start at {start!r}: it is neither earliest nor latest", name="start", value=start)
         wanted = tuple(sorted({self._topics.get(topic).name for topic in topics}))
@@ -160,7 +160,7 @@ class GroupRegistry:
 
     def begin(self, caller: Caller, name: str) -> None:
         """For a group of workers: it is known from now on. Raises: NoPermission, Full; OSError."""
-        self._configs.admit(caller, name)
+        self.configs.admit(caller, name)
         self._describe(caller, name)
 
     def words_descriptor(self, session: Session) -> int:
@@ -171,7 +171,7 @@ class GroupRegistry:
         if self._tree.settings.read_only:
             return
         try:
-            self._configs.add(caller, name)
+            self.configs.add(caller, name)
         except OSError as error:
             if not caller.rules:
                 raise  # otherwise nobody would know who owns it
@@ -240,7 +240,7 @@ class GroupRegistry:
 
     def owned(self, caller: Caller, name: Any) -> Collection[QueueKey]:
         """Queues that members have, which cannot be locked. Raises: GroupNameError; NoPermission: it is not the user's."""
-        self._configs.admit(caller, check_group_name(name))
+        self.configs.admit(caller, check_group_name(name))
         group = self._groups.get(name)
         return () if group is None else group.owners().keys()
 
@@ -254,10 +254,10 @@ class GroupRegistry:
 
     def names(self) -> list[str]:
         """Groups with members, an offset, or a pause that somebody may want to end."""
-        return sorted(self._groups.keys() | set(self._offsets.groups()) | self._configs.all_paused())
+        return sorted(self._groups.keys() | set(self._offsets.groups()) | self.configs.all_paused())
 
     def knows(self, name: Any) -> bool:
-        return isinstance(name, str) and (name in self.names() or self._configs.knows(name))
+        return isinstance(name, str) and (name in self.names() or self.configs.knows(name))
 
     def find(self, name: str) -> Group | None:
         """A group that has had members since the broker started."""
@@ -265,10 +265,10 @@ class GroupRegistry:
 
     def maker(self, name: str) -> int | None:
         """Mark of the user who began the group (caller.py)."""
-        return self._configs.maker(name)
+        return self.configs.maker(name)
 
     def paused(self, name: str) -> bool:
-        return self._configs.paused(name)
+        return self.configs.paused(name)
 
     def reset(self, name: str, offsets: Mapping[QueueKey, int]) -> dict[QueueKey, tuple[int | None, int]]:
         """The group goes on at these offsets. Members continue there; a commit of what they got before raises Fenced.
@@ -291,7 +291,7 @@ class GroupRegistry:
 
     def pause(self, caller: Caller, name: str, paused: bool) -> None:
         """The file comes first: a successor that finds another assignment there makes it fit. Raises: OSError."""
-        self._configs.pause(caller, name, paused)
+        self.configs.pause(caller, name, paused)
         group = self._groups.get(name)
         if group is not None and group.paused != paused:
             self._rebalance(group)
@@ -322,7 +322,7 @@ class GroupRegistry:
                 crash_point("group_registry_unstored")
             self._memory.write(self._content(self._names() - {name}))
             crash_point("group_registry_forgotten")
-            self._configs.remove(name)
+            self.configs.remove(name)
         except OSError:
             self._offsets.unstored(name)
             self._forgetful = True
@@ -391,7 +391,7 @@ class GroupRegistry:
             self._offsets.set(group.name, queue, offset)
         group.epoch = fresh
         queues = {topic.name: topic.queues if topic.perm & PERM_READ else 0 for topic in self._topics_of(group)}
-        paused, locked = self._configs.paused(group.name), self.locks.held(group.name)
+        paused, locked = self.configs.paused(group.name), self.locks.held(group.name)
         group.assign(queues, self._now_ms(), renewed=moved or (), paused=paused, locked=locked)
         (self._moving.add if group.leaving else self._moving.discard)(group.name)
         self._fix_starts(group)

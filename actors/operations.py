@@ -11,7 +11,7 @@ from typing import Any
 
 from orbitmq.actors.administration import Administration, session_map
 from orbitmq.actors.expiry_clock import wall_clock_ms
-from orbitmq.actors.pages import PAGE_REPUT
+from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_REPUT
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.queue_locks import LEASE_MS
@@ -73,7 +73,7 @@ class Operations(Administration):
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
             return f"the locks of the group {question['group']!r} in {self._tree.settings.layout.queue_locks}"
-        if operation in ("join_group", "join_work", "pause_group", "delete_group"):
+        if operation in ("join_group", "join_work", "prepare_retries", "pause_group", "delete_group"):
             return f"the group {question['group']!r} in {folder / GROUPS}"
         return f"the files of {folder}"
 
@@ -157,8 +157,15 @@ class Operations(Administration):
         """Makes a session a worker of a group."""
         session = self._session(peer, question, works=True)
         fields = {name: question[name] for name in ("in_hand", "visibility_ms")}
-        start = question.get("start", "earliest")
-        self._work.join(session, question["group"], question["topics"], start=start, **fields)
+        start, tries = question.get("start", "earliest"), question.get("max_tries")
+        self._work.join(session, question["group"], question["topics"], start=start, max_tries=tries, **fields)
+        return None
+
+    def prepare_retries(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """For the dispatcher only: makes a group's topics for retries and dead letters, and has its workers take the former."""
+        if peer.pid != self._tree.page_pid(PAGE_DISPATCHER):
+            raise NoPermission(f"cannot make topics for process {peer.pid}: only the broker's dispatcher may ask for that")
+        self._work.prepare_retries(question["group"])
         return None
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:

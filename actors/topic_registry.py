@@ -179,6 +179,20 @@ class TopicRegistry(TopicTable):
             if self.find(name) is None or name not in self._configs or self._behind:
                 self.adopt(name, _least_queues(name))
 
+    def add_own(self, name: str, queues: int) -> Topic:
+        """Makes sure of a topic that the broker itself writes to: a group's retries or dead letters. Raises: TopicNameError;
+        Full; OSError."""
+        topic = self.find(name)
+        if topic is not None and name in self._configs and not self._behind:
+            return topic
+        place = self.find_even_deleted(name)
+        if topic is not None or (place is None and name not in self.purges.deleted):
+            return self.adopt(name, queues)
+        if place is not None:
+            queues = min(queues, place.slot_capacity)
+        config = replace(TopicConfig(name), perm=PERM_READ_WRITE, read_queues=queues, write_queues=queues)
+        return self._make(config, queues, PERM_READ_WRITE)
+
     def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False) -> Topic:
         """The topic, if the user may change it. letters: it may hold a group's dead letters. Raises: TopicNameError,
         UnknownTopic; NoPermission: it is another user's, or RocketMQ's own, or the store is only read."""

@@ -7,12 +7,15 @@ have done beyond the offset, out of order, is forgotten when a consumer joins.""
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from orbitmq.actors.caller import Caller
 from orbitmq.actors.events import say
+from orbitmq.actors.group_configs import TRIES_MAX
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import EARLIEST, LATEST, check_group_name
 from orbitmq.actors.offsets import Offsets
@@ -29,6 +32,8 @@ from orbitmq.store.file_system import disk_error
 from orbitmq.store.work_plan import TOPICS_MAX, PlannedGroup, PlannedWorker
 
 VISIBILITY_MS_MIN = 100
+PARTING_LOOK_S = 0.5  # between two looks at whether groups without workers have put what failed into the log
+RETRY, DEAD = "%RETRY%", "%DLQ%"  # before the group's name: its topics for what comes again, and for what does not
 
 
 class WorkRegistry:
@@ -45,6 +50,7 @@ class WorkRegistry:
         self._lives = lives
         self._plan: dict[str, PlannedGroup] = {}
         self._behind = False  # the plan's file says less than we know
+        self._parting_at = 0.0  # groups without workers are not looked at before then
 
     def load(self) -> None:
         """Restores what a predecessor of the same generation knew."""
@@ -69,7 +75,8 @@ class WorkRegistry:
     # ---- what workers ask for
 
     def join(
-        self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int
+        self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int,
+        max_tries: int | None = None,
     ) -> None:
         """Makes the session a worker of the group. Asking again for the same changes nothing.
 
@@ -78,7 +85,7 @@ class WorkRegistry:
             another user's, or the store is read-only; StoreFull.
         """
         check_group_name(name)
-        self._check(name, topics, start, in_hand, visibility_ms)
+        self._check(name, topics, start, in_hand, visibility_ms, max_tries)
         self._check_free(session, name, in_hand, visibility_ms)
         members = self._groups.find(name)
         if members is not None and members.members:
@@ -94,11 +101,16 @@ class WorkRegistry:
         before = self._plan.get(name)
         group = PlannedGroup(secrets.randbits(63) | 1) if before is None else replace(before)
         group.paused = self._groups.paused(name)
+        wanted = self._with_retries(name, wanted)
         group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
-        if len(group.topics) > TOPICS_MAX:
-            text = f"cannot work in the group {name!r}: its workers would take {len(group.topics)} topics, at most {TOPICS_MAX}"
-            raise SettingError(text, name="topics", value=len(group.topics), limit=TOPICS_MAX)
+        others = len(set(group.topics) - {RETRY + name})  # there is always room for the retries
+        if others >= TOPICS_MAX:
+            text = f"cannot work in the group {name!r}: its workers would take {others} topics, at most {TOPICS_MAX - 1}"
+            raise SettingError(text, name="topics", value=others, limit=TOPICS_MAX - 1)
         self._add_queues(name, group, start)
+        if max_tries is not None:
+            self._groups.configs.set_max_tries(Caller.marked(session.user), name, max_tries)
+        group.max_tries = self._groups.configs.max_tries(name)
         group.closed = self._closed(group.topics)
         bits = sum(1 << group.topics.index(topic) for topic in wanted)
         workers = [worker for worker in group.workers if (worker.slot, worker.epoch) != (session.slot, session.epoch)]
@@ -109,7 +121,9 @@ class WorkRegistry:
         except OSError as error:
             raise disk_error(error, self._layout.work_plan, 4096, f"the workers of the group {name!r}") from error
 
-    def _check(self, name: str, topics: list[str], start: str, in_hand: int, visibility_ms: int) -> None:
+    def _check(
+        self, name: str, topics: list[str], start: str, in_hand: int, visibility_ms: int, max_tries: object
+    ) -> None:
         def refuse(setting: str, value: object, why: str) -> SettingError:
             return SettingError(f"cannot work in the group {name!r} with {setting} {value!r}: {why}", name=setting, value=value)
 
@@ -122,6 +136,10 @@ class WorkRegistry:
         if not VISIBILITY_MS_MIN <= visibility_ms <= lib.WORK_WAIT_MS_MAX:
             limits = f"{VISIBILITY_MS_MIN / 1000:g} to {lib.WORK_WAIT_MS_MAX / 1000:g} seconds"
             raise refuse("visibility", visibility_ms / 1000, f"it lies outside {limits}")
+
+        number = isinstance(max_tries, int) and not isinstance(max_tries, bool) and 1 <= max_tries <= TRIES_MAX
+        if max_tries is not None and not number:
+            raise refuse("max_tries", max_tries, f"it lies outside 1 to {TRIES_MAX}")
 
     def _check_free(self, session: Session, name: str, in_hand: int, visibility_ms: int) -> None:
         """A session has one pair of rings, so it works in one group; and the dispatcher has taken what it said first.
@@ -136,6 +154,33 @@ class WorkRegistry:
                     raise SettingError(
                         f"cannot work in the group {name!r}: {why}", hint="open another session", name="group", value=name
                     )
+
+    def _with_retries(self, name: str, topics: list[str]) -> list[str]:
+        """All workers of a group take its retries."""
+        retry = self._topics.find(RETRY + name)
+        return topics if retry is None or retry.name in topics else [*topics, retry.name]
+
+    def prepare_retries(self, name: str) -> None:
+        """A message of the group is to come again, or to be a dead letter: makes the topics for that, and its workers take the
+        former. Raises: TopicNameError, Full, StoreFull; OSError."""
+        self._topics.add_delays()
+        self._topics.add_own(RETRY + name, self._groups.configs.retry_queues(name))
+        self._topics.add_own(DEAD + name, 1)
+        group = self._plan.get(name)
+        if group is not None:
+            self._store({**self._plan, name: self._taking_retries(name, group)})
+
+    def _taking_retries(self, name: str, group: PlannedGroup) -> PlannedGroup:
+        """The group with the queues of its retry topic, if there is one."""
+        retry = self._topics.find(RETRY + name)
+        if retry is None or any(queue[0] == retry.name for queue in group.queues):
+            return group
+        fresh = replace(group)
+        if retry.name not in group.topics:
+            bit = 1 << len(group.topics)
+            fresh.topics = [*group.topics, retry.name]
+            fresh.workers = [replace(worker, topics=worker.topics | bit) for worker in group.workers]
+        return self._fitting(name, fresh)
 
     def _add_queues(self, name: str, group: PlannedGroup, start: str) -> None:
         """Gives the group the queues that its topics have and it does not; each with a file of its own."""
@@ -156,7 +201,7 @@ class WorkRegistry:
                 offset = self._offsets.get(name, key)
                 if offset is None:
                     bounds = self._topics.bounds(topic.first_slot + key[1])
-                    offset = bounds.maximum if start == LATEST and not seen else bounds.minimum
+                    offset = bounds.maximum if start == LATEST and not seen and topic_name != RETRY + name else bounds.minimum
                     self._offsets.set(name, key, offset)
                 queues.append((*key, topic.first_slot + key[1], offset))
         group.queues = queues
@@ -170,14 +215,29 @@ class WorkRegistry:
     def tidy(self) -> None:
         """Forgets workers whose sessions are gone, and groups without workers. Called from time to time."""
         fresh: dict[str, PlannedGroup] = {}
+        now = time.monotonic()
+        looks = now >= self._parting_at
+        if looks:
+            self._parting_at = now + PARTING_LOOK_S
         for name, group in self._plan.items():
             workers = [worker for worker in group.workers if self._lives(worker.slot, worker.epoch)]
             if workers:
                 fresh[name] = group if len(workers) == len(group.workers) else replace(group, workers=workers)
+                with suppress(OrbitError):  # at the next look
+                    # A predecessor may have made the topic, and no more.
+                    fresh[name] = self._taking_retries(name, fresh[name])
             else:
-                self._collect(name, group)
+                left = bool(group.workers)
+                if left or looks:
+                    self._collect(name, group)
+                if (not left and not looks) or self._has_parting(name, group):  # the dispatcher puts them into the log first
+                    fresh[name] = replace(group, workers=[])
         if self._behind or fresh != self._plan:
             self._try_store(fresh)
+
+    def _has_parting(self, name: str, group: PlannedGroup) -> bool:
+        paths = (work_files.path_of(self._layout, name, (topic, queue)) for topic, queue, _, _ in group.queues)
+        return any(map(work_files.parts, paths))
 
     def topic_changed(self, topic: str) -> None:
         """The topic has more queues, may or may not be read any more, or was deleted."""
@@ -205,7 +265,10 @@ class WorkRegistry:
     def refuse_while_working(self, name: str, doing: str) -> None:
         """Raises: GroupInUse: the group has workers."""
         group = self._plan.get(name)
-        if group is not None:
+        if group is not None and not group.workers:
+            self._collect(name, group)
+            self._try_store({other: entry for other, entry in self._plan.items() if other != name})
+        elif group is not None:
             raise self._in_use(name, doing, "worker", [worker.pid for worker in group.workers])
 
     def hand_over(self, name: str) -> None:

@@ -181,7 +181,7 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
         *,
         visibility: float = 30.0,
         in_hand: int = 1024,
-        max_tries: int = 16,
+        max_tries: int | None = None,
         key_ordered: bool = False,
         start: Literal["earliest", "latest"] = "earliest",
         wait: float | None = None,
@@ -191,7 +191,9 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
         Args:
             visibility: seconds for which a message is this worker's, unless it extends them.
             in_hand: messages that it may have in hand, at most 65,536.
-            max_tries, key_ordered: without effect yet.
+            max_tries: how often the group's workers get a message before it goes to the dead letters, 1 to 500. It becomes a
+                setting of the group; None: as the group has it, 16 for a new one.
+            key_ordered: without effect yet.
             start: where a group begins that is new to a topic.
             wait: as for consumers.
 

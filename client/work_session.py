@@ -21,7 +21,8 @@ from orbitmq.client.job import SECONDS_MAX
 from orbitmq.client.patience import Patience
 from orbitmq.client.session import ConsumerOpener, SessionHandle
 from orbitmq.client.subscription import topic_names
-from orbitmq.client.work_answers import Answers
+from orbitmq.client.work_answers import TEXT_MAX, Answers
+from orbitmq.client.work_failure import REASON_MAX, bounded
 from orbitmq.client.work_refusals import Refusals
 from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, SettingError
 from orbitmq.native._core import ffi, lib
@@ -31,6 +32,7 @@ from orbitmq.shm.crash_point import crash_point
 if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
+DIGEST_MAX = TEXT_MAX - REASON_MAX
 RECORDS = 256  # taken out of the ring at a time
 NAP_NS = 100_000_000
 NEVER = (1 << 64) - 1
@@ -72,7 +74,7 @@ class WorkSettings:
     topics: tuple[str, ...]
     visibility: float
     in_hand: int
-    max_tries: int
+    max_tries: int | None
     key_ordered: bool
     start: Literal["earliest", "latest"]
 
@@ -92,7 +94,7 @@ class WorkSession:
         *,
         visibility: float = 30.0,
         in_hand: int = 1024,
-        max_tries: int = 16,
+        max_tries: int | None = None,
         key_ordered: bool = False,
         start: Literal["earliest", "latest"] = "earliest",
         wait: float = 0.0,
@@ -156,11 +158,13 @@ class WorkSession:
 
     def nack(self, hand_out: HandOut, delay: float | None = None, reason: str = "", digest: str = "") -> None:
         """This message was not done: it is handed out again after `delay` seconds; None: after a time that grows with its
-        deliveries, as RocketMQ's levels say (10 s, 30 s, 1 m, 2 m, ...). reason, digest: of the failure, for who looks at it
-        later."""
+        deliveries, as RocketMQ's levels say (10 s, 30 s, 1 m, 2 m, ...), out of the group's retry topic. If it was the last of
+        the group's tries, it goes to the dead letters. reason, digest: of the failure; they become properties of the retry or
+        the dead letter."""
         if delay is not None:
             _check_seconds("delay", delay, 0.0)
-        self._answer(lib.WORK_NACK, (hand_out,), lib.WORK_BACK_OFF if delay is None else round(delay * 1000))
+        time_ms = lib.WORK_BACK_OFF if delay is None else round(delay * 1000)
+        self._answer(lib.WORK_NACK, (hand_out,), time_ms, _text(reason, digest))
 
     def extend(self, hand_out: HandOut, seconds: float) -> None:
         """This message stays in hand for so many seconds from now on."""
@@ -333,13 +337,13 @@ class WorkSession:
 
     # ---- answering
 
-    def _answer(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int) -> None:
+    def _answer(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, text: bytes = b"") -> None:
         with self._lock:
             if self._closing:
                 raise Closed("could not answer: this worker is closed", hint="make another one")
-            self._put(kind, hand_outs, time_ms)
+            self._put(kind, hand_outs, time_ms, text)
 
-    def _put(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int) -> None:
+    def _put(self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, text: bytes = b"") -> None:
         if not hand_outs:
             return
         life = self._life
@@ -351,7 +355,7 @@ class WorkSession:
         if mine and self._handle is not None:
             if kind in (lib.WORK_NACK, lib.WORK_GIVE_BACK):
                 lib.work_link_want(self._line.link, max(self._mine, 0))  # they are for others until we ask for more
-            self._answers.put(kind, mine, time_ms, self._make_room)
+            self._answers.put(kind, mine, time_ms, self._make_room, text=text)
 
     def _make_room(self) -> None:
         """The ring of answers is full: the dispatcher takes some once there is room for its refusals."""
@@ -456,6 +460,12 @@ class WorkSession:
         self._handle = None
         self._ready.clear()
         self._records.clear()
+
+
+def _text(reason: str, digest: str) -> bytes:
+    """Both as one text of at most TEXT_MAX bytes; empty if there is no reason."""
+    tail = f"\1{bounded(digest)}".encode(errors="replace")[:DIGEST_MAX] if digest else b""
+    return bounded(reason).encode(errors="replace") + tail if reason else b""
 
 
 def _check_seconds(name: str, value: float, least: float) -> None:

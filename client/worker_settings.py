@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 IN_HAND_MAX = 65_536  # what the broker can remember of a queue beside its offset
 CONCURRENCY_MAX = 4096
-TRIES_MAX = 1 << 30
+TRIES_MAX = 500  # as the broker has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class WorkerSettings:
             the handler must be importable. A coroutine function runs as tasks of an event loop.
         visibility: seconds until a message that is neither acked nor extended is handed to another worker.
         in_hand: most messages that this worker has at once, begun or not.
-        max_tries: how often a message is handed out before it goes to the group's dead letters. It has no effect yet.
+        max_tries: how often a message is handed out before it goes to the group's dead letters. It becomes a setting of the
+            group; None: as the group has it, 16 for a new one.
         start: where a group begins in a queue from which it has got nothing.
         key_ordered: messages of one key (the sharding key, else the keys) are never in two hands at once, and are begun in the
             order of the queue. It has no effect yet.
@@ -52,7 +53,7 @@ class WorkerSettings:
     executor: Literal["threads", "processes"] = "threads"
     visibility: float = 30.0
     in_hand: int = 1024
-    max_tries: int = 16
+    max_tries: int | None = None
     start: Literal["earliest", "latest"] = "earliest"
     key_ordered: bool = False
     extend: bool = True
@@ -65,7 +66,8 @@ class WorkerSettings:
         check_group_type(self.group)
         _check_count("concurrency", self.concurrency, CONCURRENCY_MAX)
         _check_count("in_hand", self.in_hand, IN_HAND_MAX)
-        _check_count("max_tries", self.max_tries, TRIES_MAX)
+        if self.max_tries is not None:
+            _check_count("max_tries", self.max_tries, TRIES_MAX)
         check_seconds(self.visibility, "make a worker", "visibility", above=True)
         check_seconds(self.idle, "make a worker", "idle")
         if self.timeout is not None:

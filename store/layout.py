@@ -21,6 +21,7 @@
                    commits/          what groups have committed, while a broker runs or has died
                    workers/          what workers of groups have done (work_files.py)
                    work-plan         which workers there are (work_plan.py)
+                   retries           what of their work is put into the log again (work_files.py)
                    remake            a repair's order to make queues and index anew
                    allocating/       log files that are being created for commitlog/
                    cut/              what recovery or a repair took out of the store
@@ -197,6 +198,10 @@ class StoreLayout:
         return self.own / "work-plan"
 
     @cached_property
+    def retries(self) -> Path:
+        return self.own / "retries"
+
+    @cached_property
     def cut(self) -> Path:
         return self.own / "cut"
 
@@ -296,6 +301,7 @@ class StoreLayout:
         yield self.reput, "the file of reput's position"
         yield self.delayed, "the note of delivered delayed messages"
         yield self.work_plan, "the plan of work"
+        yield self.retries, "the note of retries"
         yield self.clock, "the note of the clock"
         yield self.unsynced, "the note of syncs"
         for half in (0, 1):

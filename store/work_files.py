@@ -54,6 +54,17 @@ def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
         crash_point("work_files_made")
 
 
+def make_retries(layout: StoreLayout) -> None:
+    """Makes sure of the file orbitmq/retries (native/shared/work_partings.h), reserved whole. Raises: OSError."""
+    descriptor = os.open(layout.retries, _FLAGS | os.O_CREAT, 0o600)
+    try:
+        if os.fstat(descriptor).st_size < lib.WORK_PARTINGS_SIZE:
+            os.posix_fallocate(descriptor, 0, lib.WORK_PARTINGS_SIZE)
+    finally:
+        os.close(descriptor)
+    crash_point("work_files_retries_made")
+
+
 def read(path: Path) -> Floor | None:
     """None: the file is gone, or was not used yet."""
     try:
@@ -68,6 +79,18 @@ def read(path: Path) -> Floor | None:
     if head.magic != _MAGIC:
         return None
     return Floor(int(lib.work_file_floor(head)), int(lib.work_file_frontier(head)), int(head.told), bytes(head.boot))
+
+
+def parts(path: Path) -> bool:
+    """True if some of the messages are on their way to be a retry or a dead letter."""
+    found = read(path)
+    if found is None:
+        return False
+    try:
+        data = path.read_bytes() if found.floor < found.frontier else b""
+    except FileNotFoundError:
+        return False
+    return len(data) >= lib.WORK_FILE_SIZE and bool(lib.work_file_parts(ffi.from_buffer(data)))
 
 
 def tell(path: Path, floor: int) -> None:

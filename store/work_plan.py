@@ -2,7 +2,7 @@
 it when its version in the control block has been raised (native/actors/dispatcher.h). It is the file orbitmq/work-plan, in
 msgpack:
 
-    {"generation":, "groups": {name: {"opening":, "paused":, "topics": [name, ...], "closed":,
+    {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "topics": [name, ...], "closed":,
      "queues": [[topic, queue, queue slot, offset], ...],
      "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
 
@@ -40,6 +40,7 @@ class PlannedGroup:
 
     opening: int
     paused: bool = False
+    max_tries: int = 16
     topics: list[str] = field(default_factory=list)
     queues: list[tuple[str, int, int, int]] = field(default_factory=list)
     workers: list[PlannedWorker] = field(default_factory=list)
@@ -55,8 +56,8 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
             for name, entry in content["groups"].items():
                 queues = [(topic, queue, slot, offset) for topic, queue, slot, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
-                opening, paused, topics = entry["opening"], entry["paused"], entry["topics"]
-                groups[name] = PlannedGroup(opening, paused, topics, queues, workers, entry["closed"])
+                opening, paused, tries, topics = (entry[each] for each in ("opening", "paused", "max_tries", "topics"))
+                groups[name] = PlannedGroup(opening, paused, tries, topics, queues, workers, entry["closed"])
     return groups
 
 
@@ -66,6 +67,7 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
         name: {
             "opening": group.opening,
             "paused": group.paused,
+            "max_tries": group.max_tries,
             "topics": group.topics,
             "closed": group.closed,
             "queues": group.queues,

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PUT_LOOK_NS 1000000u /* between two looks at whether the writer has taken a portion */
+
 struct dispatcher *dispatcher_open(struct attachment *tree)
 {
     struct dispatcher *dispatcher = calloc(1, sizeof *dispatcher);
@@ -9,6 +11,7 @@ struct dispatcher *dispatcher_open(struct attachment *tree)
         return NULL;
     dispatcher->tree = tree;
     dispatcher->pace = pace_start();
+    log_map_open(&dispatcher->log, tree->control->settings.store, tree->control->settings.log_file_size, false);
     return dispatcher;
 }
 
@@ -26,7 +29,7 @@ static uint32_t look_at_queues(struct dispatcher *dispatcher, uint64_t now_ms)
         struct work_group *group = dispatcher->groups[g];
         for (uint32_t i = 0; i < group->queue_count; i++) {
             messages += work_queue_expire(group->queues[i], now_ms);
-            work_queue_raise(group->queues[i]);
+            dispatcher_raise(group->queues[i]);
         }
         messages += dispatcher_hand_out(dispatcher, group, now_ms);
     }
@@ -35,12 +38,13 @@ static uint32_t look_at_queues(struct dispatcher *dispatcher, uint64_t now_ms)
 
 uint32_t dispatcher_step(struct dispatcher *dispatcher)
 {
-    if (!dispatcher->planned)
+    if (!dispatcher->planned || !dispatcher_load(dispatcher))
         return 0;
     const uint32_t heard = dispatcher_look_at_sessions(dispatcher);
     const uint64_t now_ms = clock_ms();
     const uint32_t answered = heard + dispatcher_take_answers(dispatcher, now_ms);
     const uint32_t handed = look_at_queues(dispatcher, now_ms);
+    const uint32_t put = dispatcher_put(dispatcher, now_ms);
     if (answered || handed) {
         struct actor_page *page = dispatcher->tree->page;
         count(page, COUNT_STEPS, 1);
@@ -48,7 +52,7 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
         if (handed)
             histogram_record(&page->histogram, handed);
     }
-    return answered + handed;
+    return answered + handed + put;
 }
 
 static bool has_news(struct dispatcher *dispatcher)
@@ -60,14 +64,16 @@ static bool has_news(struct dispatcher *dispatcher)
     for (uint32_t g = 0; g < dispatcher->group_count; g++)
         if (dispatcher_can_hand_out(dispatcher, dispatcher->groups[g]))
             return true;
-    return dispatcher_answered(dispatcher);
+    return dispatcher_answered(dispatcher) || dispatcher_has_to_put(dispatcher, clock_ms()) ||
+           (dispatcher_putting(dispatcher) && put_lane_answered(&dispatcher->put));
 }
 
 /* Until the next message is due, and at most BELL_LIMIT_NS. */
 static uint64_t sleep_limit(const struct dispatcher *dispatcher)
 {
     const uint64_t now_ms = clock_ms();
-    uint64_t limit = BELL_LIMIT_NS;
+    /* The writer's answer rings another bell; what is put is not in a hurry. */
+    uint64_t limit = dispatcher_putting(dispatcher) ? PUT_LOOK_NS : BELL_LIMIT_NS;
     for (uint32_t g = 0; g < dispatcher->group_count; g++)
         for (uint32_t i = 0; i < dispatcher->groups[g]->queue_count; i++) {
             const struct work_queue *queue = dispatcher->groups[g]->queues[i];
@@ -127,9 +133,17 @@ enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms)
             wake = rest == PACE_SLEEP ? wait_for_news(dispatcher) : rest == PACE_SIGNAL ? BELL_SIGNAL : BELL_RUNG;
         }
         attachment_beat(tree);
+        if (dispatcher->missing[0])
+            return RUN_NEED;
         if (wake == BELL_SIGNAL)
             return RUN_SIGNAL;
         if (clock_ms() >= end)
             return RUN_TIME;
     }
+}
+
+void dispatcher_missing(struct dispatcher *dispatcher, char name[128])
+{
+    memcpy(name, dispatcher->missing, sizeof dispatcher->missing);
+    dispatcher->missing[0] = 0;
 }

@@ -12,12 +12,14 @@
  *   an answer half applied                                     is applied again: what is in its sender's name already stays
  *   answers applied, their room not given back                 `taken` of the session's entry says how far they are applied
  *   a client not rung                                          every sleep ends after BELL_LIMIT_NS
+ *   a portion of retries and dead letters                      the writer takes it; the words say which messages (dispatcher_put.c)
  */
 #ifndef ORBITMQ_DISPATCHER_H
 #define ORBITMQ_DISPATCHER_H
 
 #include "actors/run.h"
 #include "shared/attachment.h"
+#include "shared/work_partings.h"
 
 struct dispatcher;
 
@@ -25,11 +27,17 @@ struct dispatcher;
 struct dispatcher *dispatcher_open(struct attachment *tree);
 void dispatcher_close(struct dispatcher *dispatcher);
 void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
+/* path: of orbitmq/retries, reserved whole. Returns 0 or an errno: nothing is put into the log then. After dispatcher_boot. */
+int dispatcher_partings(struct dispatcher *dispatcher, const char *path);
+/* Reads a piece of what the log knows after a death of the whole tree; true once all of it is read. */
+bool dispatcher_load(struct dispatcher *dispatcher);
+/* The group whose topics for retries and dead letters are missing, after RUN_NEED; "": none. Forgotten with this call. */
+void dispatcher_missing(struct dispatcher *dispatcher, char name[128]);
 
 /* A plan of this version follows. */
 void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
 /* Returns the group's number for the two calls below; -1: no memory. opening: never 0, another one each time the group begins to work. */
-int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool paused);
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries);
 /* topic: number of its topic within the group, below 64. offset: where the group is, if the file does not say better. Returns 0 or an errno:
  * the queue is not handed out then. */
 int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
@@ -42,7 +50,7 @@ void dispatcher_settle(struct dispatcher *dispatcher);
 /* One bounded step; returns how many messages were handed out or answered. */
 uint32_t dispatcher_step(struct dispatcher *dispatcher);
 
-/* RUN_NEED: there is a new plan. */
+/* RUN_NEED: there is a new plan, or dispatcher_missing has something to say. */
 enum run_result dispatcher_run(struct dispatcher *dispatcher, uint32_t limit_ms);
 
 #endif

@@ -4,8 +4,6 @@
  * Order: words, then the refusals published, then `taken` of the session's entry, then the records' room given back.
  */
 #include "actors/dispatcher_parts.h"
-#include "format/delay.h"
-#include <stdio.h>
 #include <string.h>
 
 #define ANSWERS_A_TURN 256u
@@ -13,16 +11,6 @@
 #define MESSAGES_A_TURN 16384u
 #define ENDS_A_STEP (1u << 20) /* the same for all workers that end, and the words that are looked at to free what they had */
 #define RANGE_PART 4u      /* an answer names at most so small a part of a ring's records */
-#define BACK_OFF_LEVEL 3u  /* RocketMQ's: the first retry waits for this level */
-
-/* RocketMQ's levels, as long as the message was tried again. */
-static uint64_t back_off_ms(uint32_t tries)
-{
-    const uint32_t level = BACK_OFF_LEVEL + (tries ? tries - 1 : 0); /* those above the last one count as the last */
-    char text[12];
-    const int size = snprintf(text, sizeof text, "%u", level);
-    return delay_due_ms((struct slice){(const uint8_t *)text, (uint32_t)size}, 0);
-}
 
 static void refuse(struct work_worker *worker, struct session_map *map, uint32_t queue, uint64_t first, uint32_t count)
 {
@@ -33,25 +21,25 @@ static void refuse(struct work_worker *worker, struct session_map *map, uint32_t
     worker->tail++;
 }
 
-/* True if it may be this very answer that made a message of ours what it is. What expired is free too, and was not acknowledged. */
-static bool may_have_made(enum work_kind kind, enum work_state state)
+/* True if it may be this very answer that made a message of ours what it is. What expired is free too, or elsewhere, and was not
+ * acknowledged. What was nacked may be elsewhere already. */
+static bool may_have_made(enum work_kind kind, uint64_t word)
 {
-    return kind == WORK_ACK ? state == WORK_DONE : (kind == WORK_NACK || kind == WORK_GIVE_BACK) && state != WORK_DONE;
+    const bool done = work_state_of(word) == WORK_DONE, elsewhere = done && work_tick(word) == WORK_ELSEWHERE;
+    return kind == WORK_ACK ? done && !elsewhere : kind == WORK_NACK ? !done || elsewhere : kind == WORK_GIVE_BACK && work_state_of(word) == WORK_FREE;
 }
 
 /* True if the answer counts for this message. again: a predecessor may have applied it. */
 static bool apply_one(struct work_queue *queue, uint64_t offset, const struct work_record *answer, struct work_worker *worker, bool again,
-                      uint64_t now_ms)
+                      const struct work_text *text, uint64_t now_ms)
 {
-    if (offset < queue->floor)
-        return again && answer->kind == WORK_ACK;
-    if (offset >= queue->frontier)
-        return false;
+    if (offset < queue->floor || offset >= queue->frontier)
+        return false; /* what a predecessor applied last is above the floor: see dispatcher_raise */
     const uint64_t word = work_load(queue, offset);
     if (!work_is_mine(worker, word))
         return false;
     if (work_state_of(word) != WORK_HELD)
-        return again && may_have_made((enum work_kind)answer->kind, work_state_of(word));
+        return again && may_have_made((enum work_kind)answer->kind, word);
     const uint32_t tries = work_tries(word);
     switch ((enum work_kind)answer->kind) {
     case WORK_ACK:
@@ -59,7 +47,7 @@ static bool apply_one(struct work_queue *queue, uint64_t offset, const struct wo
         worker->held--;
         break;
     case WORK_NACK:
-        work_queue_free(queue, offset, word, tries, answer->time_ms == WORK_BACK_OFF ? back_off_ms(tries) : answer->time_ms, now_ms);
+        dispatcher_fail(queue, offset, word, tries, answer->time_ms, now_ms, text);
         break;
     case WORK_EXTEND: {
         const uint64_t time_ms = answer->time_ms < WORK_WAIT_MS_MAX ? answer->time_ms : WORK_WAIT_MS_MAX;
@@ -79,7 +67,8 @@ static bool apply_one(struct work_queue *queue, uint64_t offset, const struct wo
 }
 
 /* Applies one answer. deaf: nobody is there any more to hear of refusals. */
-static void apply(struct work_worker *worker, struct session_map *map, const struct work_record *answer, bool again, bool deaf, uint64_t now_ms)
+static void apply(struct work_worker *worker, struct session_map *map, const struct work_record *answer, const struct work_text *text,
+                  bool again, bool deaf, uint64_t now_ms)
 {
     struct work_queue *queue = dispatcher_find_queue(worker->group, answer->queue);
     const uint32_t most = map->shape.work_capacity / RANGE_PART;
@@ -90,11 +79,17 @@ static void apply(struct work_worker *worker, struct session_map *map, const str
     }
     uint32_t refused = 0;
     for (uint32_t i = 0; i <= answer->count; i++) {
-        const bool good = i == answer->count || apply_one(queue, answer->first + i, answer, worker, again, now_ms);
+        const bool good = i == answer->count || apply_one(queue, answer->first + i, answer, worker, again, text, now_ms);
         if (good && refused && !deaf)
             refuse(worker, map, answer->queue, answer->first + i - refused, refused);
         refused = good ? 0 : refused + 1;
     }
+}
+
+void dispatcher_raise(struct work_queue *queue)
+{
+    if (!queue->group->replays || queue->frontier - queue->floor >= WORK_WINDOW / 2)
+        work_queue_raise(queue);
 }
 
 /* After it was noted: a successor that applies it again finds the words. */
@@ -102,7 +97,7 @@ static void raise_floor(const struct work_worker *worker, const struct work_reco
 {
     struct work_queue *queue = answer->kind == WORK_ACK ? dispatcher_find_queue(worker->group, answer->queue) : NULL;
     if (queue)
-        work_queue_raise(queue);
+        dispatcher_raise(queue);
 }
 
 /* Records that the hand-outs' ring has room for; UINT32_MAX: the client's head cannot be. */
@@ -124,6 +119,45 @@ static void note_taken(struct dispatcher *dispatcher, const struct work_worker *
     atomic_store_explicit(&entry->taken_version, version + 1, memory_order_release);
 }
 
+/* Copies the next answer, and the text before it. Returns how many records they are; 0: not all of them are there yet, or never will be. */
+static uint32_t gather(struct work_worker *worker, const struct session_map *map, uint64_t tail, struct work_record *answer,
+                       struct work_text *text)
+{
+    text->size = 0;
+    for (uint32_t i = 0; worker->taken + i != tail; i++) {
+        memcpy(answer, &map->parts.answers->record[(worker->taken + i) & (map->shape.work_capacity - 1)], sizeof *answer);
+        atomic_signal_fence(memory_order_acq_rel); /* what is checked from here on is this copy */
+        if (answer->kind != WORK_TEXT)
+            return i + 1;
+        if (i == WORK_TEXT_PIECES) {
+            worker->broken = true;
+            break;
+        }
+        uint8_t piece[WORK_TEXT_PIECE];
+        const uint32_t size = work_text_get(answer, piece);
+        memcpy(text->text + text->size, piece, size);
+        text->size += size;
+    }
+    return 0;
+}
+
+/* A text needs a place until its message is in the log. While nothing is on its way there, answers do not wait for that. */
+static bool waits_for_place(struct dispatcher *dispatcher, const struct work_record *answer, struct work_text *text, bool deaf, uint64_t now_ms)
+{
+    if (!text->size)
+        return false;
+    if (answer->kind != WORK_NACK || answer->count > 1 || !dispatcher->partings) {
+        text->size = 0;
+        return false;
+    }
+    if (dispatcher_text_room(dispatcher, now_ms))
+        return false;
+    if (!deaf && dispatcher_hopes(dispatcher, now_ms))
+        return true;
+    text->size = 0;
+    return false;
+}
+
 /* Takes answers of one worker, as many as fit into a turn. */
 static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, struct session_map *map, bool deaf, uint64_t now_ms)
 {
@@ -136,7 +170,7 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         worker->broken = true;
         return 0;
     }
-    const uint64_t before = worker->tail;
+    const uint64_t before = worker->tail, began = worker->taken;
     uint32_t messages = 0;
     for (uint32_t i = 0; i < ANSWERS_A_TURN && messages + capacity / RANGE_PART <= MESSAGES_A_TURN && worker->taken != tail; i++) {
         /* An answer about n messages is refused in at most n / 2 + 1 pieces. */
@@ -148,11 +182,15 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         if (room < capacity / RANGE_PART / 2 + 1)
             break; /* the client must look at its hand-outs first */
         struct work_record answer;
-        memcpy(&answer, &answers->record[worker->taken & (capacity - 1)], sizeof answer);
-        atomic_signal_fence(memory_order_acq_rel); /* what is checked below is this copy */
-        apply(worker, map, &answer, worker->taken < worker->replay, deaf, now_ms);
+        struct work_text text;
+        const uint32_t records = gather(worker, map, tail, &answer, &text);
+        worker->short_at = records ? UINT64_MAX : tail;
+        worker->waits = records && waits_for_place(dispatcher, &answer, &text, deaf, now_ms);
+        if (!records || worker->waits)
+            break;
+        apply(worker, map, &answer, &text, worker->taken < worker->replay, deaf, now_ms);
         messages += answer.count < capacity / RANGE_PART ? answer.count : capacity / RANGE_PART;
-        worker->taken++;
+        worker->taken += records;
         if (worker->tail != before && !deaf)
             work_ring_publish(map->parts.hand_outs, worker->tail);
         CRASH_POINT("dispatcher_answers_refused");
@@ -160,6 +198,8 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
         CRASH_POINT("dispatcher_answers_noted");
         raise_floor(worker, &answer);
     }
+    if (worker->taken == began)
+        return 0;
     work_ring_release(answers, worker->taken);
     CRASH_POINT("dispatcher_answers_released");
     /* seq_cst: the head before the look at who waits for it. Pairs with work_link_wait [J3]. */
@@ -179,11 +219,25 @@ static void give_up(struct dispatcher *dispatcher, struct work_worker *worker)
     dispatcher_forget_worker(dispatcher, worker);
 }
 
+/* True while an answer that a predecessor may have applied is in a worker's ring. */
+static bool replays(struct dispatcher *dispatcher, const struct work_group *group)
+{
+    for (uint32_t i = 0; i < group->worker_count; i++) {
+        struct work_worker *worker = group->workers[i];
+        const struct session_map *map = dispatcher_session(dispatcher, worker);
+        if (map && worker->taken < worker->replay && work_ring_tail(map->parts.answers) != worker->taken)
+            return true;
+    }
+    return false;
+}
+
 uint32_t dispatcher_take_answers(struct dispatcher *dispatcher, uint64_t now_ms)
 {
     uint32_t messages = 0;
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         struct work_group *group = dispatcher->groups[g];
+        if (group->replays)
+            group->replays = replays(dispatcher, group);
         for (uint32_t i = 0; i < group->worker_count; i++) {
             struct work_worker *worker = group->workers[i];
             struct session_map *map = dispatcher_session(dispatcher, worker);
@@ -204,7 +258,8 @@ bool dispatcher_answered(struct dispatcher *dispatcher)
         for (uint32_t i = 0; i < dispatcher->groups[g]->worker_count; i++) {
             struct work_worker *worker = dispatcher->groups[g]->workers[i];
             const struct session_map *map = dispatcher_session(dispatcher, worker);
-            if (map && work_ring_tail(map->parts.answers) != worker->taken &&
+            const uint64_t tail = map ? work_ring_tail(map->parts.answers) : 0;
+            if (map && !worker->waits && tail != worker->taken && tail != worker->short_at &&
                 ring_room(worker, map) >= map->shape.work_capacity / RANGE_PART / 2 + 1)
                 return true;
         }

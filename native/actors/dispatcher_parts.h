@@ -5,16 +5,31 @@
  *   work_queue.c          the words of one queue
  *   dispatcher_answers.c  what workers answer, and their ends
  *   dispatcher_hand.c     who gets what
+ *   dispatcher_put.c      what failed, and is put into the log again or into the dead letters
+ *   dispatcher_image.c    the records for that
+ *   dispatcher_kept.c     the file orbitmq/retries, and what the log knows after a death of the whole tree
  */
 #ifndef ORBITMQ_DISPATCHER_PARTS_H
 #define ORBITMQ_DISPATCHER_PARTS_H
 
 #include "actors/dispatcher.h"
+#include "actors/put_lane.h"
 #include "base/crash_point.h"
 #include "base/pace.h"
+#include "format/consume_queue.h"
+#include "format/log_map.h"
+#include "format/retry.h"
 #include "shared/work_file.h"
+#include "shared/work_partings.h"
 
 struct work_worker;
+struct work_group;
+
+/* Why work failed: a reason, 0x01 and a digest, or nothing. */
+struct work_text {
+    uint32_t size;
+    uint8_t text[WORK_TEXT_MAX];
+};
 
 /* One queue of one group. */
 struct work_queue {
@@ -22,6 +37,8 @@ struct work_queue {
     _Atomic uint64_t *words;
     const struct queue_slot *slot_entry;
     struct dispatcher *dispatcher;
+    struct work_group *group;
+    uint64_t key; /* of group, topic and queue: names them where a pointer cannot */
     uint32_t slot;
     uint32_t topic;
     uint64_t floor, frontier; /* as in the file */
@@ -29,12 +46,23 @@ struct work_queue {
     uint64_t hint;            /* ... none of them before this one */
     uint64_t due_ms;          /* no message in hand or waiting is due before */
     uint64_t scan_ms;         /* not looked for due ones before: a look costs as many words as are in the window */
+    uint64_t parting;         /* messages that are to be put into the log elsewhere ... */
+    uint64_t part_hint;       /* ... none of them before this one */
+    struct consume_queue_reader units;
+    bool retry;               /* of the group's retry topic: its records know how often they were handed out before */
     bool fresh;               /* its words were not counted yet */
     bool named;               /* by the plan that is being taken */
 };
 
 struct work_group {
     uint64_t opening;
+    char name[TOPIC_NAME_MAX + 1];
+    uint32_t name_size;
+    uint32_t max_tries;
+    uint64_t missing_ms; /* its topics were asked for; not again before */
+    uint64_t missing_since_ms; /* ... for the first time; 0: none is missing, as far as is known */
+    bool puts;           /* its name leaves room for topics of its own */
+    bool replays;        /* a predecessor may have applied an answer that is still in a worker's ring */
     bool paused, named;
     struct work_queue **queues; /* by slot */
     uint32_t queue_count, queue_room;
@@ -56,6 +84,8 @@ struct work_worker {
     uint64_t last;   /* of its answers, if it is ending: those behind came too late */
     bool attached;   /* the three above are known */
     bool ending;     /* its session closes, and its answers up to `last` are taken in several steps */
+    uint64_t short_at; /* where its answers ended when the last of them was not whole */
+    bool waits;      /* its next answer waits for a place for its text */
     bool broken;     /* it wrote into its rings what cannot be; it gets nothing more */
     bool named;
 };
@@ -71,6 +101,17 @@ struct dispatcher {
     uint32_t group_count, group_room;
     struct work_worker *by_slot[SESSIONS_MAX];
     struct pace pace;
+    struct work_partings *partings; /* NULL: nothing is put into the log */
+    struct put_lane put;
+    bool loaded;                    /* what the log knows stands in the words */
+    uint64_t load_at, load_end;
+    uint64_t put_retry_ms;          /* the log took no more, or this process is short of something; not before then */
+    uint64_t sweep_ms;              /* texts of no use are not looked for before then */
+    uint32_t put_turn;              /* the group to begin the next portion with */
+    struct log_map log;
+    uint64_t read;                  /* bytes of the log read through mappings since they were made */
+    char missing[TOPIC_NAME_MAX + 1]; /* a group whose topics are asked for, or "" */
+    uint8_t properties[PROPERTIES_MAX];
 };
 
 /* ---- dispatcher_plan.c ---- */
@@ -103,6 +144,10 @@ void work_queue_close(struct work_queue *queue);
 void work_queue_count(struct work_queue *queue);
 /* A message becomes free, or waits for delay_ms; its hands are let go. */
 void work_queue_free(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries, uint64_t delay_ms, uint64_t now_ms);
+/* It is to be put into the log elsewhere; its hands are let go. */
+void work_queue_part(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries);
+/* It is there. */
+void work_queue_land(struct work_queue *queue, uint64_t offset);
 /* Frees what the worker has in hand. */
 void work_queue_release(struct work_queue *queue, const struct work_worker *worker);
 /* The queue is not worked on any more: what workers have in hand of it takes no room in their hands. The words stay. */
@@ -129,8 +174,63 @@ static inline bool work_is_mine(const struct work_worker *worker, uint64_t word)
 uint32_t dispatcher_take_answers(struct dispatcher *dispatcher, uint64_t now_ms);
 /* Sessions that came or went. Returns how many messages the last answers of those that went were about. */
 uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher);
+/* Raises the queue's floor, but not while a predecessor's last answers are not applied again: what they named is above it. Only a window
+ * that is half full does not wait for a client to make room for that. */
+void dispatcher_raise(struct work_queue *queue);
 /* True if a worker has answered, and the answer can be taken. */
 bool dispatcher_answered(struct dispatcher *dispatcher);
+
+/* ---- dispatcher_put.c  ---- */
+
+/* A message was not done: it comes again after delay_ms (WORK_BACK_OFF: as a retry), or goes to the dead letters. text: NULL if nobody
+ * has said why. */
+void dispatcher_fail(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries, uint64_t delay_ms, uint64_t now_ms,
+                     const struct work_text *text);
+/* One step: a portion is put, or counted. Returns how many messages. */
+uint32_t dispatcher_put(struct dispatcher *dispatcher, uint64_t now_ms);
+/* True if a message that fails for that time is a dead letter. */
+static inline bool dispatcher_gives_up(const struct work_queue *queue, uint32_t tries)
+{
+    return queue->dispatcher->partings && queue->group->puts && tries >= queue->group->max_tries;
+}
+/* key: as much of it as a name has room for. Names are hashed by a function that is no secret, so the group's counts too. */
+struct work_queue *dispatcher_find_key(const struct dispatcher *dispatcher, uint64_t key, struct slice group);
+/* Something was published that is not counted. */
+static inline bool dispatcher_putting(const struct dispatcher *dispatcher)
+{
+    /* relaxed: only we write it */
+    return dispatcher->partings &&
+           put_lane_ahead(&dispatcher->put, atomic_load_explicit(&dispatcher->partings->counted, memory_order_relaxed)) > 0;
+}
+/* True if there is something to put, and it may be tried now. */
+bool dispatcher_has_to_put(const struct dispatcher *dispatcher, uint64_t now_ms);
+/* True if something may be in the log soon. */
+bool dispatcher_hopes(const struct dispatcher *dispatcher, uint64_t now_ms);
+
+/* ---- dispatcher_image.c ---- */
+
+enum part_result {
+    PART_PUT = 0,
+    PART_FULL = 1,   /* the lane has no room now */
+    PART_LATER = 2,  /* this process is short of something now */
+    PART_NEVER = 3,  /* it cannot be read, or is too large with what has to be noted */
+    PART_TOPICS = 4, /* the group has no such topic yet */
+};
+enum part_result dispatcher_part(struct work_queue *queue, uint64_t offset, uint32_t tries);
+/* How often a record of a retry topic was handed out before; 0 if it cannot be read. */
+uint32_t dispatcher_reconsumed(struct work_queue *queue, uint64_t offset);
+
+/* ---- dispatcher_kept.c ---- */
+
+uint64_t dispatcher_key(const char *path);
+struct work_parting *dispatcher_text(const struct dispatcher *dispatcher, uint64_t key, uint64_t offset);
+bool dispatcher_text_room(struct dispatcher *dispatcher, uint64_t now_ms);
+void dispatcher_text_keep(struct dispatcher *dispatcher, uint64_t key, uint64_t offset, const struct work_text *text);
+void dispatcher_text_free(struct dispatcher *dispatcher, uint64_t key, uint64_t offset);
+/* The group that a retry or a dead letter is for. data == NULL: it is neither. */
+struct slice dispatcher_group_of(const struct record_view *view);
+/* A record that a dispatcher has put into the log: the message that it was made of is done. */
+void dispatcher_landed(struct dispatcher *dispatcher, const struct record_view *view);
 
 /* ---- dispatcher_hand.c ---- */
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static bool grow(void ***items, uint32_t count, uint32_t *room)
 {
@@ -83,7 +84,7 @@ void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version)
     }
 }
 
-int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool paused)
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries)
 {
     uint32_t at = 0;
     while (at < dispatcher->group_count && dispatcher->groups[at]->opening != opening)
@@ -93,9 +94,14 @@ int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool p
         if (!group)
             return -1;
         group->opening = opening;
+        group->name_size = (uint32_t)strnlen(name, TOPIC_NAME_MAX);
+        memcpy(group->name, name, group->name_size);
+        group->puts = group->name_size + sizeof RETRY_PREFIX - 1 <= TOPIC_NAME_MAX && !name[group->name_size];
         dispatcher->groups[dispatcher->group_count++] = group;
     }
     dispatcher->groups[at]->paused = paused;
+    dispatcher->groups[at]->max_tries = max_tries;
+    dispatcher->groups[at]->missing_ms = 0;
     dispatcher->groups[at]->named = true;
     return (int32_t)at;
 }
@@ -117,10 +123,14 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slo
     if (!queue)
         return ENOMEM;
     queue->dispatcher = dispatcher;
+    queue->group = group;
+    queue->key = dispatcher_key(path);
     queue->slot = slot;
     queue->topic = topic;
     queue->slot_entry = topics_queue(dispatcher->tree->topics, slot);
     queue->named = true;
+    const struct topic_entry *entry = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
+    queue->retry = retry_after((struct slice){entry->name, entry->name_size}, RETRY_PREFIX).data != NULL;
     const int error = work_queue_open(queue, path, group->opening, offset);
     if (error) {
         free(queue);
@@ -178,6 +188,7 @@ static void close_queue(const struct dispatcher *dispatcher, struct work_queue *
     if (held)
         work_queue_forget(queue);
     listen(dispatcher, queue->slot, false);
+    consume_queue_reader_close(&queue->units, dispatcher->tree->control->settings.queue_file_units);
     work_queue_close(queue);
     free(queue);
 }
@@ -225,8 +236,11 @@ void dispatcher_settle(struct dispatcher *dispatcher)
     }
     dispatcher->group_count = kept;
     CRASH_POINT("dispatcher_plan_taken");
-    if (!dispatcher->planned)
+    if (!dispatcher->planned) {
         dispatcher_undo(dispatcher);
+        for (uint32_t g = 0; g < dispatcher->group_count; g++)
+            dispatcher->groups[g]->replays = true;
+    }
     dispatcher->planned = true;
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         struct work_group *group = dispatcher->groups[g];
@@ -250,5 +264,8 @@ void dispatcher_close(struct dispatcher *dispatcher)
         free_group(group);
     }
     free(dispatcher->groups);
+    log_map_close(&dispatcher->log);
+    if (dispatcher->partings)
+        munmap(dispatcher->partings, WORK_PARTINGS_SIZE);
     free(dispatcher);
 }

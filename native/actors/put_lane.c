@@ -71,6 +71,8 @@ bool put_lane_next(const struct put_lane *put, struct ring_consumer *look, struc
         .name = {.kind = record->session_slot, .number = record->sequence},
         .code = record->code,
         .end = record->placed + record->image_size,
+        .image = (const uint8_t *)(record + 1),
+        .image_size = record->image_size,
     };
     ring_pass(look, &header);
     return true;

@@ -38,6 +38,8 @@ struct put_note {
     struct put_name name;
     uint32_t code;
     uint64_t end;
+    const uint8_t *image; /* the record as it was put, in the lane; in the place of its CRC property is anything */
+    uint32_t image_size;
 };
 
 void put_lane_open(struct put_lane *put, struct attachment *tree, enum own_lane own);

@@ -74,7 +74,7 @@ static void make_fit(struct work_queue *queue, uint64_t opening, uint64_t offset
         for (uint64_t at = queue->floor; at < queue->frontier; at++) {
             const uint64_t word = work_load(queue, at);
             if (work_state_of(word) == WORK_HELD)
-                work_store(queue, at, work_word(WORK_FREE, work_tries(word), 0, 0, 0));
+                work_store(queue, at, work_word(dispatcher_gives_up(queue, work_tries(word)) ? WORK_PARTING : WORK_FREE, work_tries(word), 0, 0, 0));
         }
         file->generation = generation;
     }
@@ -122,6 +122,13 @@ static void freed(struct work_queue *queue, uint64_t offset)
         queue->hint = offset;
 }
 
+static void parting(struct work_queue *queue, uint64_t offset)
+{
+    queue->parting++;
+    if (offset < queue->part_hint)
+        queue->part_hint = offset;
+}
+
 void work_queue_count(struct work_queue *queue)
 {
     const uint64_t now_ms = clock_ms();
@@ -130,14 +137,15 @@ void work_queue_count(struct work_queue *queue)
     queue->hint = queue->frontier;
     queue->due_ms = UINT64_MAX;
     queue->scan_ms = 0;
+    queue->parting = 0;
+    queue->part_hint = queue->frontier;
     for (uint64_t at = queue->floor; at < queue->frontier; at++) {
         const uint64_t word = work_load(queue, at);
         struct work_worker *worker = work_state_of(word) == WORK_HELD ? queue->dispatcher->by_slot[work_slot(word)] : NULL;
         switch (work_state_of(word)) {
         case WORK_HELD:
             if (!worker || !work_is_mine(worker, word)) {
-                work_store(queue, at, work_word(WORK_FREE, work_tries(word), 0, 0, 0));
-                freed(queue, at);
+                dispatcher_fail(queue, at, word, work_tries(word), 0, now_ms, NULL);
                 break;
             }
             worker->held++;
@@ -148,6 +156,9 @@ void work_queue_count(struct work_queue *queue)
             break;
         case WORK_FREE:
             freed(queue, at);
+            break;
+        case WORK_PARTING:
+            parting(queue, at);
             break;
         case WORK_DONE:
             break;
@@ -179,12 +190,33 @@ void work_queue_free(struct work_queue *queue, uint64_t offset, uint64_t word, u
     due_at(queue, now_ms + delay_ms);
 }
 
+void work_queue_part(struct work_queue *queue, uint64_t offset, uint64_t word, uint32_t tries)
+{
+    if (work_state_of(word) == WORK_HELD)
+        let_go(queue, word);
+    /* the session stays in the word, so that an answer that is applied again is known */
+    work_store(queue, offset, work_word(WORK_PARTING, tries, work_slot(word), work_epoch(word), 0));
+    parting(queue, offset);
+}
+
+void work_queue_land(struct work_queue *queue, uint64_t offset)
+{
+    if (offset < queue->floor || offset >= queue->frontier)
+        return;
+    const uint64_t word = work_load(queue, offset);
+    if (work_state_of(word) != WORK_PARTING)
+        return;
+    work_store(queue, offset, work_word(WORK_DONE, work_tries(word), work_slot(word), work_epoch(word), WORK_ELSEWHERE));
+    if (queue->parting > 0)
+        queue->parting--;
+}
+
 void work_queue_release(struct work_queue *queue, const struct work_worker *worker)
 {
     for (uint64_t at = queue->floor; at < queue->frontier; at++) {
         const uint64_t word = work_load(queue, at);
         if (work_state_of(word) == WORK_HELD && work_is_mine(worker, word)) {
-            work_queue_free(queue, at, word, work_tries(word), 0, 0);
+            dispatcher_fail(queue, at, word, work_tries(word), 0, 0, NULL);
             CRASH_POINT("work_queue_released");
         }
     }
@@ -218,7 +250,10 @@ uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms)
         struct work_worker *worker = work_state_of(word) == WORK_HELD ? queue->dispatcher->by_slot[work_slot(word)] : NULL;
         if (worker && work_is_mine(worker, word))
             worker->lapsed++;
-        work_queue_free(queue, at, word, work_tries(word), 0, now_ms);
+        if (work_state_of(word) == WORK_HELD)
+            dispatcher_fail(queue, at, word, work_tries(word), 0, now_ms, NULL);
+        else
+            work_queue_free(queue, at, word, work_tries(word), 0, now_ms);
         CRASH_POINT("work_queue_expired");
         expired++;
     }
@@ -243,6 +278,8 @@ void work_queue_raise(struct work_queue *queue)
                 let_go(queue, word);
             else if (work_state_of(word) == WORK_FREE && queue->free > 0)
                 queue->free--;
+            else if (work_state_of(word) == WORK_PARTING && queue->parting > 0)
+                queue->parting--;
         }
         floor++;
     }
@@ -281,14 +318,17 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
             at++;
         *first = at;
         *tries = at < queue->frontier ? work_tries(work_load(queue, at)) : 0;
+        const bool unknown = queue->retry && *tries == 0; /* a predecessor has raised the frontier only */
         uint32_t count = 0;
-        for (; count < most && at < queue->frontier; at++, count++) {
+        for (; count < (unknown ? 1 : most) && at < queue->frontier; at++, count++) {
             const uint64_t word = work_load(queue, at);
             if (work_state_of(word) != WORK_FREE || work_tries(word) != *tries)
                 break;
         }
         queue->hint = at;
         queue->free = count ? queue->free - count : 0;
+        if (count && unknown)
+            *tries = dispatcher_reconsumed(queue, *first);
         if (count)
             return count;
     }
@@ -296,9 +336,9 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
     if (end <= queue->frontier)
         return 0;
     const uint64_t fresh = end - queue->frontier;
-    const uint32_t count = fresh < most ? (uint32_t)fresh : most;
+    const uint32_t count = queue->retry ? 1 : fresh < most ? (uint32_t)fresh : most;
     *first = queue->frontier;
-    *tries = 0;
+    *tries = queue->retry ? dispatcher_reconsumed(queue, queue->frontier) : 0;
     if (queue->hint == queue->frontier)
         queue->hint += count;
     /* Their words are 0: free, and never handed out. */

@@ -14,11 +14,17 @@ struct work_file {
 void work_file_set(struct work_file *file, uint64_t floor, uint64_t frontier);
 uint64_t work_file_floor(const struct work_file *file);
 uint64_t work_file_frontier(const struct work_file *file);
+bool work_file_parts(const void *bytes);
 struct dispatcher *dispatcher_open(struct attachment *tree);
 void dispatcher_close(struct dispatcher *dispatcher);
+#define WORK_TRIES_MAX ...
+#define WORK_PARTINGS_SIZE ...
+int dispatcher_partings(struct dispatcher *dispatcher, const char *path);
+bool dispatcher_load(struct dispatcher *dispatcher);
+void dispatcher_missing(struct dispatcher *dispatcher, char *name);
 void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
 void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
-int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, bool paused);
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries);
 int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
                       uint64_t visibility_ms);

@@ -57,6 +57,18 @@ bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uin
     return true;
 }
 
+bool work_link_text(struct work_link *link, const uint8_t *text, uint32_t size)
+{
+    assert(size <= WORK_TEXT_PIECE);
+    if (link->answered - work_link_applied(link) >= link->capacity)
+        return false;
+    link->parts.answers->record[link->answered & (link->capacity - 1)] = work_text_put(text, size);
+    link->answered++;
+    link->pressing = true; /* what follows is a nack */
+    CRASH_POINT("work_link_texted");
+    return true;
+}
+
 void work_link_tell(struct work_link *link)
 {
     /* relaxed, here and wherever these two are used: whoever stores an older value than another thread costs a needless ring. Our own

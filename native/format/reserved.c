@@ -118,9 +118,9 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
     if (is(name, size, "rmq_sys_wheel_timer"))
         return "messages with a time wait there, as in RocketMQ 5; send them with delay= or deliver_at= to the topic that they are for";
     if (begins(name, size, "%RETRY%"))
-        return "RocketMQ keeps a group's messages there that are to be tried again, which OrbitMQ does not do yet";
+        return "as in RocketMQ, a group's messages are kept there that are to be tried again; only the broker puts them there";
     if (begins(name, size, "%DLQ%"))
-        return "RocketMQ keeps a group's messages there that it has given up, which OrbitMQ does not do yet";
+        return "as in RocketMQ, a group's dead letters are kept there; only the broker puts them there";
     if (begins(name, size, "RMQ_SYS_TRANS_") || is(name, size, "TRANS_CHECK_MAX_TIME_TOPIC"))
         return "RocketMQ keeps open transactions there, which OrbitMQ does not have yet";
     if (begins(name, size, "%LMQ%"))

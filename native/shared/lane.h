@@ -21,7 +21,7 @@
 #define HANDLERS_MAX 16u
 
 /* Lanes behind those of the handlers, by which actors of the broker put records into the log themselves (put_lane.h). */
-enum own_lane { OWN_LANE_SCHEDULER = 0, OWN_LANES };
+enum own_lane { OWN_LANE_SCHEDULER = 0, OWN_LANE_DISPATCHER = 1, OWN_LANES };
 #define LANES_MAX (HANDLERS_MAX + OWN_LANES)
 
 enum { LANE_APPEND = 1, LANE_REJECT = 2 };

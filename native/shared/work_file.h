@@ -5,11 +5,12 @@
  * All messages below `floor` are done. No message from `frontier` on was handed out yet. Each message between has the word at
  * offset % WORK_WINDOW:
  *
- *   bit 0    2 bits   state, enum work_state
- *   bit 2   10 bits   how often it was handed out; stays at the largest value
+ *   bit 0    3 bits   state, enum work_state
+ *   bit 3    9 bits   how often it was handed out; stays at the largest value
  *   bit 12  10 bits   session that has it or had it last: slot ...
  *   bit 22  16 bits   ... and the low bits of its epoch
- *   bit 38  26 bits   when it is free again, in ticks of CLOCK_MONOTONIC, modulo 2^26: of a message in hand or that waits
+ *   bit 38  26 bits   when it is free again, in ticks of CLOCK_MONOTONIC, modulo 2^26: of a message in hand or that waits.
+ *                     WORK_ELSEWHERE: of one that is done because it was put elsewhere, and not because somebody acknowledged it
  *
  * A change of state is one store of a word, so whatever is killed, a successor reads the state as it stands. Words outside floor to
  * frontier are 0. `frontier` is raised before the words are stored, and `floor` before its words become 0; a successor makes the
@@ -19,16 +20,20 @@
 #define ORBITMQ_WORK_FILE_H
 
 #include "shared/segment.h"
+#include <string.h>
 
-#define WORK_MAGIC UINT64_C(0x316b726f7774696f) /* "oitwork1" */
+#define WORK_MAGIC UINT64_C(0x326b726f7774696f) /* "oitwork2" */
 #define WORK_WINDOW 65536u
 #define WORK_WORDS_AT 4096u
 #define WORK_TICK_MS 10u
 #define WORK_TICKS (1u << 26)
 #define WORK_WAIT_MS_MAX (UINT64_C(12) * 3600 * 1000) /* far below half of WORK_TICKS, so a later time is told from a past one */
-#define WORK_TRIES_MAX 1023u
+#define WORK_TRIES_MAX 511u
 
-enum work_state { WORK_FREE = 0, WORK_HELD = 1, WORK_WAITING = 2, WORK_DONE = 3 };
+/* WORK_PARTING: it is to be put into the log elsewhere, as a retry or a dead letter, and is done once it is there (dispatcher_put.c) */
+enum work_state { WORK_FREE = 0, WORK_HELD = 1, WORK_WAITING = 2, WORK_DONE = 3, WORK_PARTING = 4 };
+
+#define WORK_ELSEWHERE 1u
 
 struct work_file {
     uint64_t magic;      /* 0: the coordinator has made it, and the dispatcher has not used it yet */
@@ -58,16 +63,29 @@ static inline uint64_t work_file_frontier(const struct work_file *file)
     return atomic_load_explicit(&file->frontier, memory_order_relaxed);
 }
 
-static inline enum work_state work_state_of(uint64_t word) { return (enum work_state)(word & 3); }
-static inline uint32_t work_tries(uint64_t word) { return word >> 2 & 0x3ff; }
+static inline enum work_state work_state_of(uint64_t word) { return (enum work_state)(word & 7); }
+static inline uint32_t work_tries(uint64_t word) { return word >> 3 & 0x1ff; }
 static inline uint32_t work_slot(uint64_t word) { return word >> 12 & 0x3ff; }
 static inline uint32_t work_epoch(uint64_t word) { return word >> 22 & 0xffff; }
 static inline uint32_t work_tick(uint64_t word) { return (uint32_t)(word >> 38); }
 
 static inline uint64_t work_word(enum work_state state, uint32_t tries, uint32_t slot, uint32_t epoch, uint32_t tick)
 {
-    return (uint64_t)state | (uint64_t)tries << 2 | (uint64_t)(slot & 0x3ff) << 12 | (uint64_t)(epoch & 0xffff) << 22 |
+    return (uint64_t)state | (uint64_t)tries << 3 | (uint64_t)(slot & 0x3ff) << 12 | (uint64_t)(epoch & 0xffff) << 22 |
            (uint64_t)(tick & (WORK_TICKS - 1)) << 38;
+}
+
+/* For Python, of a copy of a whole file: true if a message in it is to be put elsewhere. */
+static inline bool work_file_parts(const void *bytes)
+{
+    const struct work_file *file = bytes;
+    for (uint64_t at = work_file_floor(file), i = 0; at < work_file_frontier(file) && i < WORK_WINDOW; at++, i++) {
+        uint64_t word;
+        memcpy(&word, (const uint8_t *)bytes + WORK_WORDS_AT + at % WORK_WINDOW * sizeof word, sizeof word);
+        if (work_state_of(word) == WORK_PARTING)
+            return true;
+    }
+    return false;
 }
 
 /* The first tick that has not begun before this moment. */

@@ -10,6 +10,7 @@
 #define ORBITMQ_WORK_RING_H
 
 #include "shared/segment.h"
+#include <string.h>
 
 #define WORK_RING_MIN 64u
 #define WORK_RING_MAX 4096u /* a quarter of it is the largest range that an answer names */
@@ -20,7 +21,8 @@ enum work_kind {
     WORK_ACK = 3,      /* client: done */
     WORK_NACK = 4,     /* client: free again after time_ms; WORK_BACK_OFF: as often as it was tried says */
     WORK_EXTEND = 5,   /* client: in hand for time_ms from now on */
-    WORK_GIVE_BACK = 6 /* client: not begun; free at once, and not counted as handed out */
+    WORK_GIVE_BACK = 6, /* client: not begun; free at once, and not counted as handed out */
+    WORK_TEXT = 7      /* client: a piece of why the answer that follows is a nack; see work_text_put */
 };
 #define WORK_BACK_OFF UINT64_MAX
 
@@ -33,6 +35,29 @@ struct work_record {
     uint64_t time_ms;
 };
 static_assert(sizeof(struct work_record) == 32, "two records a line");
+
+/* A nack may follow on records that hold a text: why the work failed, 0x01, and a digest of it. They are one answer. Each has up to
+ * WORK_TEXT_PIECE bytes in the fields beside kind and tries; the latter says how many. */
+#define WORK_TEXT_PIECE 24u
+#define WORK_TEXT_PIECES 23u
+#define WORK_TEXT_MAX (WORK_TEXT_PIECES * WORK_TEXT_PIECE)
+static_assert(offsetof(struct work_record, kind) == 16 && offsetof(struct work_record, time_ms) == 24, "where a piece lies");
+
+static inline struct work_record work_text_put(const uint8_t *text, uint32_t size)
+{
+    uint8_t piece[WORK_TEXT_PIECE] = {0};
+    struct work_record record = {.kind = WORK_TEXT, .tries = size};
+    memcpy(piece, text, size);
+    memcpy(&record, piece, 16);
+    memcpy(&record.time_ms, piece + 16, 8);
+    return record;
+}
+static inline uint32_t work_text_get(const struct work_record *record, uint8_t *text)
+{
+    memcpy(text, record, 16);
+    memcpy(text + 16, &record->time_ms, 8);
+    return record->tries < WORK_TEXT_PIECE ? record->tries : WORK_TEXT_PIECE;
+}
 
 struct work_ring {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t tail;

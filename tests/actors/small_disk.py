@@ -108,6 +108,34 @@ def others_fill_disk(disk: Path) -> None:
             assert {name: actor.pid for name, actor in actors(broker).items()} == pids, "nobody died of it"
 
 
+def failures_on_full_disk(disk: Path) -> None:
+    """What fails while the log takes nothing waits, and holds up no other answer; not even the death of the dispatcher puts it
+    into the log twice."""
+    with small_broker(disk / "store", name="full", offsets_interval_s=3600) as broker:
+        broker.create_topic("orders", 1)
+        with broker.producer() as producer, broker.work_session("g", ["orders"], in_hand=2000, max_tries=1) as worker:
+            producer.send_batch("orders", [b"%d" % number for number in range(400)])
+            mine = [each for _ in range(4) for each in worker.take(100, 240)]
+            assert len(mine) == 400
+            worker.nack(mine[0], reason="0")  # the group's topics are there
+            until(lambda: broker.dead_letter_groups() == ["g"] and broker.dead_letters("g").list(), "the first dead letter")
+            fill(disk / "filler")
+            send_until_refused(producer)
+            for number in range(1, 300):
+                worker.nack(mine[number], reason=str(number))
+            worker.ack(mine[300:])
+            assert worker.settled(240) == []
+            assert len(broker.dead_letters("g").list()) < 300
+            kill(broker, "dispatcher")
+            (disk / "filler").unlink()
+            until(lambda: len(broker.dead_letters("g").list()) >= 300, "the dead letters")
+            found = {letter.body: letter.reason for letter in broker.dead_letters("g").list()}
+            assert found.keys() == {b"%d" % number for number in range(300)}
+            assert sum(reason == body.decode() for body, reason in found.items()) > 256
+            assert set(found.values()) - {""} <= {str(number) for number in range(300)}
+            assert len(broker.dead_letters("g").list()) == 300
+
+
 def members_on_full_disk(disk: Path) -> None:
     """Members continue to commit, even when others leave and the coordinator or the whole tree dies. A consumer that wants to
     become a member is told what is missing."""
@@ -216,7 +244,7 @@ def mounted_read_only(disk: Path) -> None:
         read(consumer, 1)
 
 
-_ALL = (log_fills_disk, others_fill_disk, members_on_full_disk, told_to_scripts, mounted_read_only)
+_ALL = (log_fills_disk, others_fill_disk, failures_on_full_disk, members_on_full_disk, told_to_scripts, mounted_read_only)
 DEEDS = {deed.__name__: deed for deed in _ALL}
 
 if __name__ == "__main__":

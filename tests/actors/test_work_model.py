@@ -1,5 +1,6 @@
 """Goal: whatever dies, and whenever: what was acknowledged for certain is not handed out again, nothing else is lost, nobody
-gets what another worker has in hand before its time is over, and delivery counts never fall.
+gets what another worker has in hand before its time is over, and delivery counts never fall. What fails without a delay is in
+the log once as a retry, and what fails in its last try once as a dead letter.
 
 Method: random histories on a real tree (actors/dispatcher.py, actors/work_registry.py), with workers in processes of their own
 (client/work_answers.py), against a dict. Workers, actors and the whole tree are killed."""
@@ -11,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypothesis import settings as hypothesis_settings
@@ -24,17 +25,28 @@ from tests.trees import SMALL, actors, kill
 from tests.waiting import WATCHDOG_S, dead, until
 
 TOPIC, GROUP = "tasks", "toil"
+TRIES = 4
 LONG_S, SHORT_S = 3600.0, 0.15
 
 
 @dataclass
 class State:
-    """What is known of one message. holder: number of the worker that has it, if any. done: None: perhaps."""
+    """What is known of one message. holder: number of the worker that has it, if any. done: None: perhaps; also of one that was
+    put elsewhere. retried: it is a retry now, which comes when it is due. parted: "retry" and "dead" for each time that it
+    certainly became one."""
 
     holder: int | None = None
     deadline: float = 0.0
     deliveries: int = 0
     done: bool | None = False
+    retried: bool = False
+    parted: list[str] = field(default_factory=list)
+
+    def lose(self) -> None:
+        """Its worker has it no more."""
+        self.holder = None
+        if self.deliveries >= TRIES and self.done is False:
+            self.done = None  # it may be dead
 
 
 class WorkModel(RuleBasedStateMachine):
@@ -66,7 +78,7 @@ class WorkModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.workers) < 3)
     @rule(in_hand=st.sampled_from([1, 5, 1000]), visibility=st.sampled_from([SHORT_S, LONG_S, LONG_S]))
     def begin_worker(self, in_hand: int, visibility: float) -> None:
-        worker = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=in_hand, visibility=visibility)
+        worker = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=in_hand, visibility=visibility, max_tries=TRIES)
         self.born += 1
         self.workers[self.born] = worker
 
@@ -83,7 +95,8 @@ class WorkModel(RuleBasedStateMachine):
         now = time.monotonic()
         for number, delivery, deadline in found:
             state = self.messages[number]
-            assert state.done is not True, f"{number} was acknowledged, and came again"
+            assert state.done is not True or state.retried, f"{number} was acknowledged, and came again"
+            state.retried = False
             assert state.holder is None or now >= state.deadline, f"{number} is in two hands"
             assert delivery > state.deliveries, f"{number} came for the {delivery}. time after the {state.deliveries}. one"
             state.holder, state.deadline, state.deliveries, state.done = who, deadline, delivery, False
@@ -91,7 +104,8 @@ class WorkModel(RuleBasedStateMachine):
     @precondition(lambda self: self.workers)
     @rule(
         pick=st.integers(0, 5), count=st.integers(1, 100), where=st.integers(0, 100),
-        how=st.sampled_from(["ack", "ack", "ack", "give_back", "nack", "extend"]), delay=st.sampled_from([0.0, 0.03]),
+        how=st.sampled_from(["ack", "ack", "ack", "give_back", "nack", "nack", "part", "extend"]),
+        delay=st.sampled_from([0.0, 0.03]),
         settled=st.booleans(),
     )  # fmt: skip
     def answer(self, pick: int, count: int, where: int, how: str, delay: float, settled: bool) -> None:
@@ -106,26 +120,29 @@ class WorkModel(RuleBasedStateMachine):
                 self.messages[number].holder = None
             return
         more = (delay,) if how == "nack" else (LONG_S,) if how == "extend" else ()
-        refused = worker.answer(how + "+settled", mine, *more)
+        refused = worker.answer(("nack" if how == "part" else how) + "+settled", mine, *more)
         assert refused is not None
         for number in set(mine) - set(refused):
             state = self.messages[number]
             if how == "extend":
                 state.deadline = time.monotonic() + LONG_S - 60
                 continue
-            state.holder, state.done = None, how == "ack"
+            dies = how in ("nack", "part") and state.deliveries >= TRIES
+            state.holder, state.done = None, how in ("ack", "part") or dies
             state.deliveries -= how == "give_back"
+            state.retried = how == "part" and not dies
+            state.parted += ["dead"] if dies else ["retry"] if how == "part" else []
         for number in set(mine) & set(refused):
             state = self.messages[number]
             assert time.monotonic() >= state.deadline, f"{number} was in hand, and the answer was refused"
-            state.holder = None
+            state.lose()
 
     # ---- deaths
 
     def let_go(self, who: int) -> None:
         for state in self.messages.values():
             if state.holder == who:
-                state.holder = None
+                state.lose()
 
     @precondition(lambda self: self.workers)
     @rule(pick=st.integers(0, 5), kills=st.booleans())
@@ -173,7 +190,7 @@ class WorkModel(RuleBasedStateMachine):
         """Everything that is not done comes, and nothing else."""
         if not self.messages:
             return
-        last = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=1000, visibility=LONG_S)
+        last = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=1000, visibility=LONG_S, max_tries=TRIES)
         came: list[int] = []
         missing = {number for number, state in self.messages.items() if state.done is False}
         deadline = time.monotonic() + WATCHDOG_S
@@ -181,15 +198,49 @@ class WorkModel(RuleBasedStateMachine):
             assert time.monotonic() < deadline, f"{sorted(missing - set(came))[:20]} are lost"
             found = last.take(100, 1.0)
             assert found is not None
+            if not found:  # workers that hung or died may have had it for the last time
+                missing -= {number for number, kinds in self.parted().items() if "dead" in kinds}
             came += [number for number, _, _ in found]
         assert len(came) == len(set(came))
-        assert not [number for number in came if self.messages[number].done is True]
+        assert not [number for number in came if self.messages[number].done is True and not self.messages[number].retried]
         assert last.answer("ack+settled", came) == []
         while found := last.take(100, 0.1):  # those that perhaps were done
-            assert all(self.messages[number].done is None for number, _, _ in found)
+            seen = [self.messages[number] for number, _, _ in found]
+            assert all(state.done is None or state.retried or state.deliveries >= TRIES for state in seen)
+            came += [number for number, _, _ in found]
             last.answer("ack+settled", [number for number, _, _ in found])
         assert not sum(queue.lag_messages for queue in self.broker.group(GROUP).queues)
         last.close()
+        self.compare(set(came))
+
+    def compare(self, came: set[int]) -> None:
+        """The log has each retry and each dead letter that is certain, none twice, and no other message is lost."""
+
+        def found() -> bool:
+            there = self.parted()
+            return all(kind in there[number] for number, state in self.messages.items() for kind in state.parted)
+
+        until(found, "every retry and dead letter to be in the log")
+        there = self.parted()
+        for number, state in self.messages.items():
+            for kind in ("retry", "dead"):
+                assert there[number].count(kind) >= state.parted.count(kind), f"{number}: {there[number]}, {state}"
+            assert state.done is not False or number in came or "dead" in there[number], f"{number} is lost: {state}"
+
+    def parted(self) -> dict[int, list[str]]:
+        """By message: "retry" and "dead" for each record of the log that was made of it."""
+        there: dict[int, list[str]] = {number: [] for number in self.messages}
+        sources = set()
+        for topic, kind in (("SCHEDULE_TOPIC_XXXX", "retry"), (f"%DLQ%{GROUP}", "dead")):
+            if topic not in {each.name for each in self.broker.topics()}:
+                continue
+            with self.broker.consumer(None, [topic]) as consumer:
+                while any(consumer.lag().values()):
+                    for each in consumer.poll_batch(1000, WATCHDOG_S):
+                        assert each.prepared_offset not in sources, f"{bytes(each)!r} was put there twice"
+                        sources.add(each.prepared_offset)
+                        there[int(bytes(each))].append(kind)
+        return there
 
 
 TestWorkModel = WorkModel.TestCase

@@ -262,7 +262,7 @@ def test_a_deletion_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def refused(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    broker.registry._configs.add(OPERATOR, "g")
+    broker.registry.configs.add(OPERATOR, "g")
     with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output"):
         patch.setattr("orbitmq.actors.group_configs.store_groups", refused)
         broker.registry.delete("g")

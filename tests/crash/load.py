@@ -21,8 +21,8 @@ from orbitmq.shm import runtime
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.ledger import BODY, Account, settle
-from tests.crash.work_account import wrongs
-from tests.crash.worker import GROUP, LATER, SEALED, SIDE, TOPIC, WORK_GROUP
+from tests.crash.work_account import failures, wrongs
+from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SIDE, TOPIC, WORK_GROUP
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -228,13 +228,15 @@ class Load:
         for role in ("produce", "delay", "stir"):
             self._end(role)
         until(self._drained, "the group to have everything")
-        for role in ("share", "keep", "toil"):
+        for role in ("share", "keep", "toil", "fail"):
             self._end(role)
         stored = everything(self.client, TOPIC)
         account = settle_all(self.folder, stored)
         if any(worker.role == "toil" for worker in self.workers):
             log = {(queue, offset, *BODY.unpack_from(body)) for body, queue, offset, _ in stored}
             account.wrong += wrongs(self.folder, log)
+        if any(worker.role == "fail" for worker in self.workers):
+            account.wrong += failures(self.client, self.folder, FAIL_GROUP)
         if any(worker.role == "delay" for worker in self.workers):
             self._settle_delayed(account)
         self.close()

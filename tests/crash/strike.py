@@ -24,7 +24,9 @@ OWNER = {
     "dispatcher": "dispatcher",
     "dispatcher_answers": "dispatcher",
     "dispatcher_hand": "dispatcher",
+    "dispatcher_kept": "dispatcher",
     "dispatcher_plan": "dispatcher",
+    "dispatcher_put": "dispatcher",
     "work_files": "coordinator",
     "work_plan": "coordinator",
     "work_queue": "dispatcher",
@@ -68,8 +70,8 @@ CLIENT = {
 }
 # Files most of whose points are passed while a tree starts or stops.
 TREE = {
-    "abort", "access", "atomic_file", "commits", "ground", "kept", "log_cut", "log_rewrite", "presence", "queue_sync",
-    "recovery", "scheduler_load", "scheduler_missed", "segments", "settings_file", "supervisor", "unsynced",
+    "abort", "access", "atomic_file", "commits", "dispatcher_kept", "ground", "kept", "log_cut", "log_rewrite", "presence",
+    "queue_sync", "recovery", "scheduler_load", "scheduler_missed", "segments", "settings_file", "supervisor", "unsynced",
 }  # fmt: skip
 # Of the points of these files, those that only a clean stop passes.
 STOPPING = {
@@ -82,6 +84,8 @@ CLEARED = {"coordinator_moved", "supervisor_posted"}
 # What a predecessor has to leave half done; each of these dies first.
 BEFORE = {
     "dispatcher_hand_undone": ("dispatcher_hand_put",),
+    "dispatcher_kept_begun": ("dispatcher_put_published", "supervisor_reaped"),
+    "dispatcher_kept_loaded": ("dispatcher_put_published", "supervisor_reaped"),
     "flush_rewritten": ("flush_began",),
     "index_file_entry_zeroed": ("index_file_slot_put",),
     "index_file_slot_reset": ("index_file_slot_put",),

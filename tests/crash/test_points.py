@@ -48,6 +48,7 @@ FAMILIES = {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_plan", "work_files", "work_link", "work_plan",
         "work_queue", "work_registry", "work_session",
     },
+    "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
 
@@ -58,7 +59,7 @@ HOSTED = ("writer", "handler", "reput")
 # Passed by a handler that sleeps while the writer works.
 ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
-BESIDE = {"scheduler": ("delay",), "writer": ("delay",), "workers": ("toil", "toil")}
+BESIDE = {"scheduler": ("delay",), "writer": ("delay",), "workers": ("toil", "toil"), "failures": ("fail", "fail")}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orbitmq
+from orbitmq.client.message import Message
+from tests.waiting import WATCHDOG_S, until
+
+MARK = 0x57 << 56
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+
 
 def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
     """Every message was handed out, and none after it was known to be done; no answer that came in time was refused. wanted:
@@ -37,3 +44,52 @@ def wrongs(folder: Path, wanted: set[tuple[int, ...]]) -> list[str]:
             when = f"handed out in {generation} at {began}, and done in {end[0]} at {end[1]}"
             wrong.append(f"queue {queue}, offset {offset} was {when}")
     return wrong
+
+
+def failures(client: orbitmq.Client, folder: Path, group: str) -> list[str]:
+    """What workers noted (worker.py, fail): each answer that counted has put its message where it belongs, once, and nothing
+    was put there twice."""
+    noted: dict[str, set[int]] = {"ack": set(), "retry": set(), "dead": set()}
+    for path in folder.glob("fail-*"):
+        for line in path.read_text().split("\n")[:-1]:
+            kind, offset = line.split()
+            noted[kind].add(int(offset))
+
+    def there() -> bool:
+        retries, dead = _sources(client, group)
+        return noted["retry"] <= set(retries) and noted["dead"] <= set(dead)
+
+    try:
+        until(there, "every retry and dead letter to be in the log")
+    except AssertionError as error:
+        return [f"{error}: {missing(noted, *_sources(client, group))}"]
+    retries, dead = _sources(client, group)
+    print(f"{len(retries)} retries and {len(dead)} dead letters, {len(noted['retry'])} and {len(noted['dead'])} of them noted")
+    wrong = [f"{len(found)} {what} are made of {len(set(found))} messages" for found, what in
+             ((retries, "retries"), (dead, "dead letters")) if len(found) != len(set(found))]  # fmt: skip
+    if both := set(retries) & set(dead) or noted["ack"] & (set(retries) | set(dead)):
+        wrong.append(f"{sorted(both)[:10]} are retried and dead, or done")
+    if not retries or not dead:
+        wrong.append("nothing has failed")
+    return wrong
+
+
+def missing(noted: dict[str, set[int]], retries: list[int], dead: list[int]) -> str:
+    return f"retries {sorted(noted['retry'] - set(retries))[:10]}, dead letters {sorted(noted['dead'] - set(dead))[:10]}"
+
+
+def _sources(client: orbitmq.Client, group: str) -> tuple[list[int], list[int]]:
+    """Physical offsets of the messages that the retries and the dead letters of a group were made of."""
+    retries = [each for each in _messages(client, SCHEDULE) if each.properties.get("REAL_TOPIC") == f"%RETRY%{group}"]
+    dead = _messages(client, f"%DLQ%{group}")
+    assert all(each.prepared_offset & 0xFF << 56 == MARK for each in [*retries, *dead])
+    return [each.prepared_offset - MARK for each in retries], [each.prepared_offset - MARK for each in dead]
+
+
+def _messages(client: orbitmq.Client, topic: str) -> list[Message]:
+    found: list[Message] = []
+    if topic in {each.name for each in client.topics()}:
+        with client.consumer(None, [topic]) as consumer:
+            while any(consumer.lag().values()):
+                found += consumer.poll_batch(1000, WATCHDOG_S)
+    return found

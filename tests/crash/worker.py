@@ -1,6 +1,6 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|share|toil|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|share|toil|fail|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
@@ -9,6 +9,7 @@ produce  sends numbered messages, one by one and in batches, with keys, some to 
 delay    sends numbered messages that wait a second, and notes each one's verdict
 share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
+fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
 keep     takes all queues, and stores each batch's results together with its positions, in one transaction
 stir     gives the coordinator work: sessions, topics, members that come and go, changes of groups, and a client that breaks
          the protocol
@@ -40,6 +41,8 @@ GROUP = "share"
 SIDE_GROUP = "side"
 SPARE = "spare"
 WORK_GROUP = "toil"
+FAIL_GROUP = "fail"
+FAIL_TRIES = 2
 SIDE_WORK = "side-toil"
 # the broker is dead, or busy with its own death; PerhapsStored is a BrokerStopped too
 AWAY = (errors.BrokerError, errors.TimedOut)
@@ -217,7 +220,7 @@ def _toil_for_a_while(worker: WorkSession, notes: TextIO, rng: random.Random) ->
         worker.ack(kept)
         if rest:
             worker.extend(rest[0], 600)
-            worker.nack(rest[0], delay=rng.choice((0, 0.01)))
+            worker.nack(rest[0], delay=rng.choice((0, 0.01)), reason="it is left to others")
             worker.give_back(rest[1:3])  # the others come again when the session ends
             worker.ack(rest[3:])
             kept += rest[3:]
@@ -231,6 +234,32 @@ def _toil_for_a_while(worker: WorkSession, notes: TextIO, rng: random.Random) ->
         if not found and over(0):
             return True
     return False
+
+
+def fail(name: str, path: Path, _who: int, seed: int) -> None:
+    """Lines: ack, retry or dead, and the physical offset of the message, once the answer was known to count."""
+    rng = random.Random(seed)
+    with path.open("w") as notes:
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY), client.work_session(FAIL_GROUP, [TOPIC], visibility=3600, max_tries=FAIL_TRIES) as worker:
+                while True:
+                    generation = worker.generation
+                    found = worker.take(rng.choice((1, 20)), 0.05)
+                    answers = [(each, rng.choice(("ack", "ack", "again", "nack"))) for each in found]
+                    worker.ack([each for each, answer in answers if answer == "ack"])
+                    for each, answer in answers:
+                        if answer != "ack":
+                            worker.nack(each, None if answer == "nack" else 0, reason=f"{each.delivery}", digest="d")
+                    refused = set(map(id, worker.settled(TIMEOUT_S)))
+                    if worker.generation == generation:
+                        for each, answer in answers:
+                            last = each.delivery >= FAIL_TRIES
+                            kind = "ack" if answer == "ack" else "dead" if last else "retry" if answer == "nack" else None
+                            if kind and id(each) not in refused:
+                                notes.write(f"{kind} {each.message.physical_offset}\n")
+                        notes.flush()
+                    if not found and over(0):
+                        return
 
 
 def keep(name: str, path: Path, _who: int, seed: int) -> None:
@@ -324,5 +353,5 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, delay, share, toil, keep, stir)}[sys.argv[1]]
+    work = {each.__name__: each for each in (produce, delay, share, toil, fail, keep, stir)}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -118,7 +118,7 @@ public final class Judge {
             case "transact":
                 return transact(topic, order.getJSONArray("letters"), order.getBooleanValue("commit"));
             case "consume":
-                return consume(topic, order.getString("group"), order.getIntValue("count"));
+                return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
             case "committed":
                 return committed(topic, order.getString("group"));
             default:
@@ -310,6 +310,7 @@ public final class Judge {
         shown.put("sys_flag", message.getSysFlag());
         shown.put("born_ms", message.getBornTimestamp());
         shown.put("stored_ms", message.getStoreTimestamp());
+        shown.put("reconsumed", message.getReconsumeTimes());
         shown.put("id", message instanceof MessageClientExt ? ((MessageClientExt) message).getOffsetMsgId() : message.getMsgId());
         return shown;
     }
@@ -377,8 +378,9 @@ public final class Judge {
 
     // ---- groups
 
-    /** The next messages of a group of one push consumer, which begins where the group left off, or at the first message. */
-    private Object consume(String topic, String group, int count) throws Exception {
+    /** The next messages of a group of one push consumer, which begins where the group left off, or at the first message. It fails with
+     *  those whose bodies are named, which go back with this level of delay; -1: to the dead letters. */
+    private Object consume(String topic, String group, int count, JSONObject failing) throws Exception {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         member.setNamesrvAddr(namesAddress);
@@ -388,7 +390,12 @@ public final class Judge {
         member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
         member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             came.addAll(messages);
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            Integer level = failing == null ? null : failing.getInteger(new String(messages.get(0).getBody(), StandardCharsets.UTF_8));
+            if (level == null) {
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            }
+            context.setDelayLevelWhenNextConsume(level);
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER;
         });
         member.start();
         List<Object> found = new ArrayList<>();
