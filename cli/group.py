@@ -15,7 +15,7 @@ from rich.table import Table
 
 import orbitmq
 from orbitmq.cli.answers import sure
-from orbitmq.cli.console import counted, out, plain_table, rate, tell_deleted, where
+from orbitmq.cli.console import counted, duration, out, plain_table, rate, tell_deleted, where
 from orbitmq.cli.group_work import work_picture
 from orbitmq.cli.options import Json, Name, Store, Yes
 from orbitmq.cli.panels import groups_table
@@ -58,6 +58,10 @@ def describe(group: GroupName, name: Name = None, store: Store = None, as_json: 
     members = counted(len(found.workers), "worker") if found.workers else members
     epoch = "" if found.workers else f"  [dim]epoch {found.epoch}[/]"
     out.print(f"group {where(found.name)}  {members}  lag {found.lag_messages:,}  {state}{epoch}")
+    if found.retries and found.next_retry_s is not None:
+        waits = "waits" if found.retries == 1 else "wait"
+        again = duration(found.next_retry_s * 1000)
+        out.print(f"[yellow]{counted(found.retries, 'failed message')}[/] {waits} for the next try, the first for {again}")
     if found.dead_letters:
         letters = counted(found.dead_letters, "dead letter")
         out.print(f"[yellow]{letters}[/], sent again or not: [bold]orbitmq dlq list {escape(found.name)}[/]")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import GroupStatus, group_status
+from orbitmq.client.work_retries import waiting_retries
 from orbitmq.client.work_status import with_work
 from orbitmq.shm.means import means
 
@@ -28,12 +30,13 @@ class Administration:
             return [group_status(each) for each in self._connection.ask("groups")]
 
     def group(self, name: str) -> GroupStatus:
-        """One consumer group; of a group with workers also what they have in hand, and what each queue waits for. Raises:
-        UnknownGroup."""
+        """One consumer group, also with its retries that are not due yet; of a group with workers also what they have in hand,
+        and what each queue waits for. Raises: UnknownGroup."""
         with means(f"look at the group {name!r}"):
             (found,) = self._connection.ask("groups", group=name)
             group = group_status(found)
-            return with_work(group, self._work_of(name)) if group.workers else group
+            retries = waiting_retries(self._connection.attachment, name, round(time.time() * 1000))
+            return with_work(group, retries, self._work_of(name) if group.workers else ())
 
     def _work_of(self, name: str) -> Iterator[dict[str, Any]]:
         answer = self._connection.ask("group_work", group=name)

@@ -113,7 +113,9 @@ class GroupQueueStatus:
 class GroupStatus:
     """A consumer group. epoch: raised with each rebalance. members: consumers that are open now; workers: workers that are. A
     group has one or the other. queues: those in which the group has an offset. paused: nobody gets anything until somebody
-    resumes it. dead_letters: messages that it has given up, sent again or not."""
+    resumes it. dead_letters: messages that it has given up, sent again or not. retries: messages that failed and are
+    not due yet, the next of them in next_retry_s seconds; they are not in the lag. None in what `groups()` and `status()`
+    return; at least so many, if more than 1,000 messages of one delay wait."""
 
     name: str
     epoch: int
@@ -122,6 +124,8 @@ class GroupStatus:
     paused: bool = False
     workers: tuple[WorkerStatus, ...] = ()
     dead_letters: int = 0
+    retries: int | None = None
+    next_retry_s: float | None = None
 
     @property
     def held_up(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orbitmq.client.status import GroupStatus
+    from orbitmq.client.work_retries import Retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def worker_status(content: dict[str, Any]) -> WorkerStatus:
     return WorkerStatus(**{**content, "topics": tuple(content["topics"])})
 
 
-def with_work(group: GroupStatus, answers: Iterable[dict[str, Any]]) -> GroupStatus:
-    """The group with what the coordinator has counted, some queues an answer."""
+def with_work(group: GroupStatus, retries: Retries, answers: Iterable[dict[str, Any]]) -> GroupStatus:
+    """The group with its retries, and with what the coordinator has counted, some queues an answer."""
     hands: dict[int, tuple[int, list[int]]] = {}
     work = {}
     for answer in answers:
@@ -78,7 +79,9 @@ def with_work(group: GroupStatus, answers: Iterable[dict[str, Any]]) -> GroupSta
         count, times = hands.get(worker.slot, (0, []))
         workers.append(replace(worker, in_hand=count, deadline_s=_seconds(min(times, default=None))))
     queues = tuple(replace(each, work=work.get((each.topic, each.queue))) for each in group.queues)
-    return replace(group, workers=tuple(workers), queues=queues)
+    return replace(
+        group, workers=tuple(workers), queues=queues, retries=retries.messages, next_retry_s=_seconds(retries.next_ms)
+    )
 
 
 def _queue_work(content: dict[str, Any]) -> QueueWork:

@@ -71,6 +71,7 @@ TESTED_BY: dict[str, str] = {
     "client/work_process.py": "tests/client/test_work_run.py",
     "client/work_supply.py": "tests/client/test_open_jobs.py",
     "client/worker_settings.py": "tests/client/test_worker.py",
+    "client/work_retries.py": "tests/client/test_work_status.py",
     "spark/data_source.py": "tests/spark/test_source.py",
     "spark/export/account.py": "tests/spark/test_export_runs.py",
     "spark/export/folder.py": "tests/spark/test_export_runs.py",

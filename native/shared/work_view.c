@@ -35,11 +35,12 @@ static void count(uint64_t word, uint64_t now_ms, struct work_view *view, struct
     case WORK_DONE:
         view->done++;
         break;
-    case WORK_FREE:
-        view->free++;
-        break;
-    default:
+    case WORK_PARTING:
         view->parting++;
+        break;
+    case WORK_FREE:
+    default:
+        view->free++;
         break;
     }
 }

@@ -100,6 +100,7 @@ def hand_out(broker: orbitmq.Client) -> None:
         group = broker.group("work")
         assert group.workers[0].in_hand is not None and group.workers[0].topics == ("jobs",)
         reasons: tuple[str, ...] = group.held_up
+        assert group.retries == 0 and group.next_retry_s is None and not group.dead_letters
         worker.stop()
         assert worker.stopped and not worker.closed and worker.settings.group == "work" and isinstance(reasons, tuple)
         worker.close()

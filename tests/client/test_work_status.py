@@ -4,6 +4,7 @@ sessions on a real broker, which take, nack and ack as the test says (actors/wor
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import orbitmq
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.status import GroupStatus
+from orbitmq.client.work_retries import waiting_retries
 from orbitmq.client.work_session import WorkSession
 from orbitmq.client.work_status import QueueWork
 from tests.client.awaitable import run_watched
@@ -123,6 +125,24 @@ def test_why_nobody_gets_it(broker: orbitmq.Broker, name: str) -> None:
         broker.set_permissions(name, read=False, write=True)
         until(lambda: f"1 message of {name}: the topic may not be read" in broker.group(name).held_up, "it to be seen")
         worker.ack(taken)
+
+
+def test_what_failed_waits(broker: orbitmq.Broker, name: str) -> None:
+    """A retry that is not due is in no queue of the group."""
+    fill(broker, name, 3)
+    with broker.work_session(name, [name]) as worker:
+        for each in take(worker, 3)[:2]:
+            worker.nack(each, reason="the bank is shut")
+        assert worker.settled(WATCHDOG_S) == []
+        seen = until(lambda: broker.group(name).retries == 2 and broker.group(name), "the retries to be in the log")
+        assert seen.next_retry_s is not None and 0 < seen.next_retry_s <= 10
+        (listed,) = [each for each in broker.groups() if each.name == name]
+        assert listed.retries is None
+        attached, now_ms = broker.connection.attachment, int(time.time() * 1000)
+        assert waiting_retries(attached, name, now_ms + 11_000) == (0, None), "they are due then"
+        assert waiting_retries(attached, "another", now_ms) == (0, None)
+    until(lambda: not broker.group(name).workers, "the worker to leave")
+    assert broker.group(name).retries is not None
 
 
 def test_a_full_window(broker: orbitmq.Broker, name: str) -> None:

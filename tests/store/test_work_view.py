@@ -16,7 +16,7 @@ from orbitmq.store.work_plan import PlannedWorker
 WINDOW = int(lib.WORK_WINDOW)
 TICK_MS = 10
 NOW_MS = 7_000_000
-STATES = FREE, HELD, WAITING, DONE = range(4)
+STATES = FREE, HELD, WAITING, DONE, LEAVING = range(5)
 WORKERS = [PlannedWorker(slot, epoch, 1, 100, 30_000, 1000 + slot) for slot, epoch in ((9, 70_000), (2, 5), (1000, 65_536))]
 
 
@@ -59,7 +59,7 @@ def test_every_word_counts(tmp_path: Path, count: int) -> None:
     hands = work_view.Hands(WORKERS)
     seen = work_view.read(written(tmp_path / "orders.0", floor, [word(*each) for each in made]), 3, NOW_MS, hands)
     states = Counter(each[0] for each in made)
-    found = (seen.free, seen.held, seen.waiting, seen.done)
+    found = (seen.free, seen.held, seen.waiting, seen.done, seen.parting)
     assert found == tuple(states[state] for state in STATES) and seen.frontier == floor + count
     assert seen.wait_ms == min((each[4] for each in made if each[0] == WAITING), default=None)
     mine = {
@@ -74,7 +74,7 @@ def test_every_word_counts(tmp_path: Path, count: int) -> None:
         return
     state, tries, slot, _, left = made[first]
     assert (seen.first, seen.first_tries) == (floor + first, tries)
-    assert seen.first_state == ("free", "in hand", "waiting")[state]
+    assert seen.first_state == ("free", "in hand", "waiting", "done", "leaving")[state]
     assert seen.first_slot == (slot if state == HELD else None)
     assert seen.first_left_ms == (left if state in (HELD, WAITING) else None)
 
