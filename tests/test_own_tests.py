@@ -24,6 +24,7 @@ TESTED_BY: dict[str, str] = {
     "actors/dispatcher.py": "tests/actors/test_work_model.py",
     "actors/work_describe.py": "tests/client/test_work_status.py",
     "actors/work_registry.py": "tests/actors/test_work_model.py",
+    "client/delayed.py": "tests/client/test_delayed_list.py",
     "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",
     "actors/group_configs.py": "tests/actors/test_group_changes.py",
@@ -37,6 +38,7 @@ TESTED_BY: dict[str, str] = {
     "actors/topic_registry.py": "tests/actors/test_durable_topics.py",
     "actors/writer.py": "tests/power/life.py",
     "cli/clients.py": "tests/cli/test_groups.py",
+    "cli/delay.py": "tests/client/test_delayed_list.py",
     "cli/export.py": "tests/spark/test_export.py",
     "cli/group.py": "tests/cli/test_groups.py",
     "cli/quickstart/__main__.py": "tests/cli/test_quickstart.py",
@@ -107,6 +109,7 @@ TESTED_BY: dict[str, str] = {
     "store/tree_settings.py": "tests/actors/test_supervisor.py",
     "store/trim.py": "tests/actors/test_retention.py",
     "store/unsynced.py": "tests/store/test_recovery_table.py",
+    "store/waiting.py": "tests/actors/test_waiting_kept.py",
     "store/work_plan.py": "tests/store/test_work_files.py",
     "store/verify/file_checks.py": "tests/store/test_group_memory.py",
 }

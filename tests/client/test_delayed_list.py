@@ -1,5 +1,6 @@
 """Goal: what waits for its time is listed, with its time, and nothing else. Method: a real broker, both clients and the
-command; times that do not come while the test runs."""
+command; times that do not come while the test runs
+(client/delayed.py, cli/delay.py)."""
 
 from __future__ import annotations
 
