@@ -94,12 +94,13 @@ class Dispatcher(CoreActor):
         lib.dispatcher_begin(self.handle, version)
         self._version = version
         for name, group in groups.items():
-            number = lib.dispatcher_group(self.handle, group.opening, name.encode(), group.paused, group.max_tries)
+            fields = (group.opening, name.encode(), group.paused, group.max_tries, group.key_ordered)
+            number = lib.dispatcher_group(self.handle, *fields)
             if number < 0:
                 raise MemoryError("struct work_group")
             for worker in group.workers:
-                fields = (worker.slot, worker.epoch, worker.topics & ~group.closed, worker.in_hand, worker.visibility_ms)
-                if lib.dispatcher_worker(self.handle, number, *fields):
+                takes = (worker.topics & ~group.closed, worker.in_hand, worker.visibility_ms)
+                if lib.dispatcher_worker(self.handle, number, worker.slot, worker.epoch, *takes):
                     raise MemoryError("struct work_worker")
             for topic, queue, slot, offset in group.queues:
                 path = work_files.path_of(layout, name, (topic, queue))

@@ -158,7 +158,8 @@ class Operations(Administration):
         session = self._session(peer, question, works=True)
         fields = {name: question[name] for name in ("in_hand", "visibility_ms")}
         start, tries = question.get("start", "earliest"), question.get("max_tries")
-        self._work.join(session, question["group"], question["topics"], start=start, max_tries=tries, **fields)
+        fields |= {"start": start, "max_tries": tries, "key_ordered": question.get("key_ordered", False)}
+        self._work.join(session, question["group"], question["topics"], **fields)
         return None
 
     def prepare_retries(self, peer: Peer, question: dict[str, Any]) -> Any:

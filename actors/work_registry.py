@@ -76,13 +76,12 @@ class WorkRegistry:
 
     def join(
         self, session: Session, name: Any, topics: list[str], *, start: str, in_hand: int, visibility_ms: int,
-        max_tries: int | None = None,
+        max_tries: int | None = None, key_ordered: bool = False,
     ) -> None:
         """Makes the session a worker of the group. Asking again for the same changes nothing.
 
-        Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers; NoPermission: the group
-        is
-            another user's, or the store is read-only; StoreFull.
+        Raises: GroupNameError, UnknownTopic, SettingError, Full; GroupInUse: the group has consumers, or workers with another
+            order; NoPermission: the group is another user's, or the store is read-only; StoreFull.
         """
         check_group_name(name)
         self._check(name, topics, start, in_hand, visibility_ms, max_tries)
@@ -96,11 +95,12 @@ class WorkRegistry:
                 hint=hint("start the broker without {read_only of broker}"),
                 group=name,
             )
+        self._check_order(name, key_ordered)
         self._groups.begin(Caller.marked(session.user), name)
         wanted = sorted({self._topics.get(topic).name for topic in topics})
         before = self._plan.get(name)
         group = PlannedGroup(secrets.randbits(63) | 1) if before is None else replace(before)
-        group.paused = self._groups.paused(name)
+        group.paused, group.key_ordered = self._groups.paused(name), key_ordered
         wanted = self._with_retries(name, wanted)
         group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
         others = len(set(group.topics) - {RETRY + name})  # there is always room for the retries
@@ -154,6 +154,28 @@ class WorkRegistry:
                     raise SettingError(
                         f"cannot work in the group {name!r}: {why}", hint="open another session", name="group", value=name
                     )
+
+    def _check_order(self, name: str, key_ordered: object) -> None:
+        """Raises: SettingError; GroupInUse: messages of one key would be in two hands."""
+        if not isinstance(key_ordered, bool):
+            text = f"cannot work in the group {name!r} with key_ordered {key_ordered!r}: it is neither True nor False"
+            raise SettingError(text, name="key_ordered", value=key_ordered)
+        group = self._plan.get(name)
+        if group is None or group.key_ordered == key_ordered:
+            return
+        others = [each for each in group.workers if self._lives(each.slot, each.epoch)]
+        if not others:
+            return
+        pids = sorted({worker.pid for worker in others})
+        raise GroupInUse(
+            f"cannot work in the group {name!r} with key_ordered={key_ordered}: its {len(others)} "
+            f"worker{'s' if len(others) > 1 else ''}, of process {', '.join(map(str, pids[:5]))}, came with "
+            f"key_ordered={group.key_ordered}",
+            hint="give all workers of a group the same key_ordered, or close the others first",
+            group=name,
+            members=len(others),
+            pids=pids,
+        )
 
     def _with_retries(self, name: str, topics: list[str]) -> list[str]:
         """All workers of a group take its retries."""

@@ -193,12 +193,14 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             in_hand: messages that it may have in hand, at most 65,536.
             max_tries: how often the group's workers get a message before it goes to the dead letters, 1 to 500. It becomes a
                 setting of the group; None: as the group has it, 16 for a new one.
-            key_ordered: without effect yet.
+            key_ordered: the group's workers have one message of a key in hand at a time, in the order of the log. The key is
+                the sharding key, else the keys. All workers of a group say the same.
             start: where a group begins that is new to a topic.
             wait: as for consumers.
 
-        Raises: TopicNameError, UnknownTopic, GroupNameError, SettingError; GroupInUse: the group has consumers; NoPermission;
-            Full; StoreFull: the disk has no room for the group's state; BrokerNotRunning.
+        Raises: TopicNameError, UnknownTopic, GroupNameError, SettingError; GroupInUse: the group has consumers, or
+            workers with another key_ordered; NoPermission; Full; StoreFull: the disk has no room for the group's state;
+            BrokerNotRunning.
         """
         with self._makes("a worker"):
             from orbitmq.client.work_session import WorkSession

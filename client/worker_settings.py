@@ -32,7 +32,7 @@ class WorkerSettings:
             group; None: as the group has it, 16 for a new one.
         start: where a group begins in a queue from which it has got nothing.
         key_ordered: messages of one key (the sharding key, else the keys) are never in two hands at once, and are begun in the
-            order of the queue. It has no effect yet.
+            order of the log. One that fails holds back the later ones of its key. All workers of a group say the same.
         extend: a thread moves the deadlines of begun jobs, as long as this process lives.
         timeout: seconds after which a job that is not done is nacked; None: never. A process that hangs is killed then; a
             thread is left alone, and another one takes its place.

@@ -2,7 +2,7 @@
 it when its version in the control block has been raised (native/actors/dispatcher.h). It is the file orbitmq/work-plan, in
 msgpack:
 
-    {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "topics": [name, ...], "closed":,
+    {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "key_ordered":, "topics": [name, ...], "closed":,
      "queues": [[topic, queue, queue slot, offset], ...],
      "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
 
@@ -45,6 +45,7 @@ class PlannedGroup:
     queues: list[tuple[str, int, int, int]] = field(default_factory=list)
     workers: list[PlannedWorker] = field(default_factory=list)
     closed: int = 0
+    key_ordered: bool = False
 
 
 def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
@@ -56,8 +57,8 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
             for name, entry in content["groups"].items():
                 queues = [(topic, queue, slot, offset) for topic, queue, slot, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
-                opening, paused, tries, topics = (entry[each] for each in ("opening", "paused", "max_tries", "topics"))
-                groups[name] = PlannedGroup(opening, paused, tries, topics, queues, workers, entry["closed"])
+                plain = {each: entry[each] for each in ("opening", "paused", "max_tries", "key_ordered", "topics", "closed")}
+                groups[name] = PlannedGroup(**plain, queues=queues, workers=workers)
     return groups
 
 
@@ -68,6 +69,7 @@ def store(layout: StoreLayout, generation: int, groups: dict[str, PlannedGroup])
             "opening": group.opening,
             "paused": group.paused,
             "max_tries": group.max_tries,
+            "key_ordered": group.key_ordered,
             "topics": group.topics,
             "closed": group.closed,
             "queues": group.queues,

@@ -11,6 +11,8 @@ struct dispatcher *dispatcher_open(struct attachment *tree)
         return NULL;
     dispatcher->tree = tree;
     dispatcher->pace = pace_start();
+    /* relaxed: what was there before us */
+    dispatcher->log_end = atomic_load_explicit(&tree->control->wrote.value, memory_order_relaxed);
     log_map_open(&dispatcher->log, tree->control->settings.store, tree->control->settings.log_file_size, false);
     return dispatcher;
 }
@@ -43,6 +45,7 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
     const uint32_t heard = dispatcher_look_at_sessions(dispatcher);
     const uint64_t now_ms = clock_ms();
     const uint32_t answered = heard + dispatcher_take_answers(dispatcher, now_ms);
+    dispatcher->passed = 0;
     const uint32_t handed = look_at_queues(dispatcher, now_ms);
     const uint32_t put = dispatcher_put(dispatcher, now_ms);
     if (answered || handed) {
@@ -52,7 +55,7 @@ uint32_t dispatcher_step(struct dispatcher *dispatcher)
         if (handed)
             histogram_record(&page->histogram, handed);
     }
-    return answered + handed + put;
+    return answered + handed + put + dispatcher->passed;
 }
 
 static bool has_news(struct dispatcher *dispatcher)
@@ -90,7 +93,7 @@ static void heed_answers(const struct dispatcher *dispatcher)
 {
     for (uint32_t g = 0; g < dispatcher->group_count; g++) {
         const struct work_group *group = dispatcher->groups[g];
-        bool heeded = false;
+        bool heeded = order_waits(group);
         for (uint32_t i = 0; i < group->queue_count; i++)
             heeded |= group->queues[i]->frontier - group->queues[i]->floor >= WORK_WINDOW;
         for (uint32_t i = 0; i < group->worker_count; i++) {

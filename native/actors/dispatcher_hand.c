@@ -91,10 +91,26 @@ static uint32_t give(struct dispatcher *dispatcher, struct work_group *group, st
     return messages;
 }
 
+/* True if a worker could get more than is known. */
+static bool lacks(struct dispatcher *dispatcher, struct work_group *group)
+{
+    for (uint32_t i = 0; i < group->worker_count; i++) {
+        struct session_map *map = dispatcher_session(dispatcher, group->workers[i]);
+        const uint32_t room = map ? dispatcher_room(dispatcher, group->workers[i], map) : 0;
+        if (room && available(group, group->workers[i]) < room)
+            return true;
+    }
+    return false;
+}
+
 uint32_t dispatcher_hand_out(struct dispatcher *dispatcher, struct work_group *group, uint64_t now_ms)
 {
     uint32_t hungry = 0, messages = 0;
     if (group->paused || !group->queue_count || control_tree_state(dispatcher->tree->control) != TREE_RUNNING)
+        return 0;
+    if (group->order && (order_behind(group) || lacks(dispatcher, group)))
+        dispatcher->passed += order_look(dispatcher, group);
+    if (group->order && order_behind(group))
         return 0;
     for (uint32_t i = 0; i < group->worker_count; i++) {
         struct session_map *map = dispatcher_session(dispatcher, group->workers[i]);
@@ -119,6 +135,10 @@ uint32_t dispatcher_hand_out(struct dispatcher *dispatcher, struct work_group *g
 bool dispatcher_can_hand_out(struct dispatcher *dispatcher, struct work_group *group)
 {
     if (group->paused)
+        return false;
+    if (group->order && order_can_look(dispatcher, group) && (order_behind(group) || lacks(dispatcher, group)))
+        return true;
+    if (group->order && order_behind(group))
         return false;
     for (uint32_t i = 0; i < group->worker_count; i++) {
         struct session_map *map = dispatcher_session(dispatcher, group->workers[i]);

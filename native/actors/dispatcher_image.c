@@ -25,10 +25,9 @@ static bool is_noted(struct slice name)
     return false;
 }
 
-/* The record of a message, mapped and parsed; NULL with errno. */
-static const uint8_t *record_of(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view)
+enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, struct queue_unit *unit)
 {
-    struct dispatcher *dispatcher = queue->dispatcher;
+    const struct dispatcher *dispatcher = queue->dispatcher;
     const struct settings *settings = &dispatcher->tree->control->settings;
     const struct topic_entry *topic = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
     char folder[STORE_FOLDER_ROOM];
@@ -36,9 +35,18 @@ static const uint8_t *record_of(struct work_queue *queue, uint64_t offset, struc
     consume_queue_folder(folder, settings->store, topic->name, topic->name_size, queue->slot_entry->queue_id);
     const uint8_t *at = consume_queue_at(&queue->units, folder, settings->queue_file_units, offset, &units);
     if (!at)
-        return NULL;
+        return log_map_passing(errno) ? UNIT_LATER : UNIT_NONE;
     *unit = queue_unit_load(at);
-    at = log_map_at(&dispatcher->log, unit->physical_offset);
+    return UNIT_FOUND;
+}
+
+const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view)
+{
+    struct dispatcher *dispatcher = queue->dispatcher;
+    const struct settings *settings = &dispatcher->tree->control->settings;
+    if (dispatcher_unit(queue, offset, unit) != UNIT_FOUND)
+        return NULL;
+    const uint8_t *at = log_map_at(&dispatcher->log, unit->physical_offset);
     if (!at)
         return NULL;
     const uint64_t left = settings->log_file_size - unit->physical_offset % settings->log_file_size;
@@ -53,7 +61,7 @@ uint32_t dispatcher_reconsumed(struct work_queue *queue, uint64_t offset)
 {
     struct queue_unit unit;
     struct record_view view;
-    if (!record_of(queue, offset, &unit, &view))
+    if (!dispatcher_record(queue, offset, &unit, &view))
         return 0;
     return view.reconsume_times < WORK_TRIES_MAX ? view.reconsume_times : WORK_TRIES_MAX;
 }
@@ -170,7 +178,7 @@ enum part_result dispatcher_part(struct work_queue *queue, uint64_t offset, uint
     const uint32_t schedule = topics_find(topics, (const uint8_t *)DELAY_TOPIC, sizeof DELAY_TOPIC - 1);
     if (!to || (!dead && (schedule == TOPIC_NONE || topic_deleted(&topics->topic[schedule]))))
         return PART_TOPICS;
-    const uint8_t *at = record_of(queue, offset, &unit, &view);
+    const uint8_t *at = dispatcher_record(queue, offset, &unit, &view);
     if (!at && log_map_passing(errno))
         return PART_LATER;
     if (!at || record_check(at, view.total_size, unit.physical_offset, &view) != RECORD_GOOD || view.prepared_offset == RECORD_STANDS_IN)

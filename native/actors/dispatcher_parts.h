@@ -7,12 +7,14 @@
  *   dispatcher_hand.c     who gets what
  *   dispatcher_put.c      what failed, and is put into the log again or into the dead letters
  *   dispatcher_image.c    the records for that
+ *   dispatcher_order.c    which messages wait for others of their key, in groups that want that
  *   dispatcher_kept.c     the file orbitmq/retries, and what the log knows after a death of the whole tree
  */
 #ifndef ORBITMQ_DISPATCHER_PARTS_H
 #define ORBITMQ_DISPATCHER_PARTS_H
 
 #include "actors/dispatcher.h"
+#include "actors/dispatcher_order.h"
 #include "actors/put_lane.h"
 #include "base/crash_point.h"
 #include "base/pace.h"
@@ -49,6 +51,12 @@ struct work_queue {
     uint64_t parting;         /* messages that are to be put into the log elsewhere ... */
     uint64_t part_hint;       /* ... none of them before this one */
     struct consume_queue_reader units;
+    uint32_t *nodes;          /* of a key-ordered group, by offset % WORK_WINDOW; else NULL. This and what follows: dispatcher_order.c */
+    uint64_t looked;          /* messages below were looked at */
+    uint64_t place;           /* of the next one in the log, if `placed` */
+    bool placed;
+    uint32_t ready_head, ready_tail; /* nodes that can be handed out ... */
+    uint64_t ready;                  /* ... and how many */
     bool retry;               /* of the group's retry topic: its records know how often they were handed out before */
     bool fresh;               /* its words were not counted yet */
     bool named;               /* by the plan that is being taken */
@@ -61,6 +69,7 @@ struct work_group {
     uint32_t max_tries;
     uint64_t missing_ms; /* its topics were asked for; not again before */
     uint64_t missing_since_ms; /* ... for the first time; 0: none is missing, as far as is known */
+    struct order *order; /* of a key-ordered group; else NULL */
     bool puts;           /* its name leaves room for topics of its own */
     bool replays;        /* a predecessor may have applied an answer that is still in a worker's ring */
     bool paused, named;
@@ -108,6 +117,8 @@ struct dispatcher {
     uint64_t put_retry_ms;          /* the log took no more, or this process is short of something; not before then */
     uint64_t sweep_ms;              /* texts of no use are not looked for before then */
     uint32_t put_turn;              /* the group to begin the next portion with */
+    uint32_t passed;                /* messages of key-ordered groups that this step has looked at */
+    uint64_t log_end;               /* when this process began */
     struct log_map log;
     uint64_t read;                  /* bytes of the log read through mappings since they were made */
     char missing[TOPIC_NAME_MAX + 1]; /* a group whose topics are asked for, or "" */
@@ -132,9 +143,11 @@ static inline uint64_t work_load(const struct work_queue *queue, uint64_t offset
 {
     return atomic_load_explicit(work_word_at(queue, offset), memory_order_relaxed);
 }
-static inline void work_store(const struct work_queue *queue, uint64_t offset, uint64_t word)
+static inline void work_store(struct work_queue *queue, uint64_t offset, uint64_t word)
 {
     atomic_store_explicit(work_word_at(queue, offset), word, memory_order_relaxed);
+    if (queue->nodes)
+        order_changed(queue, offset, word);
 }
 
 /* Maps a queue's file and makes it fit: 0 or an errno. opening: of the group. */
@@ -156,6 +169,8 @@ void work_queue_forget(struct work_queue *queue);
 uint32_t work_queue_expire(struct work_queue *queue, uint64_t now_ms);
 /* Raises the floor above what is done, or removed by retention. */
 void work_queue_raise(struct work_queue *queue);
+/* Where the messages end that can be handed out, for now. */
+uint64_t work_queue_end(const struct work_queue *queue);
 /* Messages that could be handed out now. */
 uint64_t work_queue_available(const struct work_queue *queue);
 /* Up to `most` consecutive free messages, handed out equally often before: returns how many, from *first on. They are not marked, and
@@ -217,6 +232,15 @@ enum part_result {
     PART_TOPICS = 4, /* the group has no such topic yet */
 };
 enum part_result dispatcher_part(struct work_queue *queue, uint64_t offset, uint32_t tries);
+enum unit_result {
+    UNIT_FOUND = 0,
+    UNIT_LATER = 1, /* this process is short of something now */
+    UNIT_NONE = 2,  /* it cannot be read */
+};
+/* Where a message stands in the log. */
+enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, struct queue_unit *unit);
+/* The record of a message, mapped and parsed; NULL with errno. */
+const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view);
 /* How often a record of a retry topic was handed out before; 0 if it cannot be read. */
 uint32_t dispatcher_reconsumed(struct work_queue *queue, uint64_t offset);
 

@@ -84,7 +84,8 @@ void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version)
     }
 }
 
-int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries)
+int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries,
+                         bool key_ordered)
 {
     uint32_t at = 0;
     while (at < dispatcher->group_count && dispatcher->groups[at]->opening != opening)
@@ -103,6 +104,8 @@ int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const 
     dispatcher->groups[at]->max_tries = max_tries;
     dispatcher->groups[at]->missing_ms = 0;
     dispatcher->groups[at]->named = true;
+    if (!order_set(dispatcher, dispatcher->groups[at], key_ordered))
+        return -1;
     return (int32_t)at;
 }
 
@@ -131,7 +134,11 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slo
     queue->named = true;
     const struct topic_entry *entry = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
     queue->retry = retry_after((struct slice){entry->name, entry->name_size}, RETRY_PREFIX).data != NULL;
-    const int error = work_queue_open(queue, path, group->opening, offset);
+    int error = work_queue_open(queue, path, group->opening, offset);
+    if (!error && group->order && !order_add_queue(queue)) {
+        work_queue_close(queue);
+        error = ENOMEM;
+    }
     if (error) {
         free(queue);
         return error;
@@ -188,6 +195,7 @@ static void close_queue(const struct dispatcher *dispatcher, struct work_queue *
     if (held)
         work_queue_forget(queue);
     listen(dispatcher, queue->slot, false);
+    order_remove_queue(queue);
     consume_queue_reader_close(&queue->units, dispatcher->tree->control->settings.queue_file_units);
     work_queue_close(queue);
     free(queue);
@@ -216,8 +224,10 @@ static void forget_unnamed(struct dispatcher *dispatcher, struct work_group *gro
     group->queue_turn = 0;
 }
 
-static void free_group(struct work_group *group)
+static void free_group(struct dispatcher *dispatcher, struct work_group *group)
 {
+    group->queue_count = 0;
+    order_set(dispatcher, group, false);
     free(group->queues);
     free(group->workers);
     free(group);
@@ -232,7 +242,7 @@ void dispatcher_settle(struct dispatcher *dispatcher)
         if (group->named)
             dispatcher->groups[kept++] = group;
         else
-            free_group(group);
+            free_group(dispatcher, group);
     }
     dispatcher->group_count = kept;
     CRASH_POINT("dispatcher_plan_taken");
@@ -261,7 +271,7 @@ void dispatcher_close(struct dispatcher *dispatcher)
             dispatcher_forget_worker(dispatcher, group->workers[0]); /* what they have in hand stays so for a successor */
         for (uint32_t i = 0; i < group->queue_count; i++)
             close_queue(dispatcher, group->queues[i], false);
-        free_group(group);
+        free_group(dispatcher, group);
     }
     free(dispatcher->groups);
     log_map_close(&dispatcher->log);

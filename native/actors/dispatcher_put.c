@@ -33,7 +33,9 @@ void dispatcher_fail(struct work_queue *queue, uint64_t offset, uint64_t word, u
 {
     struct dispatcher *dispatcher = queue->dispatcher;
     const bool puts = dispatcher->partings && queue->group->puts;
-    if (!puts || (delay_ms != WORK_BACK_OFF && !dispatcher_gives_up(queue, tries))) {
+    /* Others of its key wait behind it, so it comes again in place. */
+    const bool stays = delay_ms != WORK_BACK_OFF || (queue->nodes && !order_is_free(queue, offset));
+    if (!puts || (stays && !dispatcher_gives_up(queue, tries))) {
         work_queue_free(queue, offset, word, tries, delay_ms == WORK_BACK_OFF ? back_off_ms(tries) : delay_ms, now_ms);
         return;
     }

@@ -291,12 +291,14 @@ void work_queue_raise(struct work_queue *queue)
         return;
     set_floor(queue, floor);
     CRASH_POINT("work_queue_raised");
+    if (queue->nodes)
+        order_raised(queue, from);
     clear(queue, from, floor);
     if (queue->hint < floor)
         queue->hint = floor;
 }
 
-static uint64_t fresh_end(const struct work_queue *queue)
+uint64_t work_queue_end(const struct work_queue *queue)
 {
     /* acquire: units and records below it, before a client is told of them. Pairs with reput's release [Q1]. */
     const uint64_t max = atomic_load_explicit(&queue->slot_entry->max_offset, memory_order_acquire);
@@ -306,12 +308,20 @@ static uint64_t fresh_end(const struct work_queue *queue)
 
 uint64_t work_queue_available(const struct work_queue *queue)
 {
-    const uint64_t end = fresh_end(queue);
+    if (queue->nodes)
+        return queue->ready;
+    const uint64_t end = work_queue_end(queue);
     return queue->free + (end > queue->frontier ? end - queue->frontier : 0);
 }
 
 uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *first, uint32_t *tries)
 {
+    if (queue->nodes) {
+        const uint32_t count = order_find(queue, most, first, tries);
+        if (count && *first + count > queue->frontier)
+            set_frontier(queue, *first + count); /* those that are passed over are free, and were never handed out: their words are 0 */
+        return count;
+    }
     if (queue->free > 0) {
         uint64_t at = queue->hint;
         while (at < queue->frontier && work_state_of(work_load(queue, at)) != WORK_FREE)
@@ -332,7 +342,7 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
         if (count)
             return count;
     }
-    const uint64_t end = fresh_end(queue);
+    const uint64_t end = work_queue_end(queue);
     if (end <= queue->frontier)
         return 0;
     const uint64_t fresh = end - queue->frontier;

@@ -14,6 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -33,11 +34,12 @@ LONG_S, SHORT_S = 3600.0, 0.15
 class State:
     """What is known of one message. holder: number of the worker that has it, if any. done: None: perhaps; also of one that was
     put elsewhere. retried: it is a retry now, which comes when it is due. parted: "retry" and "dead" for each time that it
-    certainly became one."""
+    certainly became one. place: in the log."""
 
     holder: int | None = None
     deadline: float = 0.0
     deliveries: int = 0
+    place: int = 0
     done: bool | None = False
     retried: bool = False
     parted: list[str] = field(default_factory=list)
@@ -50,6 +52,8 @@ class State:
 
 
 class WorkModel(RuleBasedStateMachine):
+    key_ordered = False
+
     @initialize()
     def begin(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="orbitmq-work-", dir="/dev/shm"))
@@ -72,15 +76,25 @@ class WorkModel(RuleBasedStateMachine):
     def send(self, count: int) -> None:
         numbers = range(len(self.messages), len(self.messages) + count)
         with self.broker.producer() as producer:
-            producer.send_batch(TOPIC, [b"%d" % number for number in numbers])
-        self.messages |= {number: State() for number in numbers}
+            keys = [self.key(number) for number in numbers]
+            receipts = producer.send_batch(TOPIC, [b"%d" % number for number in numbers], keys=keys)
+        self.messages |= {number: State(place=each.physical_offset) for number, each in zip(numbers, receipts, strict=True)}
+
+    def key(self, number: int) -> str | None:
+        return None
+
+    def handed(self, number: int) -> None:
+        """A message is handed out."""
 
     @precondition(lambda self: len(self.workers) < 3)
     @rule(in_hand=st.sampled_from([1, 5, 1000]), visibility=st.sampled_from([SHORT_S, LONG_S, LONG_S]))
     def begin_worker(self, in_hand: int, visibility: float) -> None:
-        worker = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=in_hand, visibility=visibility, max_tries=TRIES)
+        worker = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=in_hand, visibility=visibility, **self.asked())
         self.born += 1
         self.workers[self.born] = worker
+
+    def asked(self) -> dict[str, Any]:
+        return {"max_tries": TRIES, "key_ordered": self.key_ordered}
 
     def some(self, pick: int) -> tuple[int, RemoteWorker]:
         number = sorted(self.workers)[pick % len(self.workers)]
@@ -95,6 +109,7 @@ class WorkModel(RuleBasedStateMachine):
         now = time.monotonic()
         for number, delivery, deadline in found:
             state = self.messages[number]
+            self.handed(number)
             assert state.done is not True or state.retried, f"{number} was acknowledged, and came again"
             state.retried = False
             assert state.holder is None or now >= state.deadline, f"{number} is in two hands"
@@ -190,7 +205,7 @@ class WorkModel(RuleBasedStateMachine):
         """Everything that is not done comes, and nothing else."""
         if not self.messages:
             return
-        last = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=1000, visibility=LONG_S, max_tries=TRIES)
+        last = RemoteWorker(self.broker.name, GROUP, TOPIC, in_hand=1000, visibility=LONG_S, **self.asked())
         came: list[int] = []
         missing = {number for number, state in self.messages.items() if state.done is False}
         deadline = time.monotonic() + WATCHDOG_S
@@ -200,10 +215,13 @@ class WorkModel(RuleBasedStateMachine):
             assert found is not None
             if not found:  # workers that hung or died may have had it for the last time
                 missing -= {number for number, kinds in self.parted().items() if "dead" in kinds}
-            came += [number for number, _, _ in found]
+            some = [number for number, _, _ in found]
+            came += some
+            assert not [number for number in some if self.messages[number].done is True and not self.messages[number].retried]
+            if self.key_ordered:  # others wait for these
+                self.finish_some(last, some)
         assert len(came) == len(set(came))
-        assert not [number for number in came if self.messages[number].done is True and not self.messages[number].retried]
-        assert last.answer("ack+settled", came) == []
+        assert last.answer("ack+settled", [] if self.key_ordered else came) == []
         while found := last.take(100, 0.1):  # those that perhaps were done
             seen = [self.messages[number] for number, _, _ in found]
             assert all(state.done is None or state.retried or state.deliveries >= TRIES for state in seen)
@@ -212,6 +230,13 @@ class WorkModel(RuleBasedStateMachine):
         assert not sum(queue.lag_messages for queue in self.broker.group(GROUP).queues)
         last.close()
         self.compare(set(came))
+
+    def finish_some(self, last: RemoteWorker, numbers: list[int]) -> None:
+        for number in numbers:
+            self.handed(number)
+        assert last.answer("ack+settled", numbers) == []
+        for number in numbers:
+            self.messages[number].done = True
 
     def compare(self, came: set[int]) -> None:
         """The log has each retry and each dead letter that is certain, none twice, and no other message is lost."""

@@ -45,8 +45,8 @@ FAMILIES = {
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "scheduler": {"delay_record", "delays", "put_lane", "scheduler", "scheduler_load", "scheduler_missed"},
     "workers": {
-        "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_plan", "work_files", "work_link", "work_plan",
-        "work_queue", "work_registry", "work_session",
+        "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
+        "work_plan", "work_queue", "work_registry", "work_session",
     },
     "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},

@@ -200,7 +200,7 @@ def toil(name: str, path: Path, _who: int, seed: int) -> None:
             with suppress(*AWAY):
                 while True:  # a session each time, so that the group begins and ends too
                     in_hand = rng.choice((1, 50, 2000))
-                    with client.work_session(WORK_GROUP, [TOPIC], visibility=3600, in_hand=in_hand) as worker:
+                    with client.work_session(WORK_GROUP, [TOPIC], visibility=3600, in_hand=in_hand, key_ordered=True) as worker:
                         if _toil_for_a_while(worker, notes, rng):
                             return
 

@@ -72,7 +72,7 @@ def begin(tree: p.Pipeline, *workers: Worker) -> Any:
     dispatcher = lib.dispatcher_open(tree.tree(9))
     lib.dispatcher_boot(dispatcher, positions.boot_id())
     lib.dispatcher_begin(dispatcher, lib.control_work_version(tree.control))
-    group = lib.dispatcher_group(dispatcher, 1, b"g", False, 16)
+    group = lib.dispatcher_group(dispatcher, 1, b"g", False, 16, False)
     for worker in workers:
         assert lib.dispatcher_worker(dispatcher, group, worker.slot, 1, 1, 100, 1000) == 0
     work_files.make(tree.layout, "g", [("T", 0)])
