@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from orbitmq.client.broker import Broker
 from tests.cli.commands import Terminal, run
 from tests.client.dead_stores import store_with_letters
 from tests.trees import everything, small_broker
+from tests.waiting import WATCHDOG_S, until
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,19 @@ def test_purge(broker: Broker) -> None:
     assert records("purge", "billing") == [{"group": "billing", "purged": 0}]
     assert records("purge", "nobody") == [{"group": "nobody", "purged": 0}]
     assert records("list", "billing", "-a") == []
+
+
+def test_a_purge_removes_what_was_asked_about(tmp_path: Path) -> None:
+    """Goal: a message that dies while somebody thinks about the question stays."""
+    store_with_letters(tmp_path, 3)
+    with small_broker(tmp_path, name="asked", retention_hours=0) as broker:
+        letters = broker.dead_letters("billing")
+        with Terminal("dlq", "purge", "billing", "--name", "asked") as terminal:
+            terminal.read_to("Purge the dead letters of the group 'billing'?")
+            with broker.producer() as producer, broker.work_session("billing", ["orders"], max_tries=1) as worker:
+                producer.send("orders", b"new")
+                worker.nack(worker.take(1, WATCHDOG_S)[0])
+                until(lambda: letters.bounds.maximum == 4, "the new letter")
+            terminal.type("y\r")
+            assert terminal.end() == 0 and "purged 3 dead letters" in terminal.shown
+        assert [each.offset for each in letters.list()] == [3]
