@@ -45,7 +45,7 @@ def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
     unused."""
     (layout.work / group).mkdir(exist_ok=True)
     for queue in queues:
-        descriptor = os.open(path_of(layout, group, queue), _FLAGS | os.O_CREAT, 0o600)
+        descriptor = os.open(path_of(layout, group, queue), _FLAGS | os.O_CREAT, 0o666)
         try:
             if os.fstat(descriptor).st_size < lib.WORK_FILE_SIZE:
                 os.posix_fallocate(descriptor, 0, lib.WORK_FILE_SIZE)
@@ -56,7 +56,7 @@ def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
 
 def make_retries(layout: StoreLayout) -> None:
     """Makes sure of the file orbitmq/retries (native/shared/work_partings.h), reserved whole. Raises: OSError."""
-    descriptor = os.open(layout.retries, _FLAGS | os.O_CREAT, 0o600)
+    descriptor = os.open(layout.retries, _FLAGS | os.O_CREAT, 0o666)
     try:
         if os.fstat(descriptor).st_size < lib.WORK_PARTINGS_SIZE:
             os.posix_fallocate(descriptor, 0, lib.WORK_PARTINGS_SIZE)

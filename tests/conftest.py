@@ -56,7 +56,8 @@ def _no_files(root: Path, names: list[str]) -> list[str]:
     return [name for name in names if not (root / name).is_file() and not (root / name).is_dir()]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def ctrl_c() -> None:
-    """If a shell starts the tests in its background, they ignore SIGINT, and so do their children."""
+    """If a shell starts the tests in its background, they ignore SIGINT, and so do their children. A Spark session leaves a
+    handler of its own for the tests that follow."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

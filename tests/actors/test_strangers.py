@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import grp
 import os
+import re
 import socket
 import stat
 from pathlib import Path
@@ -108,10 +109,14 @@ def test_a_member_of_the_group(folder: Path, gid: int, groups: tuple[int, ...]) 
     with small_broker(folder / "store", group=GROUP_NAME) as broker:
         broker.create_topic("t", 1)
         assert use(broker.name) == [b"x"]
+        broker.work_session("w", ["t"]).close()
+        assert (folder / "store" / "orbitmq" / "workers" / "w" / "t.0").exists()
         assert faults(folder / "store") == []
         assert len(extents.of(folder / "store").topics) == 1
         shut = {folder / "store" / "lock"}
-        shut |= {MOUNT / segment_name(broker.connection.attachment.generation, f"l{lane:02}") for lane in range(3)}
+        lanes = {MOUNT / name for name in segments(broker.connection.attachment.generation) if re.search(r"\.l\d\d$", name)}
+        assert len(lanes) > 2
+        shut |= lanes
         for path, status in everything(folder, broker).items():
             assert status.st_mode & 0o007 == 0, path
             assert path not in shut or status.st_mode & 0o077 == 0, path
