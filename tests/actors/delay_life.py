@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
 from tests.native.pipeline import MESSAGE, Verdict
 from tests.power.life import Life, open_store
+from tests.waiting import WATCHDOG_S, Stuck
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 TIMER = "rmq_sys_wheel_timer"
@@ -138,8 +140,11 @@ class DelayLife:
         lib.flush_step(self.life.flush.handle)
 
     def settle(self) -> None:
-        """Until everybody has nothing more to do."""
+        """Until everybody has nothing more to do. Raises: Stuck."""
+        deadline = time.monotonic() + WATCHDOG_S
         while self.schedule() + self.life.writer.step():
+            if time.monotonic() > deadline:
+                raise Stuck(f"somebody still has something to do after {WATCHDOG_S:g} s")
             self.life.make_file()
             self.life.index()
         self.life.index()

@@ -126,6 +126,23 @@ def test_what_waits_behind_many_that_are_done(root: Path) -> None:
     life.end()
 
 
+@pytest.mark.parametrize("room", [0, 8])
+def test_a_reading_of_many_that_wait_comes_to_its_end(root: Path, room: int) -> None:
+    """A reading that takes several steps, because a scheduler begins or the heap runs low, goes on where it stopped, although
+    the first message waits for longer than all others, so that none before it is done."""
+    life = DelayLife(settings_of(root), room=room, most=4)
+    base = now_ms() + DAY_MS
+    life.send_at("T", base + 2 * DAY_MS, b"last")
+    for n in range(40):
+        life.send_at("T", base + 10_000 * n, b"%d" % n)
+    life.settle()
+    life.begin_scheduler()
+    life.pass_time(DAY_MS + 1_000_000)
+    life.settle()
+    assert came(life) == [b"%d" % n for n in range(40)]
+    life.end()
+
+
 @pytest.mark.parametrize("waiting", [False, True])
 def test_never_early_after_the_clock_was_set_back(life: DelayLife, waiting: bool) -> None:
     """What comes then is due before messages that were delivered, and waits for its time all the same."""
@@ -253,8 +270,6 @@ def test_a_death_of_the_tree(root: Path, file: str) -> None:
     life.settle()
     assert came(life)[40:] == [b"late", b"later"]
     life.end()
-
-
 
 
 def test_the_order_of_many_that_nobody_has_read(root: Path) -> None:
