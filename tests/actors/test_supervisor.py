@@ -38,7 +38,7 @@ def test_start_and_stop_leave_nothing(tmp_path: Path) -> None:
         for actor in seen.values():
             command = Path(f"/proc/{actor.pid}/cmdline").read_bytes().rstrip(b"\0").decode()
             assert command == f"orbitmq[{broker.name}] {actor.name}"
-        assert len(segments(generation)) == 5
+        assert len(segments(generation)) == 6  # with the lanes of two handlers, the scheduler and the dispatcher
         assert (tmp_path / "store" / "abort").exists()
         name, pids = broker.name, [actor.pid for actor in seen.values()]
     assert all(dead(pid) for pid in pids)
