@@ -4,6 +4,7 @@ is looked at, only the times that the broker wrote."""
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -95,6 +96,18 @@ def test_any_time(broker: orbitmq.Broker) -> None:
     assert all(message.stored_ms >= 1000 * (begun + 0.2) for message in messages[:8])
     first = messages[0]
     assert (first.queue, first.tags, first.keys, first.properties["mine"]) == (2, "red", ["k"], "1")
+
+
+def test_the_page_begins_with_a_program_that_runs(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/delay.md").read_text()
+    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert program
+    broker.create_topic("orders", 4)
+    connect, name = orbitmq.connect, broker.name
+    monkeypatch.setattr(orbitmq, "connect", lambda: connect(name))
+    exec(program.group(1), {})
+    found = until(lambda: (listed := broker.delayed("orders", most=9)) and len(listed) >= 3 and listed, "all to be indexed")
+    assert {each.body for each in found} >= {b"lunch", b"a", b"b"}
 
 
 @pytest.mark.parametrize(
@@ -211,4 +224,3 @@ def test_over_a_stop(tmp_path: Path) -> None:
         assert [bytes(message) for message in came(broker, "t", 2)] == [b"first", b"second"]
         until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "reput")
         assert sum(queue.max_offset for topic in broker.status().topics for queue in topic.queues if topic.name == "t") == 2
-
