@@ -15,6 +15,7 @@
 
 #define PORTION_BYTES (128u << 10) /* a portion ends with the record that passes this */
 #define MAPPED_BYTES (8u << 20)    /* of the log that may be read before its mappings are made anew */
+#define LOOK_BYTES (16u << 10)     /* so many read bytes does a message cost besides that cannot be put elsewhere */
 #define RETRY_MS 100u              /* between two tries when the log takes no more */
 #define TOPICS_MS 200u             /* between two questions for a group's topics */
 #define HOPE_MS 5000u              /* so long after the first one they are expected to come */
@@ -122,7 +123,7 @@ static void stay(struct work_queue *queue, uint64_t offset, uint64_t word, uint6
     count(queue->dispatcher->tree->page, COUNT_REJECTED, 1);
 }
 
-/* False: the portion is full. */
+/* False: the portion is full, or the step has read enough. */
 static bool put_queue(struct work_queue *queue, uint64_t now_ms)
 {
     struct dispatcher *dispatcher = queue->dispatcher;
@@ -146,9 +147,12 @@ static bool put_queue(struct work_queue *queue, uint64_t now_ms)
         }
         if (result == PART_PUT)
             queue->group->missing_since_ms = 0;
-        if (result == PART_NEVER)
+        if (result == PART_NEVER) {
             stay(queue, at, word, now_ms);
-        if (dispatcher->put.out.position - atomic_load_explicit(&dispatcher->partings->counted, memory_order_relaxed) >= PORTION_BYTES)
+            dispatcher->read += LOOK_BYTES; /* its file may be gone, and the next one's too */
+        }
+        if (dispatcher->put.out.position - atomic_load_explicit(&dispatcher->partings->counted, memory_order_relaxed) >= PORTION_BYTES ||
+            dispatcher->read >= MAPPED_BYTES) /* a step is bounded by what it reads, too: this may be all in vain */
             return false;
     }
     return true;

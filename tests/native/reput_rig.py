@@ -154,7 +154,7 @@ class Rig:
         self.topic_index: dict[str, int] = {}
         self.boot(topics, queues)
 
-    def _segment(self, size: int) -> Any:
+    def segment(self, size: int) -> Any:
         memory = mmap.mmap(-1, size)
         self._memory.append(memory)
         return ffi.from_buffer(memory)
@@ -164,12 +164,12 @@ class Rig:
         value = ffi.new("struct settings *", self.settings)
         path = str(self.store).encode()
         ffi.memmove(value.store, path, len(path))
-        self.control = ffi.cast("struct control *", self._segment(ffi.sizeof("struct control")))
+        self.control = ffi.cast("struct control *", self.segment(ffi.sizeof("struct control")))
         lib.control_init(self.control, value, 1)
-        table = self._segment(lib.topics_size(TOPIC_CAPACITY, QUEUE_CAPACITY))
+        table = self.segment(lib.topics_size(TOPIC_CAPACITY, QUEUE_CAPACITY))
         self.topics = ffi.cast("struct topics *", table)
         lib.topics_init(self.topics, TOPIC_CAPACITY, QUEUE_CAPACITY, 1)
-        self.wake = ffi.cast("struct wake *", self._segment(ffi.sizeof("struct wake")))
+        self.wake = ffi.cast("struct wake *", self.segment(ffi.sizeof("struct wake")))
         lib.wake_init(self.wake, 1)
         for topic in topics:
             self.add_topic(topic, queues)
