@@ -464,7 +464,8 @@ class WorkSession:
 
 def _text(reason: str, digest: str) -> bytes:
     """Both as one text of at most TEXT_MAX bytes; empty if there is no reason."""
-    tail = f"\1{bounded(digest)}".encode(errors="replace")[:DIGEST_MAX] if digest else b""
+    tail = f"\1{bounded(digest)}".encode(errors="replace") if digest else b""
+    tail = tail[:DIGEST_MAX].decode(errors="ignore").encode()  # whole letters
     return bounded(reason).encode(errors="replace") + tail if reason else b""
 
 

@@ -156,6 +156,14 @@ def test_a_job_that_kills_its_workers(broker: orbitmq.Broker, name: str) -> None
     assert letter.tries == 3
 
 
+def test_a_long_digest_is_cut_between_letters(broker: orbitmq.Broker, name: str) -> None:
+    send(broker, name, 1)
+    with broker.work_session(name, [name], max_tries=1) as worker:
+        worker.nack(take(worker, 1)[0], reason="r", digest="é" * 100)
+        (letter,) = letters(broker, name, 1)
+    assert letter.digest and set(letter.digest) == {"é"}
+
+
 @pytest.mark.parametrize("attempt", range(5))
 def test_a_worker_that_leaves_at_once(broker: orbitmq.Broker, name: str, attempt: int) -> None:
     """The group has no workers any more when its topics are there. Then it may have consumers."""
