@@ -13,7 +13,6 @@ from orbitmq.native._core import lib
 if TYPE_CHECKING:
     from orbitmq.client.hand_out import HandOut
 
-PIECE = lib.WORK_TEXT_PIECE
 TEXT_MAX = lib.WORK_TEXT_MAX
 
 
@@ -38,16 +37,15 @@ class Answers:
         self, kind: int, hand_outs: Sequence[HandOut], time_ms: int, make_room: Callable[[], None], *, told: bool = True,
         text: bytes = b"",
     ) -> None:
-        """make_room: waits until the broker has applied some. told: the program is to hear of refusals. text: why they are
+        """make_room: waits until the broker has applied some. told: the program is to hear of refusals. text: why one is
         nacked; work_ring.h says how it travels."""
         lone = hand_outs[0] if len(hand_outs) == 1 else None
         for slot, first, count in ((lone.slot, lone.offset, 1),) if lone else self._ranges(hand_outs):
-            for at in range(0, len(text), PIECE):
-                piece = text[at : at + PIECE]
-                while not lib.work_link_text(self._link, piece, len(piece)):
-                    lib.work_link_publish(self._link)
-                    make_room()
-            while not lib.work_link_answer(self._link, kind, slot, first, count, time_ms):
+            while not (  # all of it or nothing: whoever waits for room may be interrupted
+                lib.work_link_nack(self._link, slot, first, time_ms, text, len(text))
+                if text
+                else lib.work_link_answer(self._link, kind, slot, first, count, time_ms)
+            ):
                 lib.work_link_publish(self._link)
                 make_room()
         if told:

@@ -57,16 +57,19 @@ bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uin
     return true;
 }
 
-bool work_link_text(struct work_link *link, const uint8_t *text, uint32_t size)
+bool work_link_nack(struct work_link *link, uint32_t queue, uint64_t offset, uint64_t time_ms, const uint8_t *text, uint32_t size)
 {
-    assert(size <= WORK_TEXT_PIECE);
-    if (link->answered - work_link_applied(link) >= link->capacity)
+    assert(size <= WORK_TEXT_MAX);
+    const uint32_t pieces = (size + WORK_TEXT_PIECE - 1) / WORK_TEXT_PIECE;
+    if (link->answered - work_link_applied(link) + pieces >= link->capacity)
         return false;
-    link->parts.answers->record[link->answered & (link->capacity - 1)] = work_text_put(text, size);
-    link->answered++;
-    link->pressing = true; /* what follows is a nack */
-    CRASH_POINT("work_link_texted");
-    return true;
+    for (uint32_t i = 0; i < pieces; i++) {
+        const uint32_t at = i * WORK_TEXT_PIECE, left = size - at;
+        link->parts.answers->record[link->answered++ & (link->capacity - 1)] =
+            work_text_put(text + at, left < WORK_TEXT_PIECE ? left : WORK_TEXT_PIECE);
+        CRASH_POINT("work_link_texted");
+    }
+    return work_link_answer(link, WORK_NACK, queue, offset, 1, time_ms);
 }
 
 void work_link_tell(struct work_link *link)

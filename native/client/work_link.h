@@ -40,8 +40,8 @@ uint32_t work_link_take(struct work_link *link, struct work_record *records, uin
 /* Puts an answer into the ring. False: it is full until the dispatcher has taken some. */
 bool work_link_answer(struct work_link *link, uint32_t kind, uint32_t queue, uint64_t first, uint32_t count, uint64_t time_ms);
 
-/* Puts a piece of a text, at most WORK_TEXT_PIECE bytes, which belongs to the answer that follows. False: as above. */
-bool work_link_text(struct work_link *link, const uint8_t *text, uint32_t size);
+/* Puts the text why a message was not done, at most WORK_TEXT_MAX bytes, and the nack, both or neither. False: it is too full for them. */
+bool work_link_nack(struct work_link *link, uint32_t queue, uint64_t offset, uint64_t time_ms, const uint8_t *text, uint32_t size);
 
 /* The dispatcher may take the answers so far. It is rung for them if somebody waits for what they change; else it finds them when it is
  * rung for later ones, or BELL_LIMIT_NS after it fell asleep. */

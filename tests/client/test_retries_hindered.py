@@ -289,3 +289,31 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
     for letter in broker.dead_letters(name).list():
         letter.reason.encode()
     assert actors(broker)["dispatcher"].pid == dispatcher
+
+
+def test_a_nack_that_is_interrupted(broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while a nack waits for room in its ring leaves nothing of it there: it can be repeated, and the next one says its
+    own reason."""
+    send(broker, name, 4)
+    with broker.work_session(name, [name], in_hand=4, max_tries=1) as worker:
+        first, second, third, last = take(worker, 4)
+        dispatcher = actors(broker)["dispatcher"].pid
+        os.kill(dispatcher, signal.SIGSTOP)
+        try:
+            worker.nack(first, reason="1" * 500)
+            worker.nack(second, reason="2" * 500)
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(worker, "_make_room", interrupted)
+                worker.nack(third, reason="3" * 500)
+        finally:
+            os.kill(dispatcher, signal.SIGCONT)
+        worker.nack(last, reason="4" * 500)
+        worker.nack(third, reason="3" * 500)
+        assert worker.settled(WATCHDOG_S) == []
+        assert {letter.body: letter.reason for letter in letters(broker, name, 4)} == {
+            b"%d" % number: str(number + 1) * 500 for number in range(4)
+        }
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
