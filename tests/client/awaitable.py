@@ -12,9 +12,9 @@ from orbitmq.client.consumer import Consumer
 from orbitmq.client.producer import Producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.thread_broker import ThreadBroker
+from tests.waiting import WATCHDOG_S
 
 _Result = TypeVar("_Result")
-WATCHDOG_S = 60.0
 
 
 def awaitable_consumer(

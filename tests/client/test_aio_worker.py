@@ -14,8 +14,9 @@ from orbitmq.client.aio_worker import AsyncWorker
 from orbitmq.client.job import Job
 from orbitmq.errors import JobLost
 from tests.client import work_handlers
-from tests.client.awaitable import WATCHDOG_S, run_watched
+from tests.client.awaitable import run_watched
 from tests.client.work_model import WorkModel
+from tests.waiting import WATCHDOG_S
 
 
 @pytest.fixture

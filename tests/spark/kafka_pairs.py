@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.waiting import WATCHDOG_S
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -89,7 +91,7 @@ def run(spark: SparkSession, kind: str, options: dict[str, str], folder: Path) -
         .trigger(availableNow=True)
         .start()
     )
-    if not query.awaitTermination(60):
+    if not query.awaitTermination(WATCHDOG_S):
         query.stop()
         return ["does not end", *counts]  # type: ignore[list-item]
     return counts

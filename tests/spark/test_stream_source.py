@@ -15,7 +15,7 @@ from orbitmq.spark.stream.admission import SupportsTriggerAvailableNow
 from tests.spark.stored_topics import StoredTopics
 from tests.spark.stream_rampage import output
 from tests.trees import small_broker
-from tests.waiting import until
+from tests.waiting import WATCHDOG_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def start(spark: SparkSession, folder: Path, trigger: dict[str, Any] | None = No
 
 def finish(query: StreamingQuery) -> list[int]:
     """Waits for a query that ends by itself; the rows of its batches."""
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(WATCHDOG_S)
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
