@@ -118,6 +118,8 @@ def test_the_page_begins_with_a_program_that_runs(broker: orbitmq.Broker, monkey
         ({"delay": 367 * 86400}, "366 days at most"),
         ({"delay": 10**400}, "366 days at most"),
         ({"deliver_at": 1e12}, "366 days at most"),
+        ({"delay": -(10**400)}, "negative"),
+        ({"deliver_at": datetime.min}, r"datetime\(1, 1, 1, 0, 0\): "),
     ],
 )
 def test_times_that_are_refused(broker: orbitmq.Broker, how: dict[str, float], why: str) -> None:

@@ -24,6 +24,38 @@ int later_level(PyObject *value, struct later *later)
     return 0;
 }
 
+static int refuse(PyObject *value, const char *name, const char *why)
+{
+    py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", name, "value", value), "could not send with %s %R: %s", name, value, why);
+    return -1;
+}
+
+/* An integer that no double holds. */
+static double beyond(PyObject *value)
+{
+    PyErr_Clear();
+    PyObject *zero = PyLong_FromLong(0);
+    const int below = zero ? PyObject_RichCompareBool(value, zero, Py_LT) : -1;
+    Py_XDECREF(zero);
+    return below < 0 ? NAN : below ? -INFINITY : INFINITY;
+}
+
+/* Why a datetime has no seconds, as Python says: it is close to the ends of its calendar. */
+static void tell_calendar(PyObject *value, const char *name)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    PyObject *text = PyObject_Str(error);
+    const char *why = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (why)
+        refuse(value, name, why);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
 /* Seconds of a number, or of an object whose method of this name gives them. NAN with an exception. */
 static double seconds_of(PyObject *value, const char *name, const char *method, const char *kinds)
 {
@@ -33,24 +65,19 @@ static double seconds_of(PyObject *value, const char *name, const char *method, 
             return seconds;
         if (!PyErr_ExceptionMatches(PyExc_OverflowError))
             return NAN;
-        PyErr_Clear();
-        return INFINITY;
+        return beyond(value);
     }
     PyObject *found = PyObject_HasAttrString(value, method) ? PyObject_CallMethod(value, method, NULL) : NULL;
     if (!found) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", name, kinds, (PyObject *)Py_TYPE(value));
+        else if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError))
+            tell_calendar(value, name);
         return NAN;
     }
     const double seconds = PyFloat_AsDouble(found);
     Py_DECREF(found);
     return seconds == -1.0 && PyErr_Occurred() ? NAN : seconds;
-}
-
-static int refuse(PyObject *value, const char *name, const char *why)
-{
-    py_raise("SettingError", NULL, Py_BuildValue("{s:s,s:O}", "setting", name, "value", value), "could not send with %s %R: %s", name, value, why);
-    return -1;
 }
 
 /* Milliseconds, rounded up: never early. */
