@@ -35,6 +35,9 @@ def work(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds after which a command is killed.", show_default="none")
     ] = None,
+    key_ordered: Annotated[
+        bool, typer.Option("--key-ordered", help="Messages of one key one after the other, in the order of the log.")
+    ] = False,
     wait: Wait = 0.0,
     name: Name = None,
     store: Store = None,
@@ -47,7 +50,10 @@ def work(
     """
     words = _words(command)
     client = orbitmq.connect(name, store=store, wait=wait)
-    with client as broker, broker.worker(group, [topic], concurrency=concurrency, idle=idle) as worker:
+    with (
+        client as broker,
+        broker.worker(group, [topic], concurrency=concurrency, idle=idle, key_ordered=key_ordered) as worker,
+    ):
         done = worker.run(lambda job: _handle(job, words, timeout), jobs=count)
     if err.is_terminal:
         err.print(f"[dim]{counted(done, 'message')}[/]")
