@@ -358,6 +358,13 @@ static struct work_queue *first_queue(struct dispatcher *dispatcher, struct work
     return found;
 }
 
+/* Messages that were handed out before are behind fresh ones of other queues in the log, so these are looked at first, however many they
+ * are: a window of each queue at most. */
+static bool is_full(const struct work_group *group)
+{
+    return group->order->known >= ORDER_NODES_MAX && !order_behind(group);
+}
+
 /* False: not now. */
 static bool look_at_one(struct work_queue *queue)
 {
@@ -368,7 +375,7 @@ static bool look_at_one(struct work_queue *queue)
     uint64_t key;
     bool keyed = false;
     uint32_t tries = 0;
-    if (offset >= queue->frontier && order->known >= ORDER_NODES_MAX)
+    if (offset >= queue->frontier && is_full(queue->group))
         return false;
     const uint8_t *at = dispatcher_record(queue, offset, &unit, &view);
     if (!at && log_map_passing(errno)) {
@@ -393,14 +400,15 @@ static bool look_at_one(struct work_queue *queue)
 
 uint32_t order_look(struct dispatcher *dispatcher, struct work_group *group)
 {
-    const uint64_t limit = log_limit(dispatcher), read = dispatcher->read;
+    const uint64_t limit = log_limit(dispatcher), read = dispatcher->read, retry_ms = group->order->retry_ms;
     uint32_t count = 0;
     if (group->order->retry_ms > clock_ms())
         return 0;
     while (count < LOOKS_A_STEP && dispatcher->read - read < BYTES_A_STEP) {
         uint64_t until;
         struct work_queue *queue = first_queue(dispatcher, group, limit, &until);
-        if (!queue)
+        /* A queue whose next message cannot be found now may have one of the same key that stands before the others'. */
+        if (!queue || group->order->retry_ms != retry_ms)
             break;
         do {
             if (!look_at_one(queue))
@@ -419,7 +427,7 @@ bool order_can_look(const struct dispatcher *dispatcher, const struct work_group
     for (uint32_t i = 0; i < group->queue_count; i++) {
         const struct work_queue *queue = group->queues[i];
         if (queue->looked < end_of(dispatcher, queue, limit) && (!queue->placed || queue->place < limit) &&
-            (queue->looked < queue->frontier || group->order->known < ORDER_NODES_MAX))
+            (queue->looked < queue->frontier || !is_full(group)))
             return true;
     }
     return false;

@@ -6,6 +6,7 @@ are in tests/actors/test_key_order_model.py.
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -270,6 +271,29 @@ def test_handlers_of_one_worker(broker: orbitmq.Broker, name: str) -> None:
         assert worker.run(handle) == 60
     assert len(came) == 4
     assert all(found == sorted(found) for found in came.values())
+
+
+def test_a_message_that_cannot_be_found_now(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: no later message of its key overtakes it, in whatever queue that is.
+
+    Method: the dispatcher can open no more files, and has that of the second queue alone."""
+    broker.create_topic(name, queues=2)
+    with broker.producer() as producer, ordered(broker, name) as worker:
+        producer.send(name, b"0", queue=1)
+        worker.ack(collect(worker, 1))
+        assert worker.settled(WATCHDOG_S) == []
+        pid = actors(broker)["dispatcher"].pid
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            for queue, key in ((0, "k"), (1, "k"), (1, "other")):
+                producer.send(name, key.encode(), keys=key, queue=queue)
+            assert worker.take(10, 0.3) == []
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        found = collect(worker, 2)
+        assert {(each.message.queue, bytes(each.message.body)) for each in found} == {(0, b"k"), (1, b"other")}
+        assert actors(broker)["dispatcher"].pid == pid
 
 
 def test_bad_order(broker: orbitmq.Broker, name: str) -> None:
