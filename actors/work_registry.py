@@ -168,9 +168,9 @@ class WorkRegistry:
             return
         pids = sorted({worker.pid for worker in others})
         raise GroupInUse(
-            f"cannot work in the group {name!r} with key_ordered={key_ordered}: its {len(others)} "
+            f"cannot work in the group {name!r} with key_ordered {key_ordered}: its {len(others)} "
             f"worker{'s' if len(others) > 1 else ''}, of process {', '.join(map(str, pids[:5]))}, came with "
-            f"key_ordered={group.key_ordered}",
+            f"key_ordered {group.key_ordered}",
             hint="give all workers of a group the same key_ordered, or close the others first",
             group=name,
             members=len(others),
