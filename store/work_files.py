@@ -45,24 +45,23 @@ def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
     unused."""
     (layout.work / group).mkdir(exist_ok=True)
     for queue in queues:
-        descriptor = os.open(path_of(layout, group, queue), _FLAGS | os.O_CREAT, 0o666)
-        try:
-            if os.fstat(descriptor).st_size < lib.WORK_FILE_SIZE:
-                os.posix_fallocate(descriptor, 0, lib.WORK_FILE_SIZE)
-        finally:
-            os.close(descriptor)
+        _reserve(path_of(layout, group, queue), lib.WORK_FILE_SIZE)
         crash_point("work_files_made")
 
 
 def make_retries(layout: StoreLayout) -> None:
     """Makes sure of the file orbitmq/retries (native/shared/work_partings.h), reserved whole. Raises: OSError."""
-    descriptor = os.open(layout.retries, _FLAGS | os.O_CREAT, 0o666)
+    _reserve(layout.retries, lib.WORK_PARTINGS_SIZE)
+    crash_point("work_files_retries_made")
+
+
+def _reserve(path: Path, size: int) -> None:
+    descriptor = os.open(path, _FLAGS | os.O_CREAT, 0o666)
     try:
-        if os.fstat(descriptor).st_size < lib.WORK_PARTINGS_SIZE:
-            os.posix_fallocate(descriptor, 0, lib.WORK_PARTINGS_SIZE)
+        if os.fstat(descriptor).st_size < size:
+            os.posix_fallocate(descriptor, 0, size)
     finally:
         os.close(descriptor)
-    crash_point("work_files_retries_made")
 
 
 def read(path: Path) -> Floor | None:

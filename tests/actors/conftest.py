@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.actors.delay_life import DelayLife, settings_of
 from tests.fast import warm
 
 __all__ = ["warm"]
@@ -20,3 +21,10 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         Path(made).chmod(0o711)
         monkeypatch.setenv("ORBITMQ_RUNTIME_DIR", f"{made}/run")
         yield Path(made)
+
+
+@pytest.fixture
+def life(in_memory: Path) -> Iterator[DelayLife]:
+    living = DelayLife(settings_of(in_memory))
+    yield living
+    living.end()

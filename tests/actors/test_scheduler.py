@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,11 @@ from orbitmq.native._core import lib
 from orbitmq.store import config, delays
 from orbitmq.store.delays import Delays
 from tests.actors.delay_life import SCHEDULE, DelayLife, settings_of
-from tests.memory import folder_in_memory
 from tests.native.pipeline import APPENDED, NO_PERMISSION, PROPERTIES, RESERVED, TOO_LARGE, UNKNOWN_QUEUE
 from tests.waiting import until
 
 LEVELS_MS = [lib.delay_level_ms(level) for level in range(18)]
 LONG_MS = 3 * 3600 * 1000
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(lambda: tmp_path) as folder:
-        yield folder
-
-
-@pytest.fixture
-def life(root: Path) -> Iterator[DelayLife]:
-    living = DelayLife(settings_of(root))
-    yield living
-    living.end()
 
 
 def test_what_is_kept_and_what_is_new(life: DelayLife) -> None:
@@ -99,9 +84,9 @@ def test_a_level_is_in_order(life: DelayLife) -> None:
     assert [int(bytes(record.body)) for record in life.delivered()] == list(range(600))
 
 
-def test_a_topic_that_is_gone(root: Path) -> None:
+def test_a_topic_that_is_gone(in_memory: Path) -> None:
     """A message for a topic that no longer exists is passed, and those behind it come."""
-    settings = settings_of(root)
+    settings = settings_of(in_memory)
     life = DelayLife(settings)
     life.send("T", 1, b"x")
     life.send("U", 1, b"y")
@@ -177,9 +162,9 @@ def test_the_log_is_full(life: DelayLife) -> None:
     assert sorted(bytes(record.body) for record in life.delivered()) == sorted(bodies)
 
 
-def test_the_files_after_a_stop(root: Path) -> None:
+def test_the_files_after_a_stop(in_memory: Path) -> None:
     """A clean stop leaves what RocketMQ would, and the next start need not read the log for it."""
-    settings = settings_of(root)
+    settings = settings_of(in_memory)
     life = DelayLife(settings)
     life.send("T", 1, b"a", b"b")
     life.send("T", 4, b"c")
@@ -198,9 +183,9 @@ def test_the_files_after_a_stop(root: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["nothing", "delayOffset.json", "delayed", "both"])
-def test_a_death_of_the_tree(root: Path, lost: str) -> None:
+def test_a_death_of_the_tree(in_memory: Path, lost: str) -> None:
     """The log tells what was delivered after the files were written; without one of them too."""
-    settings = settings_of(root)
+    settings = settings_of(in_memory)
     life = DelayLife(settings)
     life.send("T", 1, *(b"%d" % n for n in range(20)))
     life.pass_time(2000)
@@ -231,7 +216,7 @@ def test_the_files_never_say_more_than_the_disk(life: DelayLife) -> None:
     assert delays.load(life.settings.layout).next[0] == 1
 
 
-def test_no_delivery_before_the_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_delivery_before_the_files(in_memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without orbitmq/delayed, nobody would look in the log for what was delivered. So a disk that does not take it holds up
     the first delivery of a store, and is asked again."""
     tried: list[Delays] = []
@@ -242,7 +227,7 @@ def test_no_delivery_before_the_files(root: Path, monkeypatch: pytest.MonkeyPatc
 
     with monkeypatch.context() as patched:
         patched.setattr(delays, "store", full)
-        life = DelayLife(settings_of(root))
+        life = DelayLife(settings_of(in_memory))
         life.send("T", 1, b"x")
         life.pass_time(2000)
         life.settle()

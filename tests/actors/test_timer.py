@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,24 +14,10 @@ from orbitmq.actors import scheduler
 from orbitmq.native._core import lib
 from orbitmq.store import delays
 from tests.actors.delay_life import TIMER, DelayLife, settings_of
-from tests.memory import folder_in_memory
 from tests.native.pipeline import APPENDED, NO_PERMISSION, TOO_LARGE, UNKNOWN_QUEUE
 from tests.waiting import until
 
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(lambda: tmp_path) as folder:
-        yield folder
-
-
-@pytest.fixture
-def life(root: Path) -> Iterator[DelayLife]:
-    living = DelayLife(settings_of(root))
-    yield living
-    living.end()
 
 
 def now_ms() -> int:
@@ -86,9 +71,9 @@ def test_the_order_is_that_of_the_times(life: DelayLife) -> None:
 
 
 @pytest.mark.parametrize("room", [2, 3, 7, 50])
-def test_more_than_fit_in_memory(root: Path, room: int) -> None:
+def test_more_than_fit_in_memory(in_memory: Path, room: int) -> None:
     """What was left out is found again by reading the queue, in its order, beside what comes meanwhile."""
-    life = DelayLife(settings_of(root), room=room)
+    life = DelayLife(settings_of(in_memory), room=room)
     base = now_ms() + DAY_MS
     for n in range(200):
         life.send_at("T", base + 10_000 * (n * 7919 % 100), b"%d" % n)
@@ -105,10 +90,10 @@ def test_more_than_fit_in_memory(root: Path, room: int) -> None:
     life.end()
 
 
-def test_what_waits_behind_many_that_are_done(root: Path) -> None:
+def test_what_waits_behind_many_that_are_done(in_memory: Path) -> None:
     """A reading that takes several steps begins with messages that are done. Meanwhile it must not count as done what is behind
     them: a scheduler that begins then would never look at it."""
-    life = DelayLife(settings_of(root), most=4)
+    life = DelayLife(settings_of(in_memory), most=4)
     base = now_ms() + DAY_MS
     for n in range(4):
         life.send_at("T", base + n, b"%d" % n)
@@ -127,10 +112,10 @@ def test_what_waits_behind_many_that_are_done(root: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 8])
-def test_a_reading_of_many_that_wait_comes_to_its_end(root: Path, room: int) -> None:
+def test_a_reading_of_many_that_wait_comes_to_its_end(in_memory: Path, room: int) -> None:
     """A reading that takes several steps, because a scheduler begins or the heap runs low, goes on where it stopped, although
     the first message waits for longer than all others, so that none before it is done."""
-    life = DelayLife(settings_of(root), room=room, most=4)
+    life = DelayLife(settings_of(in_memory), room=room, most=4)
     base = now_ms() + DAY_MS
     life.send_at("T", base + 2 * DAY_MS, b"last")
     for n in range(40):
@@ -244,9 +229,9 @@ def test_the_log_is_full(life: DelayLife) -> None:
 
 
 @pytest.mark.parametrize("file", ["old", "damaged"])
-def test_a_death_of_the_tree(root: Path, file: str) -> None:
+def test_a_death_of_the_tree(in_memory: Path, file: str) -> None:
     """What was delivered since the file was written does not come again; what had come late meanwhile is not left out."""
-    settings = settings_of(root)
+    settings = settings_of(in_memory)
     life = DelayLife(settings)
     base = now_ms() + DAY_MS
     for n in range(40):
@@ -272,9 +257,9 @@ def test_a_death_of_the_tree(root: Path, file: str) -> None:
     life.end()
 
 
-def test_the_order_of_many_that_nobody_has_read(root: Path) -> None:
+def test_the_order_of_many_that_nobody_has_read(in_memory: Path) -> None:
     """A step reads only some of what has come; one that is due before those is perhaps behind them."""
-    life = DelayLife(settings_of(root), most=4)
+    life = DelayLife(settings_of(in_memory), most=4)
     base = now_ms() + DAY_MS
     for n in range(40):
         life.send_at("T", base - n, b"%d" % n)
@@ -284,10 +269,10 @@ def test_the_order_of_many_that_nobody_has_read(root: Path) -> None:
     life.end()
 
 
-def test_never_early_after_a_death_of_the_tree_and_a_clock_set_back(root: Path) -> None:
+def test_never_early_after_a_death_of_the_tree_and_a_clock_set_back(in_memory: Path) -> None:
     """One that came after the clock was set back is due before one that was delivered. The next start takes it for passed over;
     it waits for its time, and then everything goes on."""
-    settings = settings_of(root)
+    settings = settings_of(in_memory)
     life = DelayLife(settings)
     base = now_ms()
     life.send_at("T", base + DAY_MS, b"before")

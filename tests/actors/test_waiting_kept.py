@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,24 +14,10 @@ from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.delays import TIMER_TOPIC
 from orbitmq.store.waiting import when
-from tests.actors.delay_life import DelayLife, settings_of
-from tests.memory import folder_in_memory
+from tests.actors.delay_life import DelayLife
 
 DAY_MS = 86_400_000
 FILE = 64 << 10
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    with folder_in_memory(lambda: tmp_path) as folder:
-        yield folder
-
-
-@pytest.fixture
-def life(root: Path) -> Iterator[DelayLife]:
-    living = DelayLife(settings_of(root))
-    yield living
-    living.end()
 
 
 def now_ms() -> int:

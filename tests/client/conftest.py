@@ -36,3 +36,9 @@ def composed(tmp_path: Path) -> ComposedBroker:
     made = ComposedBroker(tmp_path / "store")
     made.add_topic("t", 1)
     return made
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Of a topic and of a group for this test."""
+    return str(request.node.name).replace("[", "-").replace("]", "")[:100]

@@ -22,6 +22,7 @@ from orbitmq.native._core import lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
+from tests.client.work_takes import collect
 from tests.store.log_builder import LogBuilder
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
@@ -32,12 +33,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
     store = tmp_path_factory.mktemp("store")
     with small_broker(store, offsets_interval_s=0.05, log_file_size=8 << 20, queue_capacity=1024) as made:
         yield made
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Of a topic and of a group for this test."""
-    return str(request.node.name).replace("[", "-").replace("]", "")[:100]
 
 
 def fill(broker: orbitmq.Client, topic: str, keys: Sequence[str | None], queues: int = 1, first: int = 0) -> None:
@@ -59,15 +54,6 @@ def number(hand_out: HandOut) -> int:
 
 def numbers(found: Sequence[HandOut]) -> list[int]:
     return [number(each) for each in found]
-
-
-def collect(worker: WorkSession, count: int) -> list[HandOut]:
-    found: list[HandOut] = []
-    while len(found) < count:
-        more = worker.take(count - len(found), WATCHDOG_S)
-        assert more, f"{len(found)} of {count} came"
-        found += more
-    return found
 
 
 def test_one_of_each_key_at_a_time(broker: orbitmq.Broker, name: str) -> None:

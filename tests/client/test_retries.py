@@ -17,9 +17,9 @@ from orbitmq import errors
 from orbitmq.client.dead_letter import DeadLetter
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.message import Message
-from orbitmq.client.work_session import WorkSession
 from tests.actors.delay_life import SCHEDULE, DelayLife, settings_of
 from tests.cli.commands import run
+from tests.client.work_takes import collect
 from tests.trees import SMALL, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -34,26 +34,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
         yield made
 
 
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Of a topic and of a group for this test."""
-    return str(request.node.name).replace("[", "-").replace("]", "")[:100]
-
-
 def send(broker: orbitmq.Client, topic: str, count: int, **more: str) -> None:
     broker.create_topic(topic, queues=1)
     with broker.producer() as producer:
         for number in range(count):
             producer.send(topic, b"%d" % number, keys=f"k-{number}", **more)
-
-
-def take(worker: WorkSession, count: int) -> list[HandOut]:
-    found: list[HandOut] = []
-    while len(found) < count:
-        more = worker.take(count - len(found), WATCHDOG_S)
-        assert more, f"{len(found)} of {count} came"
-        found += more
-    return found
 
 
 def lag(broker: orbitmq.Client, group: str) -> int:
@@ -97,7 +82,7 @@ def scheduled(broker: orbitmq.Client, group: str, count: int) -> list[Message]:
 def test_a_retry_as_rocketmq_stores_it(broker: orbitmq.Broker, name: str) -> None:
     send(broker, name, 3, tags="t")
     with broker.work_session(name, [name]) as worker:
-        first, second, third = take(worker, 3)
+        first, second, third = collect(worker, 3)
         worker.nack(first, reason="the bank is shut", digest="abc")
         worker.nack(second, reason="no\x02DELAY\x0118")
         worker.ack([third])
@@ -122,7 +107,7 @@ def test_tries_are_used_up(broker: orbitmq.Broker, name: str) -> None:
     with broker.work_session(name, [name], visibility=0.1, max_tries=2) as worker:
         deliveries: dict[bytes, list[int]] = {}
         while sum(map(len, deliveries.values())) < 6:
-            for each in take(worker, 1):
+            for each in collect(worker, 1):
                 deliveries.setdefault(body(each), []).append(each.delivery)
                 if body(each) == b"0":
                     worker.nack(each, delay=0, reason=f"failure {each.delivery}", digest="d")
@@ -148,7 +133,7 @@ def test_a_job_that_kills_its_workers(broker: orbitmq.Broker, name: str) -> None
     send(broker, name, 1)
     for _ in range(3):
         worker = broker.work_session(name, [name], max_tries=3)
-        take(worker, 1)
+        collect(worker, 1)
         worker.close()  # with the message in hand, as a death
     with broker.work_session(name, [name]) as worker:
         (letter,) = letters(broker, name, 1)
@@ -159,7 +144,7 @@ def test_a_job_that_kills_its_workers(broker: orbitmq.Broker, name: str) -> None
 def test_a_long_digest_is_cut_between_letters(broker: orbitmq.Broker, name: str) -> None:
     send(broker, name, 1)
     with broker.work_session(name, [name], max_tries=1) as worker:
-        worker.nack(take(worker, 1)[0], reason="r", digest="é" * 100)
+        worker.nack(collect(worker, 1)[0], reason="r", digest="é" * 100)
         (letter,) = letters(broker, name, 1)
     assert letter.digest and set(letter.digest) == {"é"}
 
@@ -169,7 +154,7 @@ def test_a_worker_that_leaves_at_once(broker: orbitmq.Broker, name: str, attempt
     """The group has no workers any more when its topics are there. Then it may have consumers."""
     send(broker, name, 1)
     with broker.work_session(name, [name], max_tries=1) as worker:
-        worker.nack(take(worker, 1)[0], reason="gone")
+        worker.nack(collect(worker, 1)[0], reason="gone")
     assert letters(broker, name, 1)[0].reason == "gone"
     until(lambda: not lag(broker, name), "the floor")
     with broker.consumer(name, [name]) as consumer:
@@ -181,7 +166,7 @@ def test_max_tries_is_a_setting_of_the_group(broker: orbitmq.Broker, name: str, 
     with broker.work_session(name, [name], max_tries=1):
         pass
     with broker.work_session(name, [name]) as worker:  # it says nothing
-        worker.nack(take(worker, 1)[0], delay=0)
+        worker.nack(collect(worker, 1)[0], delay=0)
         assert letters(broker, name, 1)[0].tries == 1
     for wrong in (0, 501, True, "3"):
         with pytest.raises(errors.SettingError):
@@ -192,7 +177,7 @@ def test_many_at_once(broker: orbitmq.Broker, name: str) -> None:
     """More texts than there are places for, in a ring that is smaller than they are."""
     send(broker, name, 600)
     with broker.work_session(name, [name], in_hand=700, max_tries=1) as worker:
-        for each in take(worker, 600):
+        for each in collect(worker, 600):
             worker.nack(each, reason=f"{body(each).decode()} " + "r" * 480, digest="0123456789ab")
         assert worker.settled(WATCHDOG_S) == []
         found = letters(broker, name, 600)
@@ -204,12 +189,12 @@ def test_many_at_once(broker: orbitmq.Broker, name: str) -> None:
 def test_a_process_dies(broker: orbitmq.Broker, name: str, victim: str) -> None:
     send(broker, name, 200)
     with broker.work_session(name, [name], in_hand=700, max_tries=2) as worker:
-        for each in take(worker, 100):
+        for each in collect(worker, 100):
             worker.nack(each, reason="retried")
         kill(broker, victim)
-        for each in take(worker, 100):
+        for each in collect(worker, 100):
             worker.nack(each, delay=0)
-        for each in take(worker, 100):
+        for each in collect(worker, 100):
             worker.nack(each, reason="dead")
         assert worker.settled(WATCHDOG_S) == []
         gone = {bytes(each) for each in scheduled(broker, name, 100)} | {each.body for each in letters(broker, name, 100)}
@@ -219,10 +204,10 @@ def test_a_process_dies(broker: orbitmq.Broker, name: str, victim: str) -> None:
 def test_after_a_purge(broker: orbitmq.Broker, name: str) -> None:
     send(broker, name, 2)
     with broker.work_session(name, [name], max_tries=1) as worker:
-        worker.nack(take(worker, 1)[0])
+        worker.nack(collect(worker, 1)[0])
         letters(broker, name, 1)
         broker.dead_letters(name).purge()
-        worker.nack(take(worker, 1)[0])
+        worker.nack(collect(worker, 1)[0])
         assert letters(broker, name, 1)[0].body == b"1"
 
 

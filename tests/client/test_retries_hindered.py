@@ -17,7 +17,8 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.client.work_session import WorkSession
 from orbitmq.native._core import ffi, lib
-from tests.client.test_retries import lag, letters, scheduled, send, take
+from tests.client.test_retries import lag, letters, scheduled, send
+from tests.client.work_takes import collect
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -29,19 +30,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
         yield made
 
 
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Of a topic and of a group for this test."""
-    return str(request.node.name).replace("[", "-").replace("]", "")[:100]
-
-
 def test_topics_that_cannot_be_made(tmp_path: Path) -> None:
     """What failed waits, and holds up neither the other messages of its group nor other groups, whose reasons are kept as
     long as there is room for them. With room for topics, all of it goes where it belongs."""
     with small_broker(tmp_path / "store", topic_capacity=16, offsets_interval_s=0.05) as broker:
         send(broker, "orders", 400)
         with broker.work_session("able", ["orders"], max_tries=1) as able, pytest.raises(errors.Full):
-            able.nack(take(able, 1)[0], reason="the first")
+            able.nack(collect(able, 1)[0], reason="the first")
             letters(broker, "able", 1)
             for number in range(20):
                 broker.create_topic(f"spare-{number}", queues=1)
@@ -49,14 +44,14 @@ def test_topics_that_cannot_be_made(tmp_path: Path) -> None:
             broker.work_session("unable", ["orders"], max_tries=1) as unable,
             broker.work_session("able", ["orders"], max_tries=1) as able,
         ):
-            failed = take(unable, 350)
+            failed = collect(unable, 350)
             for each in failed[:300]:
                 unable.nack(each, reason="no topics")
             assert unable.settled(WATCHDOG_S) == []
             unable.ack(failed[300:])
-            unable.ack(take(unable, 50))
+            unable.ack(collect(unable, 50))
             assert unable.settled(WATCHDOG_S) == []
-            for each in take(able, 399):
+            for each in collect(able, 399):
                 able.nack(each, reason="failed")
             assert able.settled(WATCHDOG_S) == []
             letters(broker, "able", 400)
@@ -81,10 +76,10 @@ def test_no_file(tmp_path: Path) -> None:
         in_the_way.mkdir()
         kill(broker, "dispatcher")
         for delivery in (1, 2, 3):
-            (each,) = take(worker, 1)
+            (each,) = collect(worker, 1)
             assert each.delivery == delivery
             worker.nack(each, delay=0, reason="in place")
-        (each,) = take(worker, 1)
+        (each,) = collect(worker, 1)
         assert broker.dead_letter_groups() == []
         in_the_way.rmdir()
         until(in_the_way.is_file, "the file")
@@ -100,10 +95,10 @@ def test_a_name_without_room(broker: orbitmq.Broker) -> None:
     send(broker, "for-a-long-name", 1)
     with broker.work_session(group, ["for-a-long-name"], max_tries=1) as worker:
         for delivery in (1, 2):
-            (each,) = take(worker, 1)
+            (each,) = collect(worker, 1)
             assert each.delivery == delivery
             worker.nack(each, delay=0)
-        worker.ack(take(worker, 1))
+        worker.ack(collect(worker, 1))
         assert worker.settled(WATCHDOG_S) == []
     assert group not in broker.dead_letter_groups()
 
@@ -120,7 +115,7 @@ def test_a_broker_for_smaller_messages(tmp_path: Path) -> None:
         small_broker(tmp_path / "store", lane_capacity=1 << 16, message_max=20_000) as broker,
         broker.work_session("g", ["orders"], max_tries=1) as worker,
     ):
-        for each in take(worker, 2):
+        for each in collect(worker, 2):
             worker.nack(each)
         (letter,) = letters(broker, "g", 1)
         assert letter.body == b"small"
@@ -143,17 +138,17 @@ def test_a_topic_of_the_group_that_is_gone(tmp_path: Path, which: str) -> None:
     with small_broker(store) as broker:
         send(broker, "orders", 4)
         with broker.work_session("g", ["orders"], in_hand=1, max_tries=2) as worker:
-            worker.nack(take(worker, 1)[0], delay=0)
-            worker.nack(take(worker, 1)[0], delay=0, reason="dead")
+            worker.nack(collect(worker, 1)[0], delay=0)
+            worker.nack(collect(worker, 1)[0], delay=0, reason="dead")
             letters(broker, "g", 1)
-            worker.nack(take(worker, 1)[0], reason="retried")
+            worker.nack(collect(worker, 1)[0], reason="retried")
             scheduled(broker, "g", 1)
     without(store, which)
     with small_broker(store) as broker, broker.work_session("g", ["orders"], in_hand=1) as worker:
-        worker.nack(take(worker, 1)[0], reason="retried again")
+        worker.nack(collect(worker, 1)[0], reason="retried again")
         scheduled(broker, "g", 2)
-        worker.nack(take(worker, 1)[0], delay=0)
-        worker.nack(take(worker, 1)[0], reason="dead again")
+        worker.nack(collect(worker, 1)[0], delay=0)
+        worker.nack(collect(worker, 1)[0], reason="dead again")
         until(lambda: [letter.reason for letter in broker.dead_letters("g").list()][-1:] == ["dead again"], "the dead letter")
         assert {"%RETRY%g", "%DLQ%g"} <= {topic.name for topic in broker.topics()}
         assert "%RETRY%g" in {queue.topic for queue in broker.group("g").queues}
@@ -165,7 +160,7 @@ def test_a_source_that_is_deleted(tmp_path: Path) -> None:
         send(broker, "gone", 300)
         send(broker, "stays", 1)
         with broker.work_session("able", ["stays"], max_tries=1) as able:
-            able.nack(take(able, 1)[0], reason="the first")
+            able.nack(collect(able, 1)[0], reason="the first")
             letters(broker, "able", 1)
         with pytest.raises(errors.Full):
             for number in range(20):
@@ -174,7 +169,7 @@ def test_a_source_that_is_deleted(tmp_path: Path) -> None:
             broker.work_session("unable", ["gone"], max_tries=1) as unable,
             broker.work_session("able", ["stays"], max_tries=1) as able,
         ):
-            for each in take(unable, 300):
+            for each in collect(unable, 300):
                 unable.nack(each, reason="no topics")
             assert unable.settled(WATCHDOG_S) == []
             broker.delete_topic("gone")
@@ -182,7 +177,7 @@ def test_a_source_that_is_deleted(tmp_path: Path) -> None:
             def kept() -> bool:
                 with broker.producer() as producer:
                     producer.send("stays", b"next")
-                able.nack(take(able, 1)[0], reason="kept")
+                able.nack(collect(able, 1)[0], reason="kept")
                 before = len(able_letters)
                 able_letters[:] = until(lambda: more(before), "the next dead letter")
                 return able_letters[-1].reason == "kept"
@@ -204,12 +199,12 @@ def test_a_late_acknowledgement(broker: orbitmq.Broker, name: str, tries: int) -
     that a dead dispatcher has applied, though the message is done, and below the floor."""
     send(broker, name, 1)
     with broker.work_session(name, [name], visibility=0.1, in_hand=1, max_tries=tries) as worker:
-        late = take(worker, 1)
+        late = collect(worker, 1)
         if tries == 1:
             letters(broker, name, 1)
         else:
             with broker.work_session(name, [name]) as other:
-                other.ack(take(other, 1))
+                other.ack(collect(other, 1))
                 assert other.settled(WATCHDOG_S) == []
         until(lambda: not lag(broker, name), "the floor above the message")
         os.kill(actors(broker)["dispatcher"].pid, signal.SIGSTOP)
@@ -224,8 +219,8 @@ def test_a_late_acknowledgement_above_the_floor(broker: orbitmq.Broker, name: st
         broker.work_session(name, [name], in_hand=1, visibility=3600, max_tries=1) as holder,
         broker.work_session(name, [name], in_hand=1, visibility=0.1) as worker,
     ):
-        take(holder, 1)
-        late = take(worker, 1)
+        collect(holder, 1)
+        late = collect(worker, 1)
         letters(broker, name, 1)
         os.kill(actors(broker)["dispatcher"].pid, signal.SIGSTOP)
         worker.ack(late)
@@ -261,7 +256,7 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
     text = (BAD, BAD >> 32, BAD >> 32, lib.WORK_TEXT, 24, BAD)
     with broker.work_session(name, [name], max_tries=1) as honest:
         hostile = broker.work_session(name, [name], visibility=1.0)
-        mine = take(hostile, 10)
+        mine = collect(hostile, 10)
         slot = mine[0].slot
         nack = (mine[0].offset, slot, 1, lib.WORK_NACK, 0, lib.WORK_BACK_OFF)
         if what == "lengths":
@@ -277,7 +272,7 @@ def test_a_worker_that_writes_nonsense(broker: orbitmq.Broker, name: str, what: 
             put_raw(hostile, broker, [each for answer in [*answers, many] for each in (text, answer)])
         else:
             put_raw(hostile, broker, [each for _ in range(40) for each in [*[text] * 23, nack]])
-        honest.nack(take(honest, 1)[0], reason="honest")
+        honest.nack(collect(honest, 1)[0], reason="honest")
         assert honest.settled(WATCHDOG_S) == []
 
         def said() -> bool:
@@ -296,7 +291,7 @@ def test_a_nack_that_is_interrupted(broker: orbitmq.Broker, name: str, monkeypat
     own reason."""
     send(broker, name, 4)
     with broker.work_session(name, [name], in_hand=4, max_tries=1) as worker:
-        first, second, third, last = take(worker, 4)
+        first, second, third, last = collect(worker, 4)
         dispatcher = actors(broker)["dispatcher"].pid
         os.kill(dispatcher, signal.SIGSTOP)
         try:

@@ -28,6 +28,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.store import work_files
 from orbitmq.store.config import load_topics, store_topics
 from orbitmq.store.layout import StoreLayout
+from tests.client.work_takes import collect
 from tests.trees import actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -37,12 +38,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
     store = tmp_path_factory.mktemp("store")
     with small_broker(store, offsets_interval_s=0.05, log_file_size=8 << 20, queue_capacity=1024) as made:
         yield made
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Of a topic and of a group for this test."""
-    return str(request.node.name).replace("[", "-").replace("]", "")[:100]
 
 
 def fill(broker: orbitmq.Client, name: str, count: int, queues: int = 2, first: int = 0) -> None:
@@ -55,16 +50,6 @@ def fill(broker: orbitmq.Client, name: str, count: int, queues: int = 2, first: 
 
 def number(hand_out: HandOut) -> int:
     return int(bytes(hand_out.message.body))
-
-
-def collect(worker: WorkSession, count: int, most: int = 100) -> list[HandOut]:
-    """Exactly so many hand-outs."""
-    found: list[HandOut] = []
-    while len(found) < count:
-        more = worker.take(min(most, count - len(found)), WATCHDOG_S)
-        assert more, f"{len(found)} of {count} came"
-        found += more
-    return found
 
 
 def lag(broker: orbitmq.Client, group: str) -> int:

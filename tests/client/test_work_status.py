@@ -16,6 +16,7 @@ from orbitmq.client.work_retries import waiting_retries
 from orbitmq.client.work_session import WorkSession
 from orbitmq.client.work_status import QueueWork
 from tests.client.awaitable import run_watched
+from tests.client.work_takes import collect
 from tests.trees import small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -28,12 +29,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]
         yield made
 
 
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """Of a topic and of a group for this test."""
-    return str(request.node.name)
-
-
 def fill(broker: orbitmq.Broker, topic: str, count: int, queues: int = 1) -> None:
     broker.create_topic(topic, queues)
     with broker.producer() as producer:
@@ -42,12 +37,7 @@ def fill(broker: orbitmq.Broker, topic: str, count: int, queues: int = 1) -> Non
 
 
 def take(worker: WorkSession, count: int) -> list[HandOut]:
-    found: list[HandOut] = []
-    while len(found) < count:
-        more = worker.take(count - len(found), WATCHDOG_S)
-        assert more, f"{len(found)} of {count} came"
-        found += more
-    return sorted(found, key=lambda each: each.offset)
+    return sorted(collect(worker, count), key=lambda each: each.offset)
 
 
 def work_of(group: GroupStatus, queue: int = 0) -> QueueWork:
