@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from orbitmq.client.dead_letter import PREFIX, QUEUE, DeadLetter, letter_of
 from orbitmq.client.group_name import check_group_type
-from orbitmq.client.lookup import Attached
+from orbitmq.client.lookup import Attached, messages_between
 from orbitmq.client.redrive import Redrive, sent_again
 from orbitmq.client.topic_administration import PURGE_WAYS
 from orbitmq.client.unclosed import Shown
 from orbitmq.errors import OffsetOutOfRange, SettingError
-from orbitmq.native._types import Message, Reader
+from orbitmq.native._types import Message
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.shm.topic_table import QueueBounds, Topic, TopicTable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from orbitmq.client.several import Several
 
 Letters = list[DeadLetter]
-AT_ONCE = 256  # messages that are looked at together
 
 
 class DeadLetters(Shown):
@@ -146,17 +145,7 @@ class DeadLetters(Shown):
         topic = self._found()
         if topic is None:
             return
-        attached = self._attached
-        reader = Reader(attached.control_address, attached.topics_address, attached)
-        try:
-            reader.add(topic.first_slot + QUEUE, begin)
-            while found := reader.messages(AT_ONCE):
-                for message in found:
-                    if message.offset >= end:
-                        return
-                    yield message
-        finally:
-            reader.close()
+        yield from messages_between(self._attached, topic.first_slot + QUEUE, begin, end)
 
     def _found(self) -> Topic | None:
         return TopicTable(self._attached.topics).find(self.topic)

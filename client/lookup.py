@@ -1,7 +1,10 @@
-"""Finds single messages: by their id, which says where they are, and by their keys, through the store's IndexFiles."""
+"""Finds messages without a session: by their id, which says where they are, by their keys, through the store's IndexFiles, and
+by their offsets in a queue."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +17,7 @@ from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.record import Fault, MessageId
 
+AT_ONCE = 256  # messages that are read together
 COLLISIONS = 64  # hits of one IndexFile that may belong to other keys
 _DAMAGE = (Fault.BAD_BODY_CRC, Fault.BAD_CRC, Fault.LOST)
 
@@ -106,6 +110,20 @@ def message_with_unique_key(attached: Attached, topic: str, key: str, *, begin_m
         if message is not None and message.topic == topic and message.properties.get("UNIQ_KEY") == key:
             return message
     return None
+
+
+def messages_between(attached: Attached, slot: int, begin: int, end: int) -> Iterator[Message]:
+    """Those of a queue slot with an offset from `begin` to below `end`, in their order. Raises: CorruptRecord: one is damaged;
+    those before it have come."""
+    if begin >= end:
+        return
+    with closing(_reader(attached)) as reader:
+        reader.add(slot, begin)
+        while found := reader.messages(AT_ONCE):
+            for message in found:
+                if message.offset >= end:
+                    return
+                yield message
 
 
 def _reader(attached: Attached) -> Reader:

@@ -3,20 +3,16 @@ no group's lag."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from orbitmq.client.lookup import Attached
-from orbitmq.client.message import Message
+from orbitmq.client.lookup import Attached, messages_between
 from orbitmq.errors import StoreError
 from orbitmq.native._core import lib
-from orbitmq.native._types import Reader
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store.delays import DELAY_TOPIC, LEVELS
 
 LOOK_AT = 1000  # messages of each level, the newest
-AT_ONCE = 100
 
 
 class Retries(NamedTuple):
@@ -36,27 +32,10 @@ def waiting_retries(attached: Attached, group: str, now_ms: int) -> Retries:
     for queue in range(min(schedule.queues, LEVELS)):
         delay = int(lib.delay_level_ms(queue))
         bounds = table.bounds(schedule.first_slot + queue)
-        for message in _messages(
-            attached, schedule.first_slot + queue, max(bounds.minimum, bounds.maximum - LOOK_AT), bounds.maximum
-        ):
-            due = message.stored_ms + delay - now_ms
-            if due > 0 and message.properties.get("REAL_TOPIC") == retry:
-                left.append(due)
+        begin = max(bounds.minimum, bounds.maximum - LOOK_AT)
+        with suppress(StoreError):  # one is damaged; those before it count
+            for message in messages_between(attached, schedule.first_slot + queue, begin, bounds.maximum):
+                due = message.stored_ms + delay - now_ms
+                if due > 0 and message.properties.get("REAL_TOPIC") == retry:
+                    left.append(due)
     return Retries(len(left), min(left, default=None))
-
-
-def _messages(attached: Attached, slot: int, begin: int, end: int) -> Iterator[Message]:
-    """Ends at one that cannot be read."""
-    if begin >= end:
-        return
-    reader = Reader(attached.control_address, attached.topics_address, attached)
-    try:
-        with suppress(StoreError):
-            reader.add(slot, begin)
-            while found := reader.messages(AT_ONCE):
-                for message in found:
-                    if message.offset >= end:
-                        return
-                    yield message
-    finally:
-        reader.close()
