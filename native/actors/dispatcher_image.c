@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#define SHORT_MS 100u    /* between two looks while this process is short of something */
 #define NOTED_MAX 1536u /* most bytes of all the properties above: two topics, an id, four numbers, WORK_TEXT_MAX and the names */
 
 static const char *const noted[] = {"RECONSUME_TIME", "WAIT",           "DELAY",          "TIMER_OUT_MS", "REAL_TOPIC",
@@ -57,13 +58,18 @@ const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, stru
     return at;
 }
 
-uint32_t dispatcher_reconsumed(struct work_queue *queue, uint64_t offset)
+bool dispatcher_reconsumed(struct work_queue *queue, uint64_t offset, uint32_t *tries)
 {
     struct queue_unit unit;
     struct record_view view;
-    if (!dispatcher_record(queue, offset, &unit, &view))
-        return 0;
-    return view.reconsume_times < WORK_TRIES_MAX ? view.reconsume_times : WORK_TRIES_MAX;
+    *tries = 0;
+    if (dispatcher_record(queue, offset, &unit, &view))
+        *tries = view.reconsume_times < WORK_TRIES_MAX ? view.reconsume_times : WORK_TRIES_MAX;
+    else if (log_map_passing(errno)) {
+        queue->short_ms = clock_ms() + SHORT_MS;
+        return false;
+    }
+    return true;
 }
 
 /* A topic of the group's own, or NULL. */

@@ -57,6 +57,7 @@ struct work_queue {
     bool placed;
     uint32_t ready_head, ready_tail; /* nodes that can be handed out ... */
     uint64_t ready;                  /* ... and how many */
+    uint64_t short_ms;        /* nothing is handed out before: see dispatcher_reconsumed */
     bool retry;               /* of the group's retry topic: its records know how often they were handed out before */
     bool fresh;               /* its words were not counted yet */
     bool named;               /* by the plan that is being taken */
@@ -241,8 +242,9 @@ enum unit_result {
 enum unit_result dispatcher_unit(struct work_queue *queue, uint64_t offset, struct queue_unit *unit);
 /* The record of a message, mapped and parsed; NULL with errno. */
 const uint8_t *dispatcher_record(struct work_queue *queue, uint64_t offset, struct queue_unit *unit, struct record_view *view);
-/* How often a record of a retry topic was handed out before; 0 if it cannot be read. */
-uint32_t dispatcher_reconsumed(struct work_queue *queue, uint64_t offset);
+/* How often a record of a retry topic was handed out before; 0 if it cannot be read. False: this process is short of something now;
+ * nothing of the queue is available for a moment. */
+bool dispatcher_reconsumed(struct work_queue *queue, uint64_t offset, uint32_t *tries);
 
 /* ---- dispatcher_kept.c ---- */
 

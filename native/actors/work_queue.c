@@ -310,6 +310,8 @@ uint64_t work_queue_available(const struct work_queue *queue)
 {
     if (queue->nodes)
         return queue->ready;
+    if (queue->short_ms && queue->short_ms > clock_ms())
+        return 0;
     const uint64_t end = work_queue_end(queue);
     return queue->free + (end > queue->frontier ? end - queue->frontier : 0);
 }
@@ -327,18 +329,19 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
         while (at < queue->frontier && work_state_of(work_load(queue, at)) != WORK_FREE)
             at++;
         *first = at;
-        *tries = at < queue->frontier ? work_tries(work_load(queue, at)) : 0;
-        const bool unknown = queue->retry && *tries == 0; /* a predecessor has raised the frontier only */
+        const uint32_t before = at < queue->frontier ? work_tries(work_load(queue, at)) : 0;
+        const bool unknown = queue->retry && before == 0; /* a predecessor has raised the frontier only */
+        *tries = before;
+        if (unknown && at < queue->frontier && !dispatcher_reconsumed(queue, at, tries))
+            return 0;
         uint32_t count = 0;
         for (; count < (unknown ? 1 : most) && at < queue->frontier; at++, count++) {
             const uint64_t word = work_load(queue, at);
-            if (work_state_of(word) != WORK_FREE || work_tries(word) != *tries)
+            if (work_state_of(word) != WORK_FREE || work_tries(word) != before)
                 break;
         }
         queue->hint = at;
         queue->free = count ? queue->free - count : 0;
-        if (count && unknown)
-            *tries = dispatcher_reconsumed(queue, *first);
         if (count)
             return count;
     }
@@ -348,7 +351,9 @@ uint32_t work_queue_find(struct work_queue *queue, uint32_t most, uint64_t *firs
     const uint64_t fresh = end - queue->frontier;
     const uint32_t count = queue->retry ? 1 : fresh < most ? (uint32_t)fresh : most;
     *first = queue->frontier;
-    *tries = queue->retry ? dispatcher_reconsumed(queue, queue->frontier) : 0;
+    *tries = 0;
+    if (queue->retry && !dispatcher_reconsumed(queue, queue->frontier, tries))
+        return 0;
     if (queue->hint == queue->frontier)
         queue->hint += count;
     /* Their words are 0: free, and never handed out. */

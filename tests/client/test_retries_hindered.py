@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 from collections.abc import Iterator
@@ -17,9 +18,13 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.client.work_session import WorkSession
 from orbitmq.native._core import ffi, lib
+from orbitmq.store import config
+from orbitmq.store.config import DataVersion, TopicConfig
+from orbitmq.store.layout import StoreLayout
 from tests.client.test_retries import lag, letters, scheduled, send
 from tests.client.work_takes import collect
-from tests.trees import actors, kill, small_broker
+from tests.store.log_builder import LogBuilder
+from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
@@ -312,3 +317,26 @@ def test_a_nack_that_is_interrupted(broker: orbitmq.Broker, name: str, monkeypat
 
 def interrupted() -> None:
     raise KeyboardInterrupt
+
+
+def test_a_retry_that_cannot_be_read_now(tmp_path: Path) -> None:
+    """Goal: its deliveries are counted on. Method: the dispatcher can open no more files."""
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    retry = "%RETRY%g"
+    config.store_topics(layout, {each: TopicConfig(each, 1, 1, perm=6) for each in ("orders", retry)}, DataVersion())
+    log = LogBuilder(layout, file_size=SMALL["log_file_size"])
+    log.append(retry, body=b"again", properties={}, reconsume_times=3, sealed=False)
+    with small_broker(tmp_path) as broker, broker.work_session("g", ["orders"]) as worker:
+        pid = actors(broker)["dispatcher"].pid
+        maps = Path(f"/proc/{pid}/maps")
+        until(lambda: f"workers/g/{retry}.0" in maps.read_text(), "the dispatcher to take the plan")
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            assert worker.take(1, 0.3) == []
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        (found,) = collect(worker, 1)
+        assert (bytes(found.message.body), found.delivery) == (b"again", 4)
+        assert actors(broker)["dispatcher"].pid == pid
