@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import orbitmq
 from orbitmq.client.producer import Producer
 from tests.client.composed_broker import ComposedBroker
 from tests.client.pauses import pauses
 from tests.client.thread_broker import ThreadBroker
 from tests.fast import tmp_path, warm
+from tests.trees import small_broker
 
 __all__ = ["pauses", "tmp_path", "warm"]
 
@@ -42,3 +44,11 @@ def composed(tmp_path: Path) -> ComposedBroker:
 def name(request: pytest.FixtureRequest) -> str:
     """Of a topic and of a group for this test."""
     return str(request.node.name).replace("[", "-").replace("]", "")[:100]
+
+
+@pytest.fixture(scope="module")
+def work_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]:
+    """A whole broker for the workers of a file."""
+    store = tmp_path_factory.mktemp("store")
+    with small_broker(store, offsets_interval_s=0.05, log_file_size=8 << 20, queue_capacity=1024) as made:
+        yield made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,15 @@ from orbitmq.native._core import lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
-from tests.client.work_takes import collect
+from tests.client.work_takes import collect, number
 from tests.store.log_builder import LogBuilder
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[orbitmq.Broker]:
-    store = tmp_path_factory.mktemp("store")
-    with small_broker(store, offsets_interval_s=0.05, log_file_size=8 << 20, queue_capacity=1024) as made:
-        yield made
+def broker(work_broker: orbitmq.Broker) -> orbitmq.Broker:
+    return work_broker
 
 
 def fill(broker: orbitmq.Client, topic: str, keys: Sequence[str | None], queues: int = 1, first: int = 0) -> None:
@@ -46,10 +44,6 @@ def fill(broker: orbitmq.Client, topic: str, keys: Sequence[str | None], queues:
 def ordered(broker: orbitmq.Client, *topics: str, **settings: Any) -> WorkSession:
     """A worker of the group called as the first topic."""
     return broker.work_session(topics[0], topics, key_ordered=True, **settings)
-
-
-def number(hand_out: HandOut) -> int:
-    return int(bytes(hand_out.message.body))
 
 
 def numbers(found: Sequence[HandOut]) -> list[int]:

@@ -19,7 +19,7 @@ from orbitmq.client.hand_out import HandOut
 from orbitmq.client.message import Message
 from tests.actors.delay_life import SCHEDULE, DelayLife, settings_of
 from tests.cli.commands import run
-from tests.client.work_takes import collect
+from tests.client.work_takes import collect, lag
 from tests.trees import SMALL, kill, small_broker
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -39,10 +39,6 @@ def send(broker: orbitmq.Client, topic: str, count: int, **more: str) -> None:
     with broker.producer() as producer:
         for number in range(count):
             producer.send(topic, b"%d" % number, keys=f"k-{number}", **more)
-
-
-def lag(broker: orbitmq.Client, group: str) -> int:
-    return sum(queue.lag_messages for queue in broker.group(group).queues)
 
 
 def body(hand_out: HandOut) -> bytes:

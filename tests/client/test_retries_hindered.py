@@ -21,8 +21,8 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.store import config
 from orbitmq.store.config import DataVersion, TopicConfig
 from orbitmq.store.layout import StoreLayout
-from tests.client.test_retries import lag, letters, scheduled, send
-from tests.client.work_takes import collect
+from tests.client.test_retries import letters, scheduled, send
+from tests.client.work_takes import collect, lag
 from tests.store.log_builder import LogBuilder
 from tests.trees import SMALL, actors, kill, small_broker
 from tests.waiting import WATCHDOG_S, until

@@ -1,7 +1,8 @@
-"""What workers of the tests take."""
+"""What workers of the tests get and take."""
 
 from __future__ import annotations
 
+import orbitmq
 from orbitmq.client.hand_out import HandOut
 from orbitmq.client.work_session import WorkSession
 from tests.waiting import WATCHDOG_S
@@ -15,3 +16,19 @@ def collect(worker: WorkSession, count: int, most: int = 100) -> list[HandOut]:
         assert more, f"{len(found)} of {count} came"
         found += more
     return found
+
+
+def fill(broker: orbitmq.Client, name: str, count: int, queues: int = 2, first: int = 0) -> None:
+    broker.create_topic(name, queues=queues)
+    with broker.producer() as producer:
+        for begin in range(first, first + count, 1000):
+            bodies = [b"%d" % number for number in range(begin, min(begin + 1000, first + count))]
+            assert len(producer.send_batch(name, bodies)) == len(bodies)
+
+
+def number(hand_out: HandOut) -> int:
+    return int(bytes(hand_out.message.body))
+
+
+def lag(broker: orbitmq.Client, group: str) -> int:
+    return sum(queue.lag_messages for queue in broker.group(group).queues)
