@@ -21,17 +21,22 @@ from tests.waiting import until
 LEVELS = st.sampled_from([1, 1, 2, 3, 18])
 LONG_MS = 3 * 3600 * 1000
 ROOM = 6  # so few messages with a time are in memory that the queue is read again and again
+MOST = st.sampled_from([0, 1, 2, 3, 5])  # units of messages with a time that one step reads: often a reading takes several
 ROUNDS = 30  # where a message waits for a clock that was set back, the scheduler does not know yet how far it is
 
 
 class DelayModel(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
+    @initialize(most=MOST)
+    def begin(self, most: int) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="orbitmq-delay-", dir="/dev/shm"))
         self.settings = settings_of(self.root)
-        self.life = DelayLife(self.settings, room=ROOM, rounds=ROUNDS)
+        self.most = most
+        self.begin_life((0, 0))
         self.ahead_ms = 0  # how far the clock has been ahead at most
         self.sent: dict[bytes, tuple[str, int, int]] = {}  # body: topic, queue, level; or the time
+
+    def begin_life(self, ahead: tuple[int, int]) -> None:
+        self.life = DelayLife(self.settings, room=ROOM, most=self.most, rounds=ROUNDS, ahead=ahead)
 
     @rule(topic=st.sampled_from("TU"), queue=st.integers(0, 1), level=LEVELS, sizes=st.lists(st.integers(0, 3000), max_size=20))
     def send(self, topic: str, queue: int, level: int, sizes: list[int]) -> None:
@@ -98,7 +103,7 @@ class DelayModel(RuleBasedStateMachine):
     def kill_tree(self) -> None:
         ahead = self.life.ahead
         self.life.end()
-        self.life = DelayLife(self.settings, room=ROOM, rounds=ROUNDS, ahead=ahead)
+        self.begin_life(ahead)
 
     @rule()
     def stop(self) -> None:
@@ -106,7 +111,7 @@ class DelayModel(RuleBasedStateMachine):
         self.life.life.writer.step()
         self.life.stop()
         self.life.end()
-        self.life = DelayLife(self.settings, room=ROOM, rounds=ROUNDS, ahead=ahead)
+        self.begin_life(ahead)
 
     @rule()
     def look(self) -> None:
