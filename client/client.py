@@ -289,7 +289,8 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             topic: only those that are for this topic.
             most: how many at most; None: all, which takes a second and some memory for each 200,000.
 
-        Raises: TopicNameError; SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
+        Raises: TopicNameError; UnknownTopic: nothing waits for it, and it does not exist; SettingError: `most` is below 1.
+            CorruptRecord: one of them is damaged. BrokerNotRunning.
         """
         with means("list delayed messages"):
             from orbitmq.client.delayed import delayed_messages

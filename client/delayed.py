@@ -13,9 +13,10 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from orbitmq.client.message import Message
-from orbitmq.errors import SettingError
+from orbitmq.errors import SettingError, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
+from orbitmq.shm.topic_name import how_to_make
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import delays
 from orbitmq.store.consume_queue import ConsumeQueue
@@ -53,7 +54,8 @@ class DelayedMessage:
 def delayed_messages(attached: Attached, topic: str | None, most: int | None) -> list[DelayedMessage]:
     """Those that wait at this moment, the next one first. topic: only those that are for it. most: so many at most.
 
-    Raises: SettingError: most is below 1. CorruptRecord: one of them is damaged."""
+    Raises: SettingError: most is below 1. UnknownTopic: nothing waits for the topic, and it does not exist. CorruptRecord:
+    one of them is damaged."""
     if most is not None and most < 1:
         raise SettingError(f"could not list {most} delayed messages: 1 is the least", setting="most", value=most)
     waiting = _waiting(attached, time.time_ns() // 1_000_000)
@@ -75,6 +77,9 @@ def delayed_messages(attached: Attached, topic: str | None, most: int | None) ->
     finally:
         for reader in readers.values():
             reader.close()
+    if topic is not None and not found and TopicTable(attached.topics).find(topic) is None:
+        text = f"could not list what waits for topic {topic!r}: it does not exist, and nothing does"
+        raise UnknownTopic(text, hint=how_to_make(topic), topic=topic)
     return found
 
 

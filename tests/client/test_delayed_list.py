@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq.errors import SettingError, TopicNameError
+from orbitmq.errors import SettingError, TopicNameError, UnknownTopic
 from tests.cli.commands import run
 from tests.trees import small_broker
 from tests.waiting import until
@@ -61,7 +61,10 @@ def test_what_waits_is_listed(broker: orbitmq.Broker) -> None:
     assert shown["due_ms"] == found[2].due_ms
     table = run("delay", "list", "--name", name).stdout
     assert table.index("bills") < table.index("orders")
-    assert "no message waits" in run("delay", "list", "nothing", "--name", name).stdout
+    broker.create_topic("quiet", 1)
+    assert "no message waits" in run("delay", "list", "quiet", "--name", name).stdout
+    broker.delete_topic("bills")
+    assert len(broker.delayed("bills")) == 2  # they are dropped when they are due
 
 
 def test_refusals(broker: orbitmq.Broker) -> None:
@@ -69,3 +72,5 @@ def test_refusals(broker: orbitmq.Broker) -> None:
         broker.delayed(most=0)
     with pytest.raises(TopicNameError):
         broker.delayed("a b")
+    with pytest.raises(UnknownTopic, match="waits for topic 'ordesr': it does not exist"):
+        broker.delayed("ordesr")
