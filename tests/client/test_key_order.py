@@ -217,6 +217,26 @@ def test_a_process_dies(broker: orbitmq.Broker, name: str, victim: str) -> None:
     assert sum(queue.lag_messages for queue in broker.group(name).queues) == 0
 
 
+def test_a_dispatcher_begins_with_all_that_is_in_hand(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: what comes after the death of a dispatcher is of no key that somebody has in hand, wherever that stands in the log.
+
+    Method: the older message of the key is of a topic that the group takes later. Between the two stand more than a dispatcher
+    looks at in one step. The message without a key stands behind them all: it comes when the others have been looked at."""
+    older, between = f"{name}-2", 600
+    fill(broker, older, ["k"])
+    fill(broker, name, [f"k{at}" for at in range(between)] + ["k"])
+    with ordered(broker, name, in_hand=1000, visibility=WATCHDOG_S) as worker:
+        held = collect(worker, between + 1)
+        with broker.work_session(name, [older], key_ordered=True) as other:
+            fill(broker, older, [None], first=1)
+            assert numbers(other.take(10, WATCHDOG_S)) == [1]
+            kill(broker, "dispatcher")
+            fill(broker, older, [None], first=2)
+            assert numbers(other.take(10, WATCHDOG_S)) == [2]
+            worker.ack(held[-1:])
+            assert numbers(other.take(10, WATCHDOG_S)) == [0]
+
+
 def key(hand_out: HandOut) -> str | None:
     return (number(hand_out) % 5 and f"k{number(hand_out) % 7}") or None
 
