@@ -17,6 +17,7 @@ import orbitmq
 from orbitmq.cli.console import counted, err
 from orbitmq.cli.options import Name, Store, Topic, Wait
 from orbitmq.client.job import Job
+from orbitmq.client.worker_settings import TRIES_MAX
 
 SAID_MAX = 2000  # bytes at the end of what a failed command wrote to its standard error
 
@@ -38,6 +39,13 @@ def work(
     key_ordered: Annotated[
         bool, typer.Option("--key-ordered", help="Messages of one key one after the other, in the order of the log.")
     ] = False,
+    max_tries: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tries", min=1, max=TRIES_MAX, help="Tries of a message before it is a dead letter; kept for the group.",
+            show_default="the group's, else 16",
+        ),
+    ] = None,
     wait: Wait = 0.0,
     name: Name = None,
     store: Store = None,
@@ -46,13 +54,16 @@ def work(
 
     The message comes on standard input; ORBITMQ_TOPIC, ORBITMQ_ID, ORBITMQ_KEYS, ORBITMQ_TAGS and ORBITMQ_DELIVERY describe it.
 
-    Exit code 0 acknowledges it. After any other it comes again, later each time. Ctrl-C lets running commands end first.
+    Exit code 0 acknowledges it. After any other it comes again, later each time; after its last try it is a dead letter
+    (orbitmq dlq). Ctrl-C lets running commands end first.
     """
     words = _words(command)
     client = orbitmq.connect(name, store=store, wait=wait)
     with (
         client as broker,
-        broker.worker(group, [topic], concurrency=concurrency, idle=idle, key_ordered=key_ordered) as worker,
+        broker.worker(
+            group, [topic], concurrency=concurrency, idle=idle, max_tries=max_tries, key_ordered=key_ordered
+        ) as worker,
     ):
         done = worker.run(lambda job: _handle(job, words, timeout), jobs=count)
     if err.is_terminal:

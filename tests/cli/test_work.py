@@ -53,6 +53,18 @@ def test_exit_codes(broker: Broker, program: str) -> None:
     until(lambda: (group := broker.group("billing")).lag_messages == 2 or group.retries == 1, "the failed message")
 
 
+def test_the_last_try(broker: Broker) -> None:
+    broker.create_topic("lost", 1)
+    with broker.producer() as producer:
+        producer.send("lost", "bad")
+    done = run("work", "lost", "-g", "once", "--exec", "false", "--count", "1", "--max-tries", "1", "--name", "works")
+    assert done.returncode == 0
+    letters = until(lambda: broker.dead_letters("once").list(), "the dead letter")
+    assert [bytes(each.message.body) for each in letters] == [b"bad"]
+    wrong = run("work", "lost", "-g", "once", "--exec", "false", "--max-tries", "501", "--name", "works")
+    assert wrong.returncode == 2 and "--max-tries" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [("", "it names no command"), ("cat 'x", "no closing quotation"), ("no-such-command x", "no command 'no-such-command'")],
