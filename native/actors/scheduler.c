@@ -15,6 +15,7 @@ struct scheduler *scheduler_open(struct attachment *tree)
         return NULL;
     scheduler->tree = tree;
     scheduler->due_ms = UINT64_MAX;
+    scheduler->missed.most = MISSED_UNITS;
     log_map_open(&scheduler->log, settings->store, settings->log_file_size, false);
     put_lane_open(&scheduler->put, tree, OWN_LANE_SCHEDULER);
     uint64_t version;
@@ -62,7 +63,11 @@ void scheduler_set_clocks(struct scheduler *scheduler, int64_t real_ms, int64_t 
 
 void scheduler_set_room(struct scheduler *scheduler, uint32_t room) { scheduler->timer.room = room; }
 
-void scheduler_set_most(struct scheduler *scheduler, uint32_t most) { scheduler->timer.most = most; }
+void scheduler_set_most(struct scheduler *scheduler, uint32_t most)
+{
+    scheduler->timer.most = most;
+    scheduler->missed.most = 8 * most;
+}
 
 bool scheduler_knows(const struct scheduler *scheduler) { return scheduler->known; }
 

@@ -1,8 +1,8 @@
 /* After a death of the whole tree: which messages are in the log already, though the files do not say so.
  *
  * The files are written now and then. From the position that they name on, each record of the log is looked at: one that a scheduler
- * put there names its message. The queues are believed once reput has reached the end of what is read. Nothing is put into the log
- * before all of it is read.
+ * put there names its message. It is read once reput has reached the end of what is to be read: then the queues are known. Nothing is
+ * put into the log before all of it is read.
  */
 #include "actors/scheduler_parts.h"
 #include "base/crash_point.h"
@@ -20,7 +20,7 @@ void scheduler_begin(struct scheduler *scheduler, const uint64_t next[18], const
     scheduler->slot.timer = (struct timer_progress){.known = timer[0], .due_ms = timer[1], .offset = timer[2], .floor = timer[3]};
     /* acquire: min_offset before files are removed */
     const uint64_t min = atomic_load_explicit(&control->min_offset.value, memory_order_acquire);
-    scheduler->load_at = from > min ? from : min;
+    scheduler->load_from = scheduler->load_at = from > min ? from : min;
     scheduler->load_end = UINT64_MAX;
 }
 
@@ -38,17 +38,9 @@ static void heed_queues(struct scheduler *scheduler)
             memset(slot->done[level], 0, sizeof slot->done[level]);
         }
     }
-    const struct topic_entry *timed = scheduler_timer_topic(scheduler);
-    /* relaxed: as above */
-    const uint64_t max = timed ? atomic_load_explicit(&topics_queue(scheduler->tree->topics, timed->first_slot)->max_offset,
-                                                      memory_order_relaxed) : 0;
-    if (slot->timer.known > max)
-        slot->timer.known = max;
-    if (slot->timer.floor > slot->timer.known)
-        slot->timer.floor = slot->timer.known;
 }
 
-/* False if memory is short. */
+/* False: not now. */
 static bool look_at(struct scheduler *scheduler, const struct record_view *view)
 {
     uint32_t level;
@@ -59,7 +51,9 @@ static bool look_at(struct scheduler *scheduler, const struct record_view *view)
         return true;
     else if (!scheduler_mark(scheduler, offset))
         return false;
-    scheduler->slot.end = view->physical_offset + view->total_size;
+    const uint64_t end = view->physical_offset + view->total_size;
+    if (scheduler->slot.end < end) /* else it is read again, for other marks */
+        scheduler->slot.end = end;
     return true;
 }
 
@@ -73,6 +67,11 @@ uint32_t scheduler_load(struct scheduler *scheduler)
         /* acquire: the log's bytes before the position [W1] */
         scheduler->load_end = atomic_load_explicit(&scheduler->tree->control->wrote.value, memory_order_acquire);
     }
+    /* acquire: every queue's maximum before reput's position [P1] */
+    if (!scheduler->missed.started &&
+        (atomic_load_explicit(&scheduler->tree->control->reput.value, memory_order_acquire) < scheduler->load_end ||
+         !scheduler_begin_missed(scheduler)))
+        return 0; /* at the next look */
     const uint64_t file_size = scheduler->log.file_size, from = scheduler->load_at;
     while (scheduler->load_at < scheduler->load_end && scheduler->load_at - from < LOAD_BYTES) {
         const uint64_t file_end = scheduler->load_at - scheduler->load_at % file_size + file_size;
@@ -97,13 +96,12 @@ uint32_t scheduler_load(struct scheduler *scheduler)
     }
     scheduler->read += scheduler->load_at - from;
     scheduler_let_go(scheduler);
-    /* acquire: every queue's maximum before reput's position [P1] */
-    if (scheduler->load_at < scheduler->load_end ||
-        atomic_load_explicit(&scheduler->tree->control->reput.value, memory_order_acquire) < scheduler->load_end)
+    if (scheduler->load_at < scheduler->load_end)
         return (uint32_t)(scheduler->load_at - from);
     heed_queues(scheduler);
-    if (!scheduler_find_missed(scheduler))
-        return 0;
+    const enum missed_result result = scheduler_find_missed(scheduler);
+    if (result != MISSED_OVER)
+        return result == MISSED_GOES_ON;
     CRASH_POINT("scheduler_load_done");
     scheduler->slot.lane = scheduler->put.out.position;
     delay_write(&scheduler->tree->control->delay, &scheduler->slot);

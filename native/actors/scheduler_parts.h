@@ -33,15 +33,18 @@ struct level {
     uint64_t waited; /* offsets below it have waited for their level's delay */
 };
 
+#define MISSED_UNITS (1u << 26) /* marks that are held: 8 MiB */
+
 /* After a death of the whole tree, of the messages with a time (scheduler_missed.c). */
 struct missed {
-    uint64_t *marked;         /* queue offsets of those that the log has; sorted after it is read */
-    uint64_t count, room;
-    uint64_t at;              /* queue offset up to which those were looked for that it lacks */
+    uint64_t *marked;         /* a bit for each of `units` messages from queue offset `base` on: the log has it */
+    uint64_t base, units;
+    uint64_t most;            /* of units: MISSED_UNITS; fewer in tests */
+    uint64_t max;             /* of the queue when the log began to be read: what has come since was put there by nobody */
+    uint64_t at;              /* queue offset up to which those were looked for that the log lacks */
     uint64_t from;            /* where the portion that is in the lane began */
     uint64_t counted;         /* position in the lane before it */
-    bool sorted;
-    bool started;             /* the log was read, and the cursor is found */
+    bool started;
     struct timer_progress before; /* what the files say */
 };
 
@@ -57,7 +60,7 @@ struct scheduler {
     uint64_t due_ms;         /* when the next message is due, or UINT64_MAX */
     uint64_t seen;           /* the maximum of the queue of messages with a time at the last look */
     uint64_t retry_ms;       /* CLOCK_MONOTONIC: the log took no more, or a file could not be written; not before then */
-    uint64_t load_at, load_end;
+    uint64_t load_from, load_at, load_end;
     int64_t ahead_ms[2];     /* for tests: added to the real and to the monotonic clock */
     struct missed missed;
     struct timer timer;
@@ -96,11 +99,19 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms);
 
 /* ---- scheduler_missed.c ---- */
 
-/* A record of the log that a scheduler made of the message at this queue offset. False if memory is short. */
+/* Before the log is read, once reput has passed the end of what is to be read. False if memory is short. */
+bool scheduler_begin_missed(struct scheduler *scheduler);
+
+/* A record of the log that a scheduler made of the message at this queue offset. False: not now. */
 bool scheduler_mark(struct scheduler *scheduler, uint64_t offset);
 
-/* After the log was read: puts what it lacks there. True once that is over, and the progress is known. */
-bool scheduler_find_missed(struct scheduler *scheduler);
+/* After the log was read: puts what it lacks there, a bounded piece of it. */
+enum missed_result {
+    MISSED_OVER = 0,    /* the progress is known */
+    MISSED_GOES_ON = 1, /* at once; perhaps the log is to be read again */
+    MISSED_WAITS = 2,   /* for the writer, or for a while */
+};
+enum missed_result scheduler_find_missed(struct scheduler *scheduler);
 
 /* ---- scheduler_image.c ---- */
 

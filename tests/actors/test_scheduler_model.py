@@ -99,10 +99,12 @@ class DelayModel(RuleBasedStateMachine):
     def kill_writer(self) -> None:
         self.life.begin_writer()
 
-    @rule()
-    def kill_tree(self) -> None:
+    @rule(damaged=st.booleans())
+    def kill_tree(self, damaged: bool) -> None:
         ahead = self.life.ahead
         self.life.end()
+        if damaged and self.settings.layout.delayed.exists():
+            self.settings.layout.delayed.write_bytes(b"garbage")  # the whole log is read
         self.begin_life(ahead)
 
     @rule()

@@ -257,6 +257,32 @@ def test_a_death_of_the_tree(in_memory: Path, file: str) -> None:
     life.end()
 
 
+@pytest.mark.parametrize("file", ["old", "damaged"])
+def test_a_death_of_the_tree_with_many_that_wait(in_memory: Path, file: str) -> None:
+    """A step of the next start looks at so many messages only, although none of them is to be put there. What is remembered of
+    the log has its bound too: beyond that it is read again. Nothing comes twice, or is left out."""
+    settings = settings_of(in_memory)
+    life = DelayLife(settings)
+    base = now_ms() + DAY_MS
+    for n in range(150):
+        life.send_at("T", base + n * 7919 % 150, b"%d" % n)
+    life.keep()
+    life.pass_time(DAY_MS + 1000)
+    life.settle()
+    for n in range(0, 150, 10):
+        life.send_at("T", base + n, b"late %d" % n)
+    before = came(life)
+    assert len(before) == 150
+    life.end()
+    if file == "damaged":
+        settings.layout.delayed.write_bytes(b"garbage")
+    life = DelayLife(settings, most=5, rounds=20, ahead=(DAY_MS + 2000, DAY_MS + 2000))
+    assert not lib.scheduler_knows(life.scheduler.handle), "all of it was looked at in a few steps"
+    life.settle()
+    assert came(life) == before + [b"late %d" % n for n in range(0, 150, 10)]
+    life.end()
+
+
 def test_the_order_of_many_that_nobody_has_read(in_memory: Path) -> None:
     """A step reads only some of what has come; one that is due before those is perhaps behind them."""
     life = DelayLife(settings_of(in_memory), most=4)
