@@ -33,6 +33,7 @@ class Dispatcher(CoreActor):
         self._said = ""  # why it cannot be put there
         self._asking: threading.Thread | None = None  # handing out does not wait for the coordinator
         lib.dispatcher_boot(self.handle, positions.boot_id())
+        lib.dispatcher_know(self.handle, lib.DISPATCHER_KNOWN_MAX)
         self._keep()
         self.need()
 

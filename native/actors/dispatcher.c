@@ -17,6 +17,8 @@ struct dispatcher *dispatcher_open(struct attachment *tree)
     return dispatcher;
 }
 
+void dispatcher_know(struct dispatcher *dispatcher, uint32_t most) { dispatcher->known_max = most; }
+
 void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot) { memcpy(dispatcher->boot, boot, sizeof dispatcher->boot); }
 
 static bool needs_plan(const struct dispatcher *dispatcher)

@@ -21,11 +21,17 @@
 #include "shared/attachment.h"
 #include "shared/work_partings.h"
 
+#define DISPATCHER_KNOWN_MAX (1u << 20)
+
 struct dispatcher;
 
-/* boot: 16 bytes that name this boot of the machine. NULL if memory is short. */
+/* NULL if memory is short. */
 struct dispatcher *dispatcher_open(struct attachment *tree);
 void dispatcher_close(struct dispatcher *dispatcher);
+/* How many messages of a key-ordered group it knows at most; then it looks at no further ones until some are done. Before the first plan
+ * that names such a group. A broker says DISPATCHER_KNOWN_MAX. */
+void dispatcher_know(struct dispatcher *dispatcher, uint32_t most);
+/* boot: 16 bytes that name this boot of the machine. */
 void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
 /* path: of orbitmq/retries, reserved whole. Returns 0 or an errno: nothing is put into the log then. After dispatcher_boot. */
 int dispatcher_partings(struct dispatcher *dispatcher, const char *path);

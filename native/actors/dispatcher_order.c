@@ -360,9 +360,9 @@ static struct work_queue *first_queue(struct dispatcher *dispatcher, struct work
 
 /* Messages that were handed out before are behind fresh ones of other queues in the log, so these are looked at first, however many they
  * are: a window of each queue at most. */
-static bool is_full(const struct work_group *group)
+static bool is_full(const struct dispatcher *dispatcher, const struct work_group *group)
 {
-    return group->order->known >= ORDER_NODES_MAX && !order_behind(group);
+    return group->order->known >= dispatcher->known_max && !order_behind(group);
 }
 
 /* False: not now. */
@@ -375,7 +375,7 @@ static bool look_at_one(struct work_queue *queue)
     uint64_t key;
     bool keyed = false;
     uint32_t tries = 0;
-    if (offset >= queue->frontier && is_full(queue->group))
+    if (offset >= queue->frontier && is_full(queue->dispatcher, queue->group))
         return false;
     const uint8_t *at = dispatcher_record(queue, offset, &unit, &view);
     if (!at && log_map_passing(errno)) {
@@ -427,7 +427,7 @@ bool order_can_look(const struct dispatcher *dispatcher, const struct work_group
     for (uint32_t i = 0; i < group->queue_count; i++) {
         const struct work_queue *queue = group->queues[i];
         if (queue->looked < end_of(dispatcher, queue, limit) && (!queue->placed || queue->place < limit) &&
-            (queue->looked < queue->frontier || !is_full(group)))
+            (queue->looked < queue->frontier || !is_full(dispatcher, group)))
             return true;
     }
     return false;
@@ -478,7 +478,7 @@ static struct order *make(void)
 
 bool order_set(struct dispatcher *dispatcher, struct work_group *group, bool wanted)
 {
-    (void)dispatcher;
+    assert(!wanted || dispatcher->known_max > 0);
     if (wanted == (group->order != NULL))
         return true;
     if (wanted) {

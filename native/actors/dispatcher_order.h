@@ -16,8 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ORDER_NODES_MAX (1u << 20) /* of a group; then it looks at no further messages until some are done */
-
 struct dispatcher;
 struct work_group;
 struct work_queue;

@@ -119,6 +119,7 @@ struct dispatcher {
     uint64_t sweep_ms;              /* texts of no use are not looked for before then */
     uint32_t put_turn;              /* the group to begin the next portion with */
     uint32_t passed;                /* messages of key-ordered groups that this step has looked at */
+    uint32_t known_max;             /* messages of a key-ordered group: see dispatcher_know */
     uint64_t log_end;               /* when this process began */
     struct log_map log;
     uint64_t read;                  /* bytes of the log read through mappings since they were made */
