@@ -225,6 +225,7 @@ class Administration:
             "paused": self._groups.paused(name),
             "members": [] if group is None else [_member_map(group, member) for member in group.members.values()],
             "workers": [] if work is None else self._describer.workers(work),
+            "key_ordered": work is not None and work.key_ordered,
             "dead_letters": 0 if letters is None else self._messages_of(letters),
             "queues": queues,
         }

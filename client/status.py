@@ -115,7 +115,8 @@ class GroupStatus:
     group has one or the other. queues: those in which the group has an offset. paused: nobody gets anything until somebody
     resumes it. dead_letters: messages that it has given up, sent again or not. retries: messages that failed and are
     not due yet, the next of them in next_retry_s seconds; they are not in the lag. None in what `groups()` and `status()`
-    return; at least so many, if more than 1,000 messages of one delay wait."""
+    return; at least so many, if more than 1,000 messages of one delay wait. key_ordered: its workers have one message of a
+    key in hand at a time."""
 
     name: str
     epoch: int
@@ -126,6 +127,7 @@ class GroupStatus:
     dead_letters: int = 0
     retries: int | None = None
     next_retry_s: float | None = None
+    key_ordered: bool = False
 
     @property
     def held_up(self) -> tuple[str, ...]:
@@ -302,7 +304,7 @@ def group_status(content: dict[str, Any]) -> GroupStatus:
     queues = tuple(GroupQueueStatus(*queue) for queue in content["queues"])
     workers = tuple(worker_status(each) for each in content["workers"])
     name, epoch, paused, letters = (content[each] for each in ("name", "epoch", "paused", "dead_letters"))
-    return GroupStatus(name, epoch, members, queues, paused, workers, letters)
+    return GroupStatus(name, epoch, members, queues, paused, workers, letters, key_ordered=content["key_ordered"])
 
 
 def _queue_keys(listed: list[list[Any]]) -> tuple[tuple[str, int], ...]:

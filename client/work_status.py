@@ -133,7 +133,14 @@ def _why(group: GroupStatus, topic: str, readable: bool) -> str:
         return "each worker has as many in hand as its in_hand allows"
     if all((worker.in_hand or 0) >= worker.asks_for for worker in takers):
         return "the workers are busy, and have not asked for more"
+    if group.key_ordered and any(each.work and _unfinished(each.work) for each in group.queues):
+        return "an earlier message of the same key is not done"
     return ""
+
+
+def _unfinished(work: QueueWork) -> int:
+    """Messages that hold back others of their keys."""
+    return work.in_hand + work.waiting + work.leaving
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -150,3 +150,20 @@ def test_a_full_window(broker: orbitmq.Broker, name: str) -> None:
         worker.ack([first])
         take(worker, 10)
         assert not broker.group(name).held_up
+
+
+def test_messages_that_wait_for_their_key(broker: orbitmq.Broker, name: str) -> None:
+    broker.create_topic(name, 1)
+    with broker.producer() as producer:
+        for key in "aaa":
+            producer.send(name, b"x", keys=key)
+    reason = f"2 messages of {name}: an earlier message of the same key is not done"
+    with broker.work_session(name, [name], key_ordered=True) as worker:
+        (first,) = take(worker, 1)
+        assert worker.take(2, 0.0) == []  # it asks for more
+        group = broker.group(name)
+        assert group.key_ordered and group.held_up == (reason,)
+        worker.nack(first, delay=3600)
+        assert worker.settled(WATCHDOG_S) == []
+        assert worker.take(2, 0.0) == []
+        assert broker.group(name).held_up == (reason,)
