@@ -104,6 +104,8 @@ static void settle_timer(struct scheduler *scheduler, uint32_t appended)
         timer_advance(&scheduler->timer);
         return;
     }
+    if (appended == 0 && timer_put_back(&scheduler->timer))
+        return;
     struct ring_consumer look = put_lane_notes(&scheduler->put, scheduler->slot.lane);
     while (put_lane_next(&scheduler->put, &look, &note))
         if (note.name.kind == KIND_TIMER && note.code == VERDICT_APPENDED)

@@ -33,7 +33,7 @@ static enum image_result put(struct scheduler *scheduler, const struct timer_ent
         count(scheduler->tree->page, COUNT_REJECTED, 1);
     else
         scheduler_note_late(scheduler, entry->due_ms, now_ms);
-    timer_take(&scheduler->timer, &(struct timer_entry){.due_ms = entry->due_ms, .offset = entry->offset}, late, result == IMAGE_PUT);
+    timer_take(&scheduler->timer, entry, late, result == IMAGE_PUT);
     return result;
 }
 

@@ -21,6 +21,13 @@ bool timer_open(struct timer *timer, const char *store, uint32_t file_units, str
 
 void timer_unmap(struct timer *timer) { consume_queue_reader_close(&timer->units, timer->file_units); }
 
+static void forget_portion(struct timer *timer)
+{
+    timer->taken = timer->put = 0;
+    timer->of_heap = timer->passes = timer->any_late = false;
+    memset(timer->passed, 0, sizeof timer->passed);
+}
+
 void timer_again(struct timer *timer)
 {
     timer->count = 0;
@@ -28,9 +35,7 @@ void timer_again(struct timer *timer)
     timer->read = timer->progress->floor;
     timer->horizon.due_ms = UINT64_MAX;
     timer->horizon.offset = UINT64_MAX;
-    timer->taken = timer->put = 0;
-    timer->of_heap = timer->passes = false;
-    memset(timer->passed, 0, sizeof timer->passed);
+    forget_portion(timer);
 }
 
 static const uint8_t *unit_at(struct timer *timer, const struct topic_entry *topic, uint64_t offset, uint64_t *units)
@@ -206,7 +211,11 @@ const struct timer_entry *timer_first(struct timer *timer)
 void timer_take(struct timer *timer, const struct timer_entry *entry, bool late, bool in_lane)
 {
     timer->taken++;
-    timer->put += in_lane;
+    if (in_lane) {
+        assert(timer->put < TIMER_PORTION);
+        timer->portion[timer->put++] = *entry;
+    }
+    timer->any_late |= late;
     if (late) {
         assert(entry->offset == timer->read);
         timer->read++;
@@ -236,10 +245,18 @@ bool timer_advance(struct timer *timer)
         progress->floor = timer->scanned = progress->known; /* nothing waits */
         progress->due_ms = progress->offset = 0; /* so nothing comes late, though the clock may have been set back */
     }
-    timer->taken = timer->put = 0;
-    timer->of_heap = timer->passes = false;
-    memset(timer->passed, 0, sizeof timer->passed);
+    forget_portion(timer);
     return changed;
+}
+
+bool timer_put_back(struct timer *timer)
+{
+    if (timer->taken != timer->put || timer->any_late || timer->passes)
+        return false;
+    for (uint32_t i = 0; i < timer->put; i++)
+        add(timer, &timer->portion[i]); /* there is room: the heap has got nothing since they were taken */
+    forget_portion(timer);
+    return true;
 }
 
 void timer_add_extra(struct timer_progress *progress, uint64_t offset)

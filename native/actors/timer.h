@@ -47,6 +47,8 @@ struct timer {
     struct timer_entry last;    /* of those from the heap */
     uint32_t taken;             /* entries of the portion, those included that can never be put */
     uint32_t put;               /* entries in the lane */
+    struct timer_entry portion[TIMER_PORTION]; /* those */
+    bool any_late;              /* of those that are taken */
     bool of_heap;               /* `last` counts */
     bool passed[TIMER_PORTION]; /* by extra: it is done with when the portion is */
     bool passes;                /* any of them */
@@ -93,6 +95,10 @@ static inline bool timer_full(const struct timer *timer)
 
 /* All of the portion is in the log, or can never be. Returns true if that changes the progress. */
 bool timer_advance(struct timer *timer);
+
+/* Nothing of a portion is in the log: its entries are in the heap again, as if it had not been made. False: those are not all that was
+ * taken, or some came late; the queue is to be read again. */
+bool timer_put_back(struct timer *timer);
 
 /* Some of a portion are in the log, others are not, or nobody knows any more which they were: each that is becomes an extra, and
  * then everything is read again. */

@@ -228,6 +228,42 @@ def test_the_log_is_full(life: DelayLife) -> None:
     assert scheduler.now(life.life.tree) is None or life.keep() is None
 
 
+def test_a_full_log_does_not_have_the_queue_read_again(in_memory: Path) -> None:
+    """What is refused is tried again as it is, however many wait behind it."""
+    life = DelayLife(settings_of(in_memory), most=4)
+    base = now_ms() + DAY_MS
+    for n in range(40):
+        life.send_at("T", base + n, b"%d " % n + bytes(6000))
+    for n in range(100):
+        life.send_at("T", base + 9 * DAY_MS, b"later")
+    life.pass_time(DAY_MS + 1000)
+    control, seen = life.life.tree.control, life.life.tree.positions()
+    lib.control_set_allocated(control, seen.allocated, errno.ENOSPC)
+    while life.schedule() + life.life.writer.step():
+        pass
+    early, refusals, steps = len(came(life)), 0, 0
+
+    def refused_often() -> bool:
+        nonlocal refusals, steps
+        steps += life.schedule() > 0
+        if life.life.writer.step():
+            refusals += 1
+            steps = steps if refusals > 1 else 0  # what was taken before the first has the queue read once
+        return refusals == 6
+
+    until(refused_often, "refusals")
+    assert len(came(life)) == early
+    assert steps <= 3 * refusals, "a step reads four of the queue, and 135 wait"
+
+    def all_there() -> bool:
+        life.settle()
+        return len(came(life)) >= 40
+
+    until(all_there, "the rest")
+    assert sorted(int(body.split()[0]) for body in came(life)) == list(range(40))
+    life.end()
+
+
 @pytest.mark.parametrize("file", ["old", "damaged"])
 def test_a_death_of_the_tree(in_memory: Path, file: str) -> None:
     """What was delivered since the file was written does not come again; what had come late meanwhile is not left out."""
