@@ -234,7 +234,7 @@ def test_a_full_log_does_not_have_the_queue_read_again(in_memory: Path) -> None:
     base = now_ms() + DAY_MS
     for n in range(40):
         life.send_at("T", base + n, b"%d " % n + bytes(6000))
-    for n in range(100):
+    for _ in range(100):
         life.send_at("T", base + 9 * DAY_MS, b"later")
     life.pass_time(DAY_MS + 1000)
     control, seen = life.life.tree.control, life.life.tree.positions()
