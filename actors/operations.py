@@ -20,6 +20,7 @@ from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, Protocol
 from orbitmq.native._core import lib
 from orbitmq.shm import runtime
 from orbitmq.store.config import GROUPS, TOPICS
+from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import states
@@ -66,9 +67,8 @@ class Operations(Administration):
         if operation in ("purge_topic", "delete_topic"):
             return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
         if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays"):
-            is_delays = operation == "prepare_delays"
-            which = "the topics of delayed messages" if is_delays else f"the topic {question['name']!r}"
-            return f"{which} in {folder / TOPICS}"
+            topic = question["topic" if operation == "prepare_delays" else "name"]
+            return f"the topic {topic!r} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
         if operation in ("lock_queues", "unlock_queues"):
@@ -135,9 +135,12 @@ class Operations(Administration):
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Makes the topics in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
+        """Makes a topic in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
+        topic = question["topic"]
+        if topic not in DELAY_TOPICS:
+            raise ProtocolError(f"cannot do 'prepare_delays' with topic {topic!r:.64}", operation="prepare_delays")
         if not self._tree.settings.read_only:
-            self._topics.add_delays()
+            self._topics.add_delays(topic)
         return None
 
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from orbitmq.shm.durability import APPENDED, Durability
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
-from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
+from orbitmq.store.delays import DELAY_TOPIC, DELAY_TOPICS
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
 
@@ -173,11 +173,12 @@ class TopicRegistry(TopicTable):
         self._keep(topic.index, config)
         return self._live(topic.index)
 
-    def add_delays(self) -> None:
-        """Makes sure of the topics in which delayed messages wait. Raises: Full; OSError."""
-        for name in (DELAY_TOPIC, TIMER_TOPIC):
-            if self.find(name) is None or name not in self._configs or self._behind:
-                self.adopt(name, _least_queues(name))
+    def add_delays(self, name: str) -> None:
+        """Makes sure of one of the two topics in which delayed messages wait, and not of the other: that of levels takes many
+        more queues. Raises: Full; OSError."""
+        assert name in DELAY_TOPICS, name
+        if self.find(name) is None or name not in self._configs or self._behind:
+            self.adopt(name, _least_queues(name))
 
     def add_own(self, name: str, queues: int) -> Topic:
         """Makes sure of a topic that the broker itself writes to: a group's retries or dead letters. Raises: TopicNameError;

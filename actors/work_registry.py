@@ -28,6 +28,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_READ
 from orbitmq.store import config, work_files, work_plan
+from orbitmq.store.delays import DELAY_TOPIC
 from orbitmq.store.file_system import disk_error
 from orbitmq.store.work_plan import TOPICS_MAX, PlannedGroup, PlannedWorker
 
@@ -185,7 +186,7 @@ class WorkRegistry:
     def prepare_retries(self, name: str) -> None:
         """A message of the group is to come again, or to be a dead letter: makes the topics for that, and its workers take the
         former. Raises: TopicNameError, Full, StoreFull; OSError."""
-        self._topics.add_delays()
+        self._topics.add_delays(DELAY_TOPIC)
         self._topics.add_own(RETRY + name, self._groups.configs.retry_queues(name))
         self._topics.add_own(DEAD + name, 1)
         group = self._plan.get(name)

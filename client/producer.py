@@ -88,8 +88,8 @@ class Producer(Shown, ProducerBase):
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
-        self.wants_delays = False  # the broker is to be asked for the topics in which delayed messages wait
-        self.delays_error: OrbitError | None = None  # what it answered; for the next send of the loop's that is delayed
+        self.wants_delays: set[str] = set()  # the broker is to be asked for these topics, in which delayed messages wait
+        self.delays_errors: dict[str, OrbitError] = {}  # what it answered; for the loop's next send that would wait there
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"
         self._window = 1 << (asked.window - 1).bit_length()
@@ -161,16 +161,17 @@ class Producer(Shown, ProducerBase):
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
 
-    def _prepare_delays(self) -> None:
-        """The broker has no topic yet in which delayed messages wait. Raises: NotReadyError; what the broker answers."""
+    def _prepare_delays(self, topic: str) -> None:
+        """The broker does not have this topic yet, in which the message is to wait. Raises: NotReadyError; what the broker
+        answers."""
         if self._asides is not None and threading.get_ident() not in self._asides:
-            error, self.delays_error = self.delays_error, None
+            error = self.delays_errors.pop(topic, None)
             if error is not None:
                 raise error
-            self.wants_delays = True
+            self.wants_delays.add(topic)
             raise NotReadyError
-        self.wants_delays = False
-        cast("ConsumerOpener", self._opener).ask("prepare_delays")
+        self.wants_delays.discard(topic)
+        cast("ConsumerOpener", self._opener).ask("prepare_delays", topic=topic)
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
@@ -281,11 +282,11 @@ class LoopSide:
         asides.add(threading.get_ident())
         try:
             self.producer.prepare()
-            if self.producer.wants_delays:
+            for topic in tuple(self.producer.wants_delays):
                 try:
-                    self.producer._prepare_delays()
+                    self.producer._prepare_delays(topic)
                 except OrbitError as error:
-                    self.producer.delays_error = error  # of the sends that are delayed, and of no others
+                    self.producer.delays_errors[topic] = error  # of the sends that would wait there, and of no others
         finally:
             asides.discard(threading.get_ident())
 

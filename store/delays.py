@@ -29,6 +29,7 @@ from orbitmq.store.layout import StoreLayout
 
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
+DELAY_TOPICS = (DELAY_TOPIC, TIMER_TOPIC)
 LEVELS: int = lib.DELAY_LEVELS
 VERSION = 2
 _CONTENT = struct.Struct(f">8sIQ{LEVELS}Q4Q")

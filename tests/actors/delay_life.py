@@ -9,6 +9,7 @@ from typing import Any
 
 from orbitmq.actors.scheduler import Scheduler
 from orbitmq.native._core import lib
+from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.record import Record, check
 from orbitmq.store.settings import StoreSettings
@@ -69,7 +70,8 @@ class DelayLife:
         self.rounds = rounds
         self.most = most  # units of messages with a time that it reads in one step; 0: as many as usual
         self.life = Life(settings, open_store(settings), topics)
-        self.life.registry.add_delays()
+        for topic in DELAY_TOPICS:
+            self.life.registry.add_delays(topic)
         self.life.take_writes()
         self.ahead = ahead
         self.scheduler: Any = None

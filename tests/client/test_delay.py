@@ -179,6 +179,43 @@ def test_asyncio_sends_without_a_delay_go_on(broker: orbitmq.Broker) -> None:
     assert [bytes(message) for message in came(broker, "t", 3)] == [b"now"] * 3
 
 
+def test_a_time_does_not_need_room_for_levels(tmp_path: Path) -> None:
+    """In a table that has 16 queues left, messages with a time can wait, and messages with a level cannot. In one that has 18,
+    those of the first kind that comes can wait."""
+    with small_broker(tmp_path / "16", queue_capacity=32) as broker:
+        broker.create_topic("t", 4)  # and 12 to grow
+        with broker.producer() as producer:
+            with pytest.raises(Full, match=f"'{SCHEDULE}' with 18 queues: the table of queues is full"):
+                producer.send("t", b"level", delay_level=1)
+            producer.send("t", b"time", delay=0.01)
+        assert [bytes(message) for message in came(broker, "t", 1)] == [b"time"]
+    with small_broker(tmp_path / "18", queue_capacity=34) as broker:
+        broker.create_topic("t", 4)
+        with broker.producer() as producer:
+            producer.send("t", b"level", delay_level=1)
+            with pytest.raises(Full, match="'rmq_sys_wheel_timer' with 1 queues: the table of queues is full"):
+                producer.send("t", b"time", delay=0.01)
+        assert [bytes(message) for message in came(broker, "t", 1)] == [b"level"]
+
+
+def test_asyncio_tells_times_from_levels(tmp_path: Path) -> None:
+    """Tasks that send at the same time: each learns what became of its own kind of delay."""
+
+    async def send(name: str) -> None:
+        async with orbitmq.aio.connect(name) as client, await client.producer() as producer:
+            levels = [producer.send("t", b"level", delay_level=1) for _ in range(3)]
+            times = [producer.send("t", b"time", delay=0.01) for _ in range(3)]
+            ended = await asyncio.gather(*levels, *times, return_exceptions=True)
+            for error in ended[:3]:
+                assert isinstance(error, Full) and error.topic == SCHEDULE
+            assert all(isinstance(receipt, orbitmq.Receipt) for receipt in ended[3:])
+
+    with small_broker(tmp_path, queue_capacity=32) as broker:
+        broker.create_topic("t", 4)
+        asyncio.run(send(broker.name))
+        assert [bytes(message) for message in came(broker, "t", 3)] == [b"time"] * 3
+
+
 def test_what_cannot_be_sent(broker: orbitmq.Broker) -> None:
     with broker.producer() as producer:
         with pytest.raises(SettingError, match="delay_level -1: levels are numbered from 1"):

@@ -29,6 +29,7 @@ import orbitmq
 from orbitmq.errors import Full, OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
+from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.layout import StoreLayout
 from tests.crash.raw_session import RawSession, message
 from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
@@ -171,7 +172,7 @@ def lie_in_frames(me: Attacker) -> None:
 
 def delay_anything(me: Attacker) -> None:
     """Delayed messages of any level, with names in their properties that only the broker may set, and others."""
-    me.client.connection.ask("prepare_delays")
+    me.client.connection.ask("prepare_delays", topic=me.rng.choice(DELAY_TOPICS))
     names = (b"", b"K\x01v\x02", b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", me.garbage(20))
     for _ in range(20):
         properties, body = me.rng.choice(names), me.rng.randbytes(me.rng.choice((0, 10, 900)))
