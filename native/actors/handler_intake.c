@@ -111,16 +111,16 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     uint32_t detail;
     const struct topic_entry *topic = frame->topic;
     uint32_t queue = message->queue_id;
-    uint64_t deliver_ms = 0;
-    if (__builtin_expect(message->delay_level == SEND_AT, 0)) {
-        memcpy(&deliver_ms, payload, SEND_AT_SIZE);
-        OWN_COPY(deliver_ms);
+    uint64_t value = 0;
+    if (__builtin_expect(message->delay_level >= SEND_CANCEL, 0)) {
+        memcpy(&value, payload, SEND_AT_SIZE);
+        OWN_COPY(value);
         payload += SEND_AT_SIZE;
         message->properties_size -= SEND_AT_SIZE;
     }
     enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
     if (__builtin_expect(message->delay_level != 0, 0) && verdict == VERDICT_APPENDED) {
-        verdict = handler_divert(handler, frame, message, deliver_ms, &topic, &queue, &detail);
+        verdict = handler_divert(handler, frame, message, value, &topic, &queue, &detail);
         template = &handler->delayed;
     }
     const uint32_t size = verdict == VERDICT_APPENDED ? template->size : 0;
@@ -171,7 +171,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
         memcpy(&message, payload + at, sizeof message);
         OWN_COPY(message);
         const uint64_t stride = send_message_stride(message.properties_size, message.body_size);
-        if (stride > size - at || (message.delay_level == SEND_AT && message.properties_size < SEND_AT_SIZE))
+        if (stride > size - at || (message.delay_level >= SEND_CANCEL && message.properties_size < SEND_AT_SIZE))
             return INTAKE_FAULTY;
         const uint8_t *content = payload + at + sizeof message;
         at += stride;

@@ -100,9 +100,9 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
 
 /* ---- handler_delay.c ---- */
 
-/* For a message that handler_judge has accepted, with a delay level or, if that is SEND_AT, a time: *topic and *queue are those in
+/* For a message that handler_judge has accepted, with a delay level or, if that is SEND_AT or SEND_CANCEL, with a value: *topic and *queue are those in
  * which it waits, and handler->delayed is the template of its record. Anything but VERDICT_APPENDED: why that is not possible; nothing is changed. */
 enum verdict handler_divert(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
-                            uint64_t deliver_ms, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
+                            uint64_t value, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
 
 #endif

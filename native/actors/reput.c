@@ -204,6 +204,15 @@ static int put_unit(struct reput *reput, const struct topic_entry *topic, const 
     return 0;
 }
 
+/* When the scheduler is to look at a message with a time; or at once, if somebody waits to hear whether one is cancelled. */
+static void note_soonest(struct reput *reput, int64_t code)
+{
+    uint64_t cancelled;
+    const uint64_t when_ms = cancel_of_code(code, &cancelled) ? 0 : (uint64_t)code;
+    if (when_ms < reput->soonest_ms)
+        reput->soonest_ms = when_ms;
+}
+
 /* Everything that may fail comes before anything that must not be done twice. */
 static int index_record(struct reput *reput, const struct record_view *view)
 {
@@ -230,9 +239,9 @@ static int index_record(struct reput *reput, const struct record_view *view)
             return error;
     }
     if (record_queued(view->sys_flag)) {
-        const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms);
-        if (__builtin_expect(timer_is_topic(view->topic), 0) && (uint64_t)code < reput->soonest_ms)
-            reput->soonest_ms = (uint64_t)code;
+        const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms, view->prepared_offset);
+        if (__builtin_expect(timer_is_topic(view->topic), 0))
+            note_soonest(reput, code);
         const int error = put_unit(reput, topic, view, code);
         if (error)
             return error;

@@ -21,7 +21,9 @@ struct scheduler *scheduler_open(struct attachment *tree)
     uint64_t version;
     delay_read(&tree->control->delay, &scheduler->slot, &version);
     scheduler->known = version > 0;
-    if (!timer_open(&scheduler->timer, settings->store, settings->queue_file_units, &scheduler->slot.timer)) {
+    if (scheduler->known)
+        delay_count(&tree->control->delay, &scheduler->slot);
+    if (!timer_open(&scheduler->timer, settings->store, settings->queue_file_units, &scheduler->slot.timer, &tree->control->delay)) {
         scheduler_close(scheduler);
         return NULL;
     }
@@ -40,7 +42,7 @@ static void close_mappings(struct scheduler *scheduler)
 void scheduler_close(struct scheduler *scheduler)
 {
     close_mappings(scheduler);
-    free(scheduler->timer.heap);
+    timer_close(&scheduler->timer);
     free(scheduler->missed.marked);
     free(scheduler);
 }

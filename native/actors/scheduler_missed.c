@@ -34,7 +34,7 @@ bool scheduler_begin_missed(struct scheduler *scheduler)
     if (!(missed->marked = calloc(units / 64 + 1, sizeof *missed->marked)))
         return false;
     missed->units = units;
-    missed->base = missed->at = at;
+    missed->base = missed->at = missed->cancels_at = at;
     missed->max = max;
     missed->before = *progress;
     missed->counted = scheduler->put.out.position;
@@ -78,6 +78,20 @@ bool scheduler_mark(struct scheduler *scheduler, uint64_t offset)
     return true;
 }
 
+/* Marks messages of this piece that were cancelled: they are not to come. A piece of the queue behind them; false: it cannot go on now. */
+static bool mark_cancelled(struct scheduler *scheduler, const struct topic_entry *topic)
+{
+    struct missed *missed = &scheduler->missed;
+    struct timer_entry entry;
+    for (uint32_t n = 0; missed->cancels_at < missed->max && n < scheduler->timer.most; n++, missed->cancels_at++) {
+        if (!timer_unit(&scheduler->timer, topic, missed->cancels_at, &entry))
+            return false;
+        if (entry.cancels && entry.due_ms < entry.offset)
+            mark(missed, entry.due_ms);
+    }
+    return true;
+}
+
 /* Puts those that the log lacks into the lane, from missed->at on. False: it cannot go on now. */
 static bool put_missed(struct scheduler *scheduler, const struct topic_entry *topic)
 {
@@ -94,7 +108,7 @@ static bool put_missed(struct scheduler *scheduler, const struct topic_entry *to
             goes_on = false;
             break;
         }
-        if (!timer_reached(progress, entry.due_ms, entry.offset) || is_marked(missed, entry.offset) ||
+        if (entry.cancels || !timer_reached(progress, entry.due_ms, entry.offset) || is_marked(missed, entry.offset) ||
             (entry.offset < before->known && timer_reached(before, entry.due_ms, entry.offset)))
             continue;
         if (entry.due_ms > now_ms) { /* the clock was set back */
@@ -147,7 +161,7 @@ static void go_further(struct scheduler *scheduler)
     struct missed *missed = &scheduler->missed;
     const uint64_t left = missed->max - missed->at;
     memset(missed->marked, 0, (missed->units / 64 + 1) * sizeof *missed->marked);
-    missed->base = missed->at;
+    missed->base = missed->cancels_at = missed->at;
     missed->units = left < missed->units ? left : missed->units;
     scheduler->load_at = scheduler->load_from;
 }
@@ -166,10 +180,14 @@ enum missed_result scheduler_find_missed(struct scheduler *scheduler)
         const uint64_t min = atomic_load_explicit(&queue->min_offset, memory_order_acquire);
         if (missed->at < min)
             missed->at = min;
+        if (missed->cancels_at < min)
+            missed->cancels_at = min;
     }
     const uint64_t end = missed->base + missed->units;
     if (!progress->due_ms && !progress->offset && missed->at < missed->max)
         missed->at = missed->max; /* none was ever put there */
+    if (missed->at < end && missed->cancels_at < missed->max)
+        return mark_cancelled(scheduler, topic) ? MISSED_GOES_ON : MISSED_WAITS;
     if (missed->at < end && (scheduler->retry_ms > clock_ms() || !put_missed(scheduler, topic)))
         return MISSED_WAITS;
     if (missed->at < end)

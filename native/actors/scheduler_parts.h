@@ -21,6 +21,7 @@
 #define PORTION_BYTES (128u << 10)  /* a portion ends with the record that passes this */
 
 #define RETRY_MS 100u /* between two tries when the log takes no more, or a file cannot be written */
+#define CANCELS_MS 600000u /* how often the queue is read again because messages in it were cancelled */
 #define TIMER_QUIET_MS 500u /* nothing is due for so long: time to read the queue again */
 
 #define DELAY_LOOKS 12u /* more than the looks at a level's queue within its delay that are remembered */
@@ -41,6 +42,7 @@ struct missed {
     uint64_t base, units;
     uint64_t most;            /* of units: MISSED_UNITS; fewer in tests */
     uint64_t max;             /* of the queue when the log began to be read: what has come since was put there by nobody */
+    uint64_t cancels_at;      /* queue offset up to which those were looked for that cancel others: their messages are marked too */
     uint64_t at;              /* queue offset up to which those were looked for that the log lacks */
     uint64_t from;            /* where the portion that is in the lane began */
     uint64_t counted;         /* position in the lane before it */

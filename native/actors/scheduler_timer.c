@@ -37,6 +37,12 @@ static enum image_result put(struct scheduler *scheduler, const struct timer_ent
     return result;
 }
 
+/* Messages that were cancelled keep files of the log until the queue is read again. */
+static bool keeps_cancelled(const struct timer *timer)
+{
+    return timer->cancels && clock_ms() - timer->begun_ms > CANCELS_MS && timer->read >= timer->scanned;
+}
+
 static bool full(const struct scheduler *scheduler)
 {
     return timer_full(&scheduler->timer) || put_lane_ahead(&scheduler->put, scheduler->slot.lane) >= PORTION_BYTES;
@@ -87,7 +93,7 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms)
         scheduler->due_ms = first->due_ms;
     if (timer->put == 0 && timer_advance(timer))
         scheduler->changed = true;
-    if (room && timer->put == 0 && timer_low(timer) && (!first || first->due_ms > now_ms + TIMER_QUIET_MS)) {
+    if (room && timer->put == 0 && (timer_low(timer) || keeps_cancelled(timer)) && (!first || first->due_ms > now_ms + TIMER_QUIET_MS)) {
         timer_again(timer);
         scheduler->changed = true; /* something was done: the next step reads */
     }

@@ -1,4 +1,5 @@
 #include "actors/timer.h"
+#include "base/clock.h"
 #include "format/delay.h"
 
 #include <assert.h>
@@ -7,11 +8,12 @@
 
 #define UNITS_MOST 65536u /* read in one step */
 
-bool timer_open(struct timer *timer, const char *store, uint32_t file_units, struct timer_progress *progress)
+bool timer_open(struct timer *timer, const char *store, uint32_t file_units, struct timer_progress *progress, struct delay_record *record)
 {
     timer->store = store;
     timer->file_units = file_units;
     timer->progress = progress;
+    timer->record = record;
     timer->room = TIMER_HEAP;
     timer->most = UNITS_MOST;
     timer->heap = malloc(TIMER_HEAP * sizeof *timer->heap);
@@ -19,7 +21,18 @@ bool timer_open(struct timer *timer, const char *store, uint32_t file_units, str
     return timer->heap != NULL;
 }
 
-void timer_unmap(struct timer *timer) { consume_queue_reader_close(&timer->units, timer->file_units); }
+void timer_unmap(struct timer *timer)
+{
+    consume_queue_reader_close(&timer->units, timer->file_units);
+    consume_queue_reader_close(&timer->targets, timer->file_units);
+}
+
+void timer_close(struct timer *timer)
+{
+    timer_unmap(timer);
+    cancelled_close(&timer->cancelled);
+    free(timer->heap);
+}
 
 static void forget_portion(struct timer *timer)
 {
@@ -35,19 +48,25 @@ void timer_again(struct timer *timer)
     timer->read = timer->progress->floor;
     timer->horizon.due_ms = UINT64_MAX;
     timer->horizon.offset = UINT64_MAX;
+    timer->cancels = 0;
+    timer->begun_ms = clock_ms();
     forget_portion(timer);
 }
 
-static const uint8_t *unit_at(struct timer *timer, const struct topic_entry *topic, uint64_t offset, uint64_t *units)
+static const uint8_t *unit_at(struct timer *timer, struct consume_queue_reader *reader, const struct topic_entry *topic, uint64_t offset,
+                              uint64_t *units)
 {
     if (!timer->folder[0])
         consume_queue_folder(timer->folder, timer->store, topic->name, topic->name_size, 0);
-    return consume_queue_at(&timer->units, timer->folder, timer->file_units, offset, units);
+    return consume_queue_at(reader, timer->folder, timer->file_units, offset, units);
 }
 
 static struct timer_entry entry_of(const uint8_t *at, uint64_t offset)
 {
     const struct queue_unit unit = queue_unit_load(at);
+    uint64_t cancelled;
+    if (cancel_of_code(unit.tags_code, &cancelled))
+        return (struct timer_entry){.due_ms = cancelled, .offset = offset, .cancels = true};
     return (struct timer_entry){
         .due_ms = unit.tags_code > 0 ? (uint64_t)unit.tags_code : 0, /* what is not a time is RocketMQ's, and dropped */
         .offset = offset,
@@ -59,7 +78,7 @@ static struct timer_entry entry_of(const uint8_t *at, uint64_t offset)
 bool timer_unit(struct timer *timer, const struct topic_entry *topic, uint64_t offset, struct timer_entry *entry)
 {
     uint64_t units;
-    const uint8_t *at = unit_at(timer, topic, offset, &units);
+    const uint8_t *at = unit_at(timer, &timer->units, topic, offset, &units);
     if (at)
         *entry = entry_of(at, offset);
     return at != NULL;
@@ -162,19 +181,59 @@ static int extra_of(const struct timer_progress *progress, uint64_t offset)
     return -1;
 }
 
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+/* What becomes of a record that cancels a message before it. CANCEL_OPEN: that cannot be said now. What the writer's notes, not yet
+ * read, say of a message does not matter: while there are any, nothing is read. */
+static enum cancel_outcome decide(struct timer *timer, const struct topic_entry *topic, const struct timer_entry *cancel)
+{
+    const struct timer_progress *progress = timer->progress;
+    const uint64_t target = cancel->due_ms;
+    uint64_t units;
+    if (target >= cancel->offset || target < progress->floor || extra_of(progress, target) >= 0)
+        return CANCEL_LATE;
+    if (cancelled_has(&timer->cancelled, target))
+        return CANCEL_NEVER;
+    const uint8_t *at = unit_at(timer, &timer->targets, topic, target, &units);
+    if (!at)
+        return CANCEL_OPEN;
+    const struct timer_entry message = entry_of(at, target);
+    if (message.cancels || timer_reached(progress, message.due_ms, target))
+        return CANCEL_LATE;
+    switch (cancelled_set(&timer->cancelled, target)) {
+    case CANCELLED_SET:
+        timer->cancels++;
+        return CANCEL_NEVER;
+    case CANCELLED_FAR:
+        return CANCEL_REFUSED;
+    case CANCELLED_SHORT:
+        break;
+    }
+    return CANCEL_OPEN;
+}
+
 enum timer_look timer_read(struct timer *timer, const struct topic_entry *topic, uint64_t max, struct timer_entry *late)
 {
     struct timer_progress *progress = timer->progress;
     uint64_t units = 0;
     const uint8_t *at = NULL;
+    cancelled_raise(&timer->cancelled, progress->floor);
     bool waits = timer->read > progress->floor || timer->count; /* something before waits, or may */
     for (uint32_t n = 0; timer->read < max; n++, at += CONSUME_QUEUE_UNIT, units--) {
         if (n == timer->most)
             return TIMER_MORE;
-        if (units == 0 && !(at = unit_at(timer, topic, timer->read, &units)))
+        if (units == 0 && !(at = unit_at(timer, &timer->units, topic, timer->read, &units)))
             return TIMER_MORE; /* short of something, or it is being removed: at the next look */
         *late = entry_of(at, timer->read);
-        if (!timer_reached(progress, late->due_ms, late->offset)) {
+        if (late->cancels) {
+            const enum cancel_outcome outcome = decide(timer, topic, late);
+            if (outcome == CANCEL_OPEN)
+                return TIMER_MORE;
+            if (timer->read >= progress->known)
+                delay_note_cancel(timer->record, timer->read, outcome);
+        } else if (cancelled_has(&timer->cancelled, timer->read)) {
+            /* it does not wait any more */
+        } else if (!timer_reached(progress, late->due_ms, late->offset)) {
             add(timer, late);
             waits = true;
         } else if (timer->read >= progress->known) {
@@ -197,6 +256,10 @@ const struct timer_entry *timer_first(struct timer *timer)
     if (timer->read < progress->known || timer->read < timer->behind)
         return NULL;
     while (timer->count) {
+        if (cancelled_has(&timer->cancelled, timer->heap[0].offset)) {
+            remove_first(timer);
+            continue; /* the cursor stays: what is due before may still come */
+        }
         const int extra = extra_of(progress, timer->heap[0].offset);
         if (extra < 0)
             return &timer->heap[0];

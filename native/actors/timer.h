@@ -9,12 +9,17 @@
  * In memory is a heap of the next ones, TIMER_HEAP at most. What does not fit is left out, from a key on that is called the horizon;
  * when the heap runs low, the queue is read again, 20 bytes a message. So memory is bounded, and everything is found again by reading.
  *
+ * A record behind a message in the queue may cancel it: then the message is not put into the heap, or is passed when it is the first
+ * there. Whoever sent that record is told once it is below `known`: no successor begins to put messages before it has read so far. The
+ * queue is all that says so.
+ *
  * Extras are messages that the log took while it refused one before them (a full disk). There are TIMER_PORTION at most, because
  * then one message at a time is put there until there are none.
  */
 #ifndef ORBITMQ_TIMER_H
 #define ORBITMQ_TIMER_H
 
+#include "actors/cancelled.h"
 #include "format/consume_queue.h"
 #include "shared/delay_record.h"
 #include "shared/topics.h"
@@ -26,12 +31,18 @@ struct timer_entry {
     uint64_t offset; /* in the queue */
     uint64_t physical_offset;
     uint32_t size;
+    bool cancels; /* no message: it cancels the one at the queue offset that is in due_ms */
 };
 
 struct timer {
     const char *store;
     uint32_t file_units;
     struct consume_queue_reader units;
+    struct consume_queue_reader targets; /* of records that cancel */
+    struct cancelled cancelled;
+    uint64_t cancels;           /* found since the queue was begun to be read: their messages keep log files until it is read again */
+    uint64_t begun_ms;          /* CLOCK_MONOTONIC: when it was */
+    struct delay_record *record;
     char folder[STORE_FOLDER_ROOM]; /* of the queue; empty: not known yet */
     struct timer_progress *progress;
     struct timer_entry *heap;
@@ -55,7 +66,8 @@ struct timer {
 };
 
 /* False if memory is short. */
-bool timer_open(struct timer *timer, const char *store, uint32_t file_units, struct timer_progress *progress);
+bool timer_open(struct timer *timer, const char *store, uint32_t file_units, struct timer_progress *progress, struct delay_record *record);
+void timer_close(struct timer *timer);
 void timer_unmap(struct timer *timer);
 
 /* (due time, offset): which one comes first. */
@@ -80,7 +92,7 @@ void timer_again(struct timer *timer);
 enum timer_look { TIMER_READ = 0, TIMER_LATE = 1, TIMER_MORE = 2 };
 enum timer_look timer_read(struct timer *timer, const struct topic_entry *topic, uint64_t max, struct timer_entry *late);
 
-/* The first of the heap that is no extra; NULL: there is none, or the queue has not been read as far as it must. */
+/* The first of the heap that is neither extra nor cancelled; NULL: there is none, or the queue has not been read as far as it must. */
 const struct timer_entry *timer_first(struct timer *timer);
 
 /* An entry goes into the portion: the late one, or the first of the heap. in_lane: else it can never be put anywhere. */

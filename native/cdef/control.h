@@ -46,6 +46,8 @@ void wake_init(struct wake *wake, uint64_t generation);
 bool control_await_reput(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 bool control_await_flushed(const struct control *control, struct wake *wake, uint64_t end, uint64_t limit_ns);
 void control_positions(const struct control *control, struct positions_seen *seen);
+enum cancel_outcome { CANCEL_OPEN, CANCEL_NEVER, CANCEL_LATE, CANCEL_REFUSED, CANCEL_FORGOTTEN, ... };
+int delay_cancel_outcome(const struct control *control, uint64_t offset);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);
 uint32_t control_tree_state(const struct control *control);

@@ -97,7 +97,7 @@ static int note_record(struct verify *verify)
         check_keys(verify, view, &known);
     if (!record_queued(view->sys_flag))
         return 0;
-    const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms);
+    const int64_t code = delay_or_tags_code(view->topic, view->properties, known.tags, view->store_ms, view->prepared_offset);
     return queue_check_record(&verify->queues, view, code);
 }
 

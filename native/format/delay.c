@@ -47,7 +47,8 @@ static bool waits(const uint8_t *unit, uint64_t offset, const uint64_t timer[4])
 {
     const struct timer_done done = {timer[0], timer[1], timer[2], timer[3]};
     const int64_t due = queue_unit_load(unit).tags_code;
-    return !timer_is_done(&done, due > 0 ? (uint64_t)due : 0, offset);
+    uint64_t cancelled;
+    return !cancel_of_code(due, &cancelled) && !timer_is_done(&done, due > 0 ? (uint64_t)due : 0, offset);
 }
 
 uint32_t delay_first_waiting(const uint8_t *units, uint32_t count, uint64_t first, const uint64_t timer[4])

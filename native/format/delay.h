@@ -19,14 +19,19 @@ static_assert(sizeof DELAY_TOPIC == sizeof TIMER_TOPIC, "one comparison of sizes
 /* A message that was put into the log again when it was due names, in the place of the prepared transaction offset, the waiting
  * record that it was made of: 'D', the level (8 bits), the offset in the level's queue (48 bits); or 'T', and the offset in the queue
  * of the second kind. That one has 'P' there as long as it waits, which tells it from one of RocketMQ's. A sender cannot set this
- * field. So the log itself tells which messages are done. */
+ * field. So the log itself tells which messages are done.
+ *
+ * A record that cancels a message of the second kind lies behind it in its queue, and has 'C' and the message's queue offset there. */
 #define DELAY_MARK UINT64_C(0x44)
 #define TIMER_MARK UINT64_C(0x54)
 #define TIMER_WAITS (UINT64_C(0x50) << 56)
+#define CANCEL_MARK UINT64_C(0x43)
+#define MARK_OFFSET ((UINT64_C(1) << 56) - 1)
+static inline uint64_t cancel_mark(uint64_t offset) { return CANCEL_MARK << 56 | (offset & MARK_OFFSET); }
 static inline uint64_t timer_mark(uint64_t offset) { return TIMER_MARK << 56 | offset; }
 static inline bool timer_of_mark(uint64_t mark, uint64_t *offset)
 {
-    *offset = mark & ((UINT64_C(1) << 56) - 1);
+    *offset = mark & MARK_OFFSET;
     return mark >> 56 == TIMER_MARK;
 }
 static inline uint64_t delay_mark(uint32_t level, uint64_t offset)
@@ -75,13 +80,24 @@ uint32_t delay_count_waiting(const uint8_t *units, uint32_t count, uint64_t firs
  * one count as the last. */
 uint64_t delay_due_ms(struct slice level, uint64_t store_ms);
 
-/* The third field of a record's ConsumeQueue unit: the due time of a delayed message, else the code of its tag. */
-static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms)
+/* The third field of the unit of a record that cancels the message at this queue offset. No tag has such a code: those are 32 bits. */
+static inline int64_t cancel_code(uint64_t offset) { return INT64_MIN + (int64_t)offset; }
+static inline bool cancel_of_code(int64_t code, uint64_t *offset)
+{
+    *offset = (uint64_t)code - (uint64_t)INT64_MIN;
+    return *offset <= MARK_OFFSET;
+}
+
+/* The third field of a record's ConsumeQueue unit: the due time of a delayed message, or what a record cancels, else the code of its tag.
+ * mark: its prepared transaction offset. */
+static inline int64_t delay_or_tags_code(struct slice topic, struct slice properties, struct slice tags, uint64_t store_ms, uint64_t mark)
 {
     if (__builtin_expect(topic.size == sizeof DELAY_TOPIC - 1, 0)) {
         uint64_t due_ms = 0;
         if (delay_is_topic(topic))
             due_ms = delay_due_ms(properties_get(properties.data, properties.size, "DELAY", 5), store_ms);
+        else if (timer_is_topic(topic) && mark >> 56 == CANCEL_MARK)
+            return cancel_code(mark & MARK_OFFSET);
         else if (timer_is_topic(topic))
             due_ms = delay_time_ms(properties_get(properties.data, properties.size, "TIMER_OUT_MS", 12));
         if (due_ms)

@@ -46,6 +46,8 @@ static uint32_t look_error(const struct position *position)
     return atomic_load_explicit(&position->error, memory_order_acquire);
 }
 
+int delay_cancel_outcome(const struct control *control, uint64_t offset) { return (int)delay_record_outcome(&control->delay, offset); }
+
 void control_positions(const struct control *control, struct positions_seen *seen)
 {
     /* followers before leaders, so that no follower seems to be ahead of what it follows */

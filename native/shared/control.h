@@ -186,6 +186,8 @@ struct positions_seen {
     uint32_t wrote_error, flushed_error, reput_error, allocated_error, queues_error;
 };
 void control_positions(const struct control *control, struct positions_seen *seen);
+/* delay_record_outcome, of this tree: an enum cancel_outcome. */
+int delay_cancel_outcome(const struct control *control, uint64_t offset);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);
 uint32_t control_tree_state(const struct control *control);

@@ -18,6 +18,27 @@ void delay_write(struct delay_record *record, const struct delay_slot *slot)
     /* release: the slot before the flip [K1] */
     atomic_store_explicit(&record->version, version + 1, memory_order_release);
     CRASH_POINT("delay_record_flipped");
+    delay_count(record, slot);
+}
+
+void delay_count(struct delay_record *record, const struct delay_slot *slot)
+{
+    /* release: the notes, and the slot's flip, before it [K3] */
+    atomic_store_explicit(&record->counted, slot->timer.known, memory_order_release);
+}
+
+void delay_note_cancel(struct delay_record *record, uint64_t offset, enum cancel_outcome outcome)
+{
+    atomic_store_explicit(&record->cancels[offset % CANCEL_NOTES], (offset + 1) << 2 | outcome, memory_order_relaxed); /* [K3] */
+}
+
+enum cancel_outcome delay_record_outcome(const struct delay_record *record, uint64_t offset)
+{
+    /* acquire: pairs with the release in delay_count [K3] */
+    if (atomic_load_explicit(&record->counted, memory_order_acquire) <= offset)
+        return CANCEL_OPEN;
+    const uint64_t note = atomic_load_explicit(&record->cancels[offset % CANCEL_NOTES], memory_order_relaxed);
+    return note >> 2 == offset + 1 ? (enum cancel_outcome)(note & 3) : CANCEL_FORGOTTEN;
 }
 
 static void clear(struct delay_slot *slot, uint32_t level, uint64_t offset)

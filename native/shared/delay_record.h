@@ -31,7 +31,21 @@ struct delay_slot {
     struct timer_progress timer;
 };
 
+/* What became of a record that cancels a message with a time (timer.c), in the lowest two bits of a note; above them its own queue
+ * offset, plus 1. */
+enum cancel_outcome {
+    CANCEL_OPEN = 0,      /* not decided yet; no note has this */
+    CANCEL_NEVER = 1,     /* the message never comes */
+    CANCEL_LATE = 2,      /* its time has come, or there is no such message */
+    CANCEL_REFUSED = 3,   /* too many messages lie between the oldest that waits and this one (cancelled.h) */
+    CANCEL_FORGOTTEN = 4, /* decided, but there is no note any more */
+};
+#define CANCEL_NOTES (1u << 15)
+
 struct delay_record {
+    _Atomic uint64_t cancels[CANCEL_NOTES]; /* at its queue offset % CANCEL_NOTES, the note of what cancels; relaxed: before `counted` [K3] */
+    /* [K3] release: notes of all queue offsets below it stand, and the slot says of the messages what they say: no death takes them back */
+    _Alignas(SEGMENT_LINE) _Atomic uint64_t counted;
     _Alignas(SEGMENT_LINE) _Atomic uint64_t version; /* [K1] release: slot before version. 0: no scheduler of this tree knows yet */
     _Alignas(SEGMENT_LINE) struct delay_slot slot[2];
 };
@@ -40,6 +54,12 @@ struct delay_record {
 void delay_read(const struct delay_record *record, struct delay_slot *slot, uint64_t *version);
 /* Fills the other slot and flips. The scheduler only. */
 void delay_write(struct delay_record *record, const struct delay_slot *slot);
+/* The scheduler's, at its start: a predecessor may have died before it said so. */
+void delay_count(struct delay_record *record, const struct delay_slot *slot);
+
+/* What became of the record at this queue offset of rmq_sys_wheel_timer, which cancels another. Any process. */
+enum cancel_outcome delay_record_outcome(const struct delay_record *record, uint64_t offset);
+void delay_note_cancel(struct delay_record *record, uint64_t offset, enum cancel_outcome outcome);
 
 static inline bool delay_is_done(const struct delay_slot *slot, uint32_t level, uint64_t offset)
 {

@@ -105,10 +105,12 @@ struct send_message { /* then properties, then body, then up to 7 bytes to the n
     uint32_t queue_id;
     uint32_t flag;
     uint32_t sys_flag;  /* only SYSFLAG_COMPRESSED is let through */
-    uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h); SEND_AT: at a time */
+    uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h); SEND_AT: at a time; SEND_CANCEL: no message */
 };
-/* At a time: the first 8 bytes of what properties_size counts are the time, ms since 1970, in native byte order. */
+/* At a time: the first 8 bytes of what properties_size counts are the time, ms since 1970, in native byte order. Of SEND_CANCEL they are
+ * the queue offset, in rmq_sys_wheel_timer, of a message for the same topic that is not to come. */
 #define SEND_AT UINT32_MAX
+#define SEND_CANCEL (UINT32_MAX - 1)
 #define SEND_AT_SIZE 8u
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_message) == 24, "frames keep 8-byte alignment");
 

@@ -21,6 +21,7 @@ from tests.waiting import WATCHDOG_S, Stuck
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 TIMER = "rmq_sys_wheel_timer"
 AT = 0xFFFFFFFF  # in the place of a level: the properties begin with the time
+CANCEL = 0xFFFFFFFE  # likewise, with the queue offset of the message that is cancelled
 BLANK = (0xCBD43194).to_bytes(4, "big")
 
 
@@ -34,6 +35,11 @@ def timed(body: bytes, at_ms: int, queue: int = 0) -> bytes:
     """One message of a frame, with a time."""
     content = MESSAGE.pack(len(body), 8, queue, 0, 0, AT) + at_ms.to_bytes(8, sys.byteorder) + body
     return content + bytes(-len(content) % 8)
+
+
+def cancelling(offset: int) -> bytes:
+    """One message of a frame that cancels another."""
+    return MESSAGE.pack(0, 8, 0, 0, 0, CANCEL) + offset.to_bytes(8, sys.byteorder)
 
 
 def settings_of(root: Path, **files: int) -> TreeSettings:
@@ -122,6 +128,17 @@ class DelayLife:
     def send_at(self, topic: str, at_ms: int, *bodies: bytes, queue: int = 0) -> list[Verdict]:
         """at_ms: by the machine's clock."""
         return self._send(topic, [timed(body, at_ms, queue) for body in bodies])
+
+    def cancel(self, topic: str, *offsets: int) -> list[int]:
+        """Of messages with a time, by their queue offsets. Returns the queue offsets of the records that cancel them."""
+        verdicts = self._send(topic, [cancelling(offset) for offset in offsets])
+        assert {(verdict.code, verdict.queue_id) for verdict in verdicts} == {(1, 0)}
+        return [verdict.queue_offset for verdict in verdicts]
+
+    def outcome(self, offset: int) -> int:
+        """What became of a record that cancels: lib.CANCEL_*."""
+        found: int = lib.delay_cancel_outcome(self.life.tree.control, offset)
+        return found
 
     def _send(self, topic: str, parts: list[bytes]) -> list[Verdict]:
         life = self.life

@@ -1,6 +1,7 @@
 """Goal: whatever dies and whenever the files are written, each delayed message is in the log once for its topic, never early,
-and never lost. Method: random histories of the real stages in this process (delay_life.py): messages come, time passes, each
-stage moves a step, scheduler, writer or the whole tree die between any two steps, and the files are written or are behind."""
+and never lost; and one that was cancelled never comes once anybody was told so. Method: random histories of the real stages in
+this process (delay_life.py): messages come and are cancelled, time passes, each stage moves a step, scheduler, writer or the
+whole tree die between any two steps, and the files are written or are behind."""
 
 from __future__ import annotations
 
@@ -34,6 +35,9 @@ class DelayModel(RuleBasedStateMachine):
         self.begin_life((0, 0))
         self.ahead_ms = 0  # how far the clock has been ahead at most
         self.sent: dict[bytes, tuple[str, int, int]] = {}  # body: topic, queue, level; or the time
+        self.places: dict[bytes, int] = {}  # of those with a time: where they wait
+        self.cancels: dict[int, bytes] = {}  # of this tree's life, by queue offset, those of which nobody was told anything
+        self.answers: dict[bytes, set[int]] = {}  # what was told; CANCEL_OPEN: a tree died before it told
 
     def begin_life(self, ahead: tuple[int, int]) -> None:
         self.life = DelayLife(self.settings, room=ROOM, most=self.most, rounds=ROUNDS, ahead=ahead)
@@ -60,6 +64,29 @@ class DelayModel(RuleBasedStateMachine):
             (verdict,) = self.life.send_at(topic, now_ms + wait_ms, body, queue=queue)
             assert verdict.code == 1
             self.sent[body] = (topic, queue, now_ms + wait_ms)
+            self.places[body] = verdict.queue_offset
+
+    @rule(which=st.lists(st.integers(0, 1 << 16), max_size=6), newest=st.booleans())
+    def cancel(self, which: list[int], newest: bool) -> None:
+        bodies = list(self.places)[-8:] if newest else list(self.places)
+        for number in which if bodies else ():
+            body = bodies[number % len(bodies)]
+            (offset,) = self.life.cancel(self.sent[body][0], self.places[body])
+            self.cancels[offset] = body
+
+    def hear(self) -> None:
+        for offset, body in list(self.cancels.items()):
+            outcome = self.life.outcome(offset)
+            assert outcome in (lib.CANCEL_OPEN, lib.CANCEL_NEVER, lib.CANCEL_LATE)
+            if outcome != lib.CANCEL_OPEN:
+                self.answers.setdefault(body, set()).add(outcome)
+                del self.cancels[offset]
+
+    def hear_last(self) -> None:
+        self.hear()
+        for body in self.cancels.values():
+            self.answers.setdefault(body, set()).add(lib.CANCEL_OPEN)
+        self.cancels.clear()
 
     @rule(ms=st.sampled_from([100, 600, 1100, 5100, 10_100, LONG_MS]))
     def pass_time(self, ms: int) -> None:
@@ -73,6 +100,7 @@ class DelayModel(RuleBasedStateMachine):
     @rule()
     def schedule(self) -> None:
         self.life.schedule()
+        self.hear()
 
     @rule()
     def write(self) -> None:
@@ -102,6 +130,7 @@ class DelayModel(RuleBasedStateMachine):
     @rule(damaged=st.booleans())
     def kill_tree(self, damaged: bool) -> None:
         ahead = self.life.ahead
+        self.hear_last()
         self.life.end()
         if damaged and self.settings.layout.delayed.exists():
             self.settings.layout.delayed.write_bytes(b"garbage")  # the whole log is read
@@ -112,6 +141,7 @@ class DelayModel(RuleBasedStateMachine):
         ahead = self.life.ahead
         self.life.life.writer.step()
         self.life.stop()
+        self.hear_last()
         self.life.end()
         self.begin_life(ahead)
 
@@ -136,14 +166,17 @@ class DelayModel(RuleBasedStateMachine):
         assert len(bodies) == len(set(bodies)), "a message is in the log twice"
         for record in found:
             topic, queue, level = self.sent[bytes(record.body)]
+            assert lib.CANCEL_NEVER not in self.answers.get(bytes(record.body), set())
             name = "DELAY" if level <= 18 else "TIMER_OUT_MS"
             assert (record.topic, record.queue_id, record.properties[name]) == (topic, queue, str(level))
         return found
 
     def _all_came(self) -> bool:
         self.life.settle()
-        found = self._delivered(self.life.records())
-        return {bytes(record.body) for record in found} == set(self.sent)
+        self.hear()
+        found = {bytes(record.body) for record in self._delivered(self.life.records())}
+        cancelled = {body for body, answers in self.answers.items() if answers != {lib.CANCEL_LATE}}
+        return not self.cancels and set(self.sent) - cancelled <= found
 
     def teardown(self) -> None:
         if not hasattr(self, "life"):
@@ -157,4 +190,4 @@ class DelayModel(RuleBasedStateMachine):
 
 
 TestDelayModel = DelayModel.TestCase
-TestDelayModel.settings = hypothesis_settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestDelayModel.settings = hypothesis_settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -112,6 +112,16 @@ int later_at(PyObject *value, struct later *later)
     return take(value, "deliver_at", seconds * 1e3, now_ms, later);
 }
 
+int later_cancel(PyObject *value, struct later *later)
+{
+    later->offset = PyLong_AsUnsignedLongLong(value);
+    if (later->offset == UINT64_MAX && PyErr_Occurred())
+        return -1;
+    later->cancels = true;
+    later->given++;
+    return 0;
+}
+
 int later_one(const struct later *later)
 {
     if (later->given <= 1)
@@ -123,8 +133,8 @@ int later_one(const struct later *later)
 
 uint8_t *later_put(const struct later *later, uint8_t *at)
 {
-    if (!later->at_ms)
+    if (!later_size(later))
         return at;
-    memcpy(at, &later->at_ms, SEND_AT_SIZE);
+    memcpy(at, later->cancels ? &later->offset : &later->at_ms, SEND_AT_SIZE);
     return at + SEND_AT_SIZE;
 }

@@ -14,7 +14,7 @@ static const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
     [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
     [ARG_DELIVER_AT] = "deliver_at", [ARG_TIMEOUT] = "timeout",
-    [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag",
+    [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag", [ARG_CANCELS] = "_cancels",
 };
 static PyObject *interned[ARGUMENTS];
 
@@ -347,6 +347,8 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return later_delay(value, &letter->later);
     case ARG_DELIVER_AT:
         return later_at(value, &letter->later);
+    case ARG_CANCELS:
+        return later_cancel(value, &letter->later);
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:

@@ -47,18 +47,21 @@ struct later {
     uint32_t level; /* 0: none */
     uint32_t given; /* how many of the three arguments */
     uint64_t at_ms; /* since 1970; 0: at once */
+    bool cancels;   /* it is no message, and cancels the one at this queue offset: */
+    uint64_t offset;
 };
 
-static inline bool later_waits(const struct later *later) { return later->level || later->at_ms; }
+static inline bool later_waits(const struct later *later) { return later->level || later->at_ms || later->cancels; }
 /* For send_message: the level, and what it adds to the properties. */
-static inline uint32_t later_word(const struct later *later) { return later->at_ms ? SEND_AT : later->level; }
-static inline uint32_t later_size(const struct later *later) { return later->at_ms ? SEND_AT_SIZE : 0; }
+static inline uint32_t later_word(const struct later *later) { return later->cancels ? SEND_CANCEL : later->at_ms ? SEND_AT : later->level; }
+static inline uint32_t later_size(const struct later *later) { return later->at_ms || later->cancels ? SEND_AT_SIZE : 0; }
 uint8_t *later_put(const struct later *later, uint8_t *at);
 
 /* The arguments; later_one after the last. -1 with an exception. */
 int later_level(PyObject *value, struct later *later);
 int later_delay(PyObject *value, struct later *later);
 int later_at(PyObject *value, struct later *later);
+int later_cancel(PyObject *value, struct later *later); /* the library's own: client/cancel.py */
 int later_one(const struct later *later);
 
 /* ---- link.c ---- */
@@ -238,7 +241,7 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
     ARG_TIMEOUT, /* all before for batches too */
-    ARG_PROPERTIES, ARG_FLAG, ARGUMENTS, ARG_POSITIONAL,
+    ARG_PROPERTIES, ARG_FLAG, ARG_CANCELS, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
 

@@ -189,7 +189,7 @@ int producer_ready(Producer *self, uint64_t now_ms)
 
 int producer_delays(Producer *self, const struct later *later)
 {
-    const char *topic = later->at_ms ? TIMER_TOPIC : DELAY_TOPIC;
+    const char *topic = later->at_ms || later->cancels ? TIMER_TOPIC : DELAY_TOPIC;
     if (topics_find(self->link->sender.topics, (const uint8_t *)topic, sizeof DELAY_TOPIC - 1) != TOPIC_NONE)
         return 0;
     PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_delays", "s", topic);
