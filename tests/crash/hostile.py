@@ -31,6 +31,7 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.shm import frames, runtime
 from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.layout import StoreLayout
+from tests.actors.delay_life import AT, CANCEL
 from tests.crash.raw_session import RawSession, message
 from tests.native.pipeline import FRAME, MESSAGE, SQ_SEND
 from tests.waiting import until
@@ -58,6 +59,7 @@ NUMBERS = (
     2**64 - 8,
     2**64 - 1,
 )
+LEVELS = (1, 1, 1, 18, 19, AT, CANCEL)
 RING_LINES = 128  # tail and head, before the ring's records
 PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
@@ -171,12 +173,14 @@ def lie_in_frames(me: Attacker) -> None:
 
 
 def delay_anything(me: Attacker) -> None:
-    """Delayed messages of any level, with names in their properties that only the broker may set, and others."""
+    """Delayed messages of any level or time, with names in their properties that only the broker may set, and others; and
+    records that cancel what is waiting, themselves, each other, or nothing."""
     me.client.connection.ask("prepare_delays", topic=me.rng.choice(DELAY_TOPICS))
-    names = (b"", b"K\x01v\x02", b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", me.garbage(20))
+    number = me.rng.choice((me.number(), me.rng.randrange(100))).to_bytes(8, sys.byteorder)
+    names = (b"", b"K\x01v\x02", b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", me.garbage(20), number)
     for _ in range(20):
         properties, body = me.rng.choice(names), me.rng.randbytes(me.rng.choice((0, 10, 900)))
-        fields = (len(body), len(properties), me.rng.choice((0, 1, 99)), 0, 0, me.rng.choice((1, 1, 1, 18, 19, me.number(32))))
+        fields = (len(body), len(properties), me.rng.choice((0, 1, 99)), 0, 0, me.rng.choice((*LEVELS, me.number(32))))
         content = MESSAGE.pack(*fields) + properties + body
         me.put(me.session.frame(TOPIC, content + bytes(-len(content) % 8)))
 
