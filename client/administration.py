@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
+from orbitmq.client.group_name import check_group_type
 from orbitmq.client.status import GroupStatus, group_status
 from orbitmq.client.work_retries import waiting_retries
 from orbitmq.client.work_status import with_work
@@ -32,6 +34,7 @@ class Administration:
     def group(self, name: str) -> GroupStatus:
         """One consumer group, also with its retries that are not due yet; of a group with workers also what they have in hand,
         and what each queue waits for. Raises: UnknownGroup."""
+        check_group_type(name)
         with means(f"look at the group {name!r}"):
             (found,) = self._connection.ask("groups", group=name)
             group = group_status(found)
@@ -64,7 +67,13 @@ class Administration:
         Raises: UnknownGroup, UnknownTopic, UnknownQueue; SettingError; OffsetOutOfRange; NoPermission: another user began the
             group; StoreFull: there is no room to write it down.
         """
+        check_group_type(name)
         with means(f"reset the group {name!r}"):
+            check_flag(dry_run, f"reset the group {name!r}", "dry_run")
+            if topic is not None:
+                check_topic_type(topic)
+            if queue is not None:
+                queue = whole(queue, f"reset the group {name!r}", "queue")
             from orbitmq.client.group_reset import GroupMove, moves
 
             wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
@@ -94,6 +103,7 @@ class Administration:
 
         Raises: UnknownGroup; GroupInUse: it has members; NoPermission; StoreFull. In all cases nothing was deleted.
         """
+        check_group_type(name)
         with means(f"delete the group {name!r}"):
             self._connection.ask("delete_group", group=name)
 
@@ -103,5 +113,6 @@ class Administration:
             return [client_status(each) for each in self._connection.ask("clients")]
 
     def _paused(self, name: str, paused: bool) -> GroupStatus:
+        check_group_type(name)
         with means(f"{'pause' if paused else 'resume'} the group {name!r}"):
             return group_status(self._connection.ask("pause_group", group=name, paused=paused))

@@ -203,8 +203,14 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             BrokerNotRunning.
         """
         with self._makes("a worker"):
+            from orbitmq.client.argument import check_flag, whole
+            from orbitmq.client.group_name import check_group_type
             from orbitmq.client.work_session import WorkSession
 
+            check_group_type(group)
+            check_flag(key_ordered, "make a worker", "key_ordered")
+            if max_tries is not None:
+                max_tries = whole(max_tries, "make a worker", "max_tries")
             made = WorkSession(
                 self._connection,
                 group,

@@ -5,10 +5,11 @@ and is recognized by what was sent (redrive.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from orbitmq.client.argument import check_flag, most_or_all, whole
 from orbitmq.client.dead_letter import PREFIX, QUEUE, DeadLetter, letter_of
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.lookup import Attached, messages_between
@@ -53,14 +54,16 @@ class DeadLetters(Shown):
 
         Raises: SettingError: `most` is below 1. CorruptRecord: one of them is damaged. BrokerNotRunning.
         """
-        if most is not None and most < 1:
-            raise SettingError(f"could not list {most} dead letters: 1 is the least", setting="most", value=most)
+        most = most_or_all(most, f"list the dead letters of the group {self.group!r}")
+        if redriven is not None:
+            check_flag(redriven, f"list the dead letters of the group {self.group!r}", "redriven")
         with means(f"list the dead letters of the group {self.group!r}"):
             return list(islice(self._letters(redriven=redriven), most))
 
     def letter(self, offset: int) -> DeadLetter:
         """The one at this offset. Raises: OffsetOutOfRange: there is none. CorruptRecord: it is damaged. BrokerNotRunning."""
         with means(f"look at dead letter {offset} of the group {self.group!r}"):
+            offset = whole(offset, f"find a dead letter of the group {self.group!r}", "offset")
             bounds = self.bounds
             if bounds.minimum <= offset < bounds.maximum:
                 for message in self._messages(offset, offset + 1):
@@ -99,20 +102,18 @@ class DeadLetters(Shown):
             BrokerStopped and what a send raises. After a send, `sent` says how many have been sent; repeating is safe.
         """
         with means(f"redrive the dead letters of the group {self.group!r}"):
-            if most is not None and most < 1:
-                raise SettingError(f"could not redrive {most} dead letters: 1 is the least", setting="most", value=most)
-            if offsets is not None:
-                _check_list(offsets)
+            most = most_or_all(most, f"redrive the dead letters of the group {self.group!r}")
+            wanted = None if offsets is None else _offsets(offsets)
             bounds = self.bounds
             if bounds.minimum == bounds.maximum:  # the topic has no folder to lock, if it never had a message
-                for offset in offsets or ():
+                for offset in wanted or ():
                     self.letter(offset)
                 return []
             with Redrive(self._client, self.group) as redrive:
-                if offsets is None:
+                if wanted is None:
                     chosen = self._letters(redriven=False)
                 else:
-                    found = map(self.letter, sorted(dict.fromkeys(offsets)))
+                    found = map(self.letter, wanted)
                     chosen = (each for each in list(found) if each.redriven is None)
                 return redrive.send(list(islice(chosen, most)))
 
@@ -127,6 +128,7 @@ class DeadLetters(Shown):
         Raises: SettingError; OffsetOutOfRange: there are fewer; NoPermission: another user made the topic; StoreFull. Nothing
             was removed then.
         """
+        check_flag(dry_run, f"purge the dead letters of the group {self.group!r}", "dry_run")
         if self._found() is None:
             from orbitmq.client.group_reset import target_of
 
@@ -164,11 +166,13 @@ def groups_with_letters(attached: Attached) -> list[str]:
     return sorted(name[len(PREFIX) :] for name in names if name.startswith(PREFIX))
 
 
-def _check_list(offsets: object) -> None:
-    """Raises: SettingError: it is one offset."""
-    if isinstance(offsets, int):
-        text = f"could not redrive {offsets}: offsets of dead letters are a list"
-        raise SettingError(text, hint=f"write [{offsets}]", setting="offsets", value=offsets)
+def _offsets(offsets: object) -> Sequence[int]:
+    """Each once, in their order. Raises: SettingError: it is one offset, or something in it is none."""
+    if isinstance(offsets, int | str | bytes) or not isinstance(offsets, Iterable):
+        text = f"could not redrive {offsets!r:.100}: offsets of dead letters are a list"
+        way = f"write [{offsets}]" if isinstance(offsets, int) else "write [17, 19]"
+        raise SettingError(text, hint=way, setting="offsets", value=offsets)
+    return sorted({whole(each, "redrive dead letters", "offset") for each in offsets})
 
 
 def _range(bounds: QueueBounds) -> str:

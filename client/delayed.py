@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from orbitmq.client.argument import most_or_all
 from orbitmq.client.message import Message
-from orbitmq.errors import SettingError, UnknownTopic
+from orbitmq.errors import UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
 from orbitmq.shm.topic_name import how_to_make
@@ -56,8 +57,7 @@ def delayed_messages(attached: Attached, topic: str | None, most: int | None) ->
 
     Raises: SettingError: most is below 1. UnknownTopic: nothing waits for the topic, and it does not exist. CorruptRecord:
     one of them is damaged."""
-    if most is not None and most < 1:
-        raise SettingError(f"could not list {most} delayed messages: 1 is the least", setting="most", value=most)
+    most = most_or_all(most, "list delayed messages")
     waiting = _waiting(attached, time.time_ns() // 1_000_000)
     ordered = nsmallest(most, waiting) if most is not None and topic is None else sorted(waiting)
     found: list[DelayedMessage] = []

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from orbitmq.client.argument import check_topic_type, whole
 from orbitmq.client.connection import Connection
-from orbitmq.client.several import Several
+from orbitmq.client.group_name import check_group_type
+from orbitmq.client.job import check_seconds
+from orbitmq.errors import SettingError
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_table import QueueKey
+
+if TYPE_CHECKING:
+    from orbitmq.client.several import Several
+
+LEASE_S_MAX = 3600.0  # as the broker has it
 
 
 class QueueLocking:
@@ -29,15 +40,40 @@ class QueueLocking:
             the group; Full; StoreFull.
         """
         with means(f"lock queues of the group {group!r}"):
-            asked = [list(queue) for queue in queues]
+            asked = _asked(f"lock queues of the group {group!r}", group, queues, owner)
+            check_seconds(lease, f"lock queues of the group {group!r}", "lease", above=True, most=LEASE_S_MAX)
             lease_ms = round(lease * 1000)
             answer = self._connection.ask("lock_queues", group=group, locked=asked, owner=owner, lease_ms=lease_ms)
             return [(topic, queue) for topic, queue in answer]
 
     def unlock_queues(self, group: str, queues: Several[QueueKey], owner: str) -> list[QueueKey]:
         """Ends the owner's locks of these queues. Returns those that were locked; the others stay as they are. Raises:
-        StoreFull: they are locked until their lease is over."""
+        GroupNameError, TopicNameError, SettingError: one of the arguments has another type; StoreFull: they are locked until
+        their lease is over."""
         with means(f"unlock queues of the group {group!r}"):
-            asked = [list(queue) for queue in queues]
+            asked = _asked(f"unlock queues of the group {group!r}", group, queues, owner)
             answer = self._connection.ask("unlock_queues", group=group, locked=asked, owner=owner)
             return [(topic, queue) for topic, queue in answer]
+
+
+def _asked(doing: str, group: object, queues: object, owner: object) -> list[list[str | int]]:
+    """The queues as a question has them. Raises: GroupNameError, TopicNameError, SettingError."""
+    check_group_type(group)
+    if not isinstance(owner, str):
+        text = f"could not {doing} for {owner!r:.100}: an owner is a str"
+        raise SettingError(text, name="owner", setting="owner", value=owner)
+    if isinstance(queues, str | bytes) or not isinstance(queues, Iterable):
+        raise _no_list(doing, queues)
+    asked: list[list[str | int]] = []
+    for each in queues:
+        if not isinstance(each, tuple | list) or len(each) != 2:
+            raise _no_list(doing, queues)
+        topic, queue = each
+        check_topic_type(topic)
+        asked.append([topic, whole(queue, doing, "queue")])
+    return asked
+
+
+def _no_list(doing: str, queues: object) -> SettingError:
+    text = f"could not {doing} {queues!r:.100}: a list of queues is needed, each a topic and a number"
+    return SettingError(text, hint='write [("orders", 0)]', name="queues", setting="queues", value=queues)

@@ -40,13 +40,13 @@ def topic_names(topics: Several[str]) -> tuple[str, ...]:
         can have.
     """
     _check_list(topics)
-    names = tuple(dict.fromkeys(topics))
+    names = tuple(topics)
     if not names:
         hint = 'write topics=["NAME"]'
         raise SettingError("could not make a consumer of no topics", hint=hint, setting="topics", value=topics)
     for name in names:
         check_topic_name(name)
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 class TagFault(NamedTuple):

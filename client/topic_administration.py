@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.connection import Connection
 from orbitmq.client.status import TopicStatus, topic_status
 from orbitmq.client.topic_info import TopicInfo
@@ -62,7 +63,8 @@ class TopicAdministration:
         """
         with means(f"grow the topic {name!r}"):
             _, found = self._found(name, "grow")
-            if isinstance(queues, int) and 1 <= queues < found.queues:
+            queues = whole(queues, f"grow the topic {name!r}", "queues")
+            if 1 <= queues < found.queues:
                 text = f"could not grow the topic {name!r} to {queues} queues: it has {found.queues}, and never loses any"
                 raise TopicExists(text, topic=name, queues=found.queues, perm=found.perm)
             return TopicInfo.of(Topic(**self._connection.ask("create_topic", name=name, queues=queues)))
@@ -75,6 +77,8 @@ class TopicAdministration:
         Raises: UnknownTopic; NoPermission: another user made it, or it is RocketMQ's own; StoreFull.
         """
         with means(f"change the permission of the topic {name!r}"):
+            check_flag(read, f"change the permission of the topic {name!r}", "read")
+            check_flag(write, f"change the permission of the topic {name!r}", "write")
             perm = (PERM_READ if read else 0) | (PERM_WRITE if write else 0)
             return TopicInfo.of(Topic(**self._connection.ask("permit", name=name, perm=perm)))
 
@@ -94,6 +98,9 @@ class TopicAdministration:
             another user made the topic; StoreFull. Nothing was removed then.
         """
         with means(f"purge the topic {name!r}"):
+            check_flag(dry_run, f"purge the topic {name!r}", "dry_run")
+            if queue is not None:
+                queue = whole(queue, f"purge the topic {name!r}", "queue")
             table, found = self._found(name, "purge")
             planned = _planned(to)
             for each in () if planned is None else planned:
@@ -136,6 +143,7 @@ class TopicAdministration:
             self._connection.attachment.pause(LOOK_S)
 
     def _found(self, name: str, doing: str) -> tuple[TopicTable, Topic]:
+        check_topic_type(name)
         table = TopicTable(self._connection.attachment.topics)
         found = table.find(name)
         if found is None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from orbitmq.client.argument import check_timeout
 from orbitmq.client.job import TOO_LATE, Job
 from orbitmq.client.open_jobs import OpenJobs
 from orbitmq.client.parameters import made_with
@@ -81,6 +82,7 @@ class Worker(Shown):
         Raises: SettingError: `most` is below 1, or above in_hand. BrokerStopped; Closed.
         """
         self._check_most(most)
+        check_timeout(timeout, "take jobs")
         return self._some(most, timeout)
 
     # ---- handlers
@@ -127,6 +129,7 @@ class Worker(Shown):
             which. TimedOut. BrokerStopped.
         """
         self._check()
+        check_timeout(timeout, "flush")
         refused = self._session.settled(timeout)
         if refused:
             raise JobLost(

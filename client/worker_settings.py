@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from orbitmq.client.argument import check_flag
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.job import check_seconds
 from orbitmq.errors import SettingError
@@ -69,6 +70,9 @@ class WorkerSettings:
         if self.max_tries is not None:
             _check_count("max_tries", self.max_tries, TRIES_MAX)
         check_seconds(self.visibility, "make a worker", "visibility", above=True)
+        for flag in ("key_ordered", "extend", "signals"):
+            check_flag(getattr(self, flag), "make a worker", flag)
+        check_seconds(self.wait, "make a worker", "wait")
         check_seconds(self.idle, "make a worker", "idle")
         if self.timeout is not None:
             check_seconds(self.timeout, "make a worker", "timeout", above=True)

@@ -35,7 +35,7 @@ def check_topic_name(name: object) -> None:
 def reserved_topic(name: str) -> str | None:
     """Why no sender may create or write a topic of this name; None: it is an ordinary topic. A store of RocketMQ's may hold
     such a topic, which can be read."""
-    encoded = name.encode(errors="surrogateescape")
+    encoded = name.encode(errors="surrogatepass")
     why = lib.reserved_topic_why(encoded, len(encoded))
     return None if why == ffi.NULL else ffi.string(why).decode()
 

@@ -98,7 +98,7 @@ class TopicTable:
     def find_even_deleted(self, name: str) -> Topic | None:
         """The place of a topic that was deleted stays its own: nobody finds the topic, and reput indexes what the log holds of
         it."""
-        encoded = name.encode()
+        encoded = name.encode(errors="surrogatepass")  # no topic has such a name
         index = lib.topics_find(self._table, encoded, len(encoded))
         return None if index == lib.TOPIC_NONE else self._see(index)
 

@@ -1,0 +1,56 @@
+"""What a program passes to a call, checked before the call does or asks anything.
+
+Programs that are not type-checked pass texts for numbers, and None for names. Unchecked, these would fail somewhere inside with
+an error that names no argument, or would count as something else: every text is true, "no" too."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import SupportsIndex
+
+from orbitmq.errors import SettingError, TopicNameError
+
+WHOLE_MAX = 2**63 - 1  # what a question to the broker can carry
+
+
+def check_flag(value: object, doing: str, name: str) -> None:
+    """Raises: SettingError: neither True nor False."""
+    if not isinstance(value, bool):
+        text = f"could not {doing} with {name}={value!r:.100}: it is True or False"
+        raise SettingError(text, name=name, setting=name, value=value)
+
+
+def whole(value: object, doing: str, name: str) -> int:
+    """The value as an int, also if it is a number of NumPy's.
+
+    Raises: SettingError: no whole number, or one that no question can carry."""
+    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+    if number is None or abs(number) > WHOLE_MAX:
+        limit = "" if number is None else f" of at most {WHOLE_MAX:,}"
+        text = f"could not {doing} with {name}={value!r:.100}: it is a whole number{limit}"
+        raise SettingError(text, name=name, setting=name, value=value, limit=WHOLE_MAX)
+    return number
+
+
+def most_or_all(value: object, doing: str) -> int | None:
+    """How many at most; None: all. Raises: SettingError: no number from 1 on."""
+    if value is None:
+        return None
+    number = whole(value, doing, "most")
+    if number < 1:
+        raise SettingError(f"could not {doing} , at most {number} of them: 1 is the least", setting="most", value=number)
+    return number
+
+
+def check_timeout(value: object, doing: str) -> None:
+    """Raises: SettingError: neither None nor a number of seconds. One below 0 is over at once."""
+    if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value)):
+        text = f"could not {doing} with timeout={value!r:.100}: it is a number of seconds, or None"
+        raise SettingError(text, setting="timeout", value=value)
+
+
+def check_topic_type(name: object) -> None:
+    """Raises: TopicNameError: it is no text."""
+    if not isinstance(name, str):
+        raise TopicNameError(f"cannot name a topic {name!r:.100}: a name is a str", hint="give the name as a str", topic=name)
