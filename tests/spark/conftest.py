@@ -9,6 +9,7 @@ oldest PySpark that is supported (test_oldest_pyspark.py).
 from __future__ import annotations
 
 import builtins
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+READY = HERE / "ready"
 # To compile a query takes Spark longer than to interpret it over the few rows of a test. Programs that tests start compile.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -76,12 +78,19 @@ def java_home(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
 
 @pytest.fixture(autouse=True)
 def java_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for the programs that a test starts. A test without the mark has it by naming `java_home`."""
+    """And Python too, also for the programs that a test starts. A test without the mark has it by naming `java_home`."""
     if request.node.get_closest_marker("pyspark") is None and "java_home" not in request.fixturenames:
         return
     home = request.getfixturevalue("java_home")
     if home is not None:
         monkeypatch.setenv("JAVA_HOME", str(home))
+        make_ready(monkeypatch)
+
+
+def make_ready(patch: pytest.MonkeyPatch) -> None:
+    """Lets the processes of Python that Spark starts spend less on imports (ready/sitecustomize.py)."""
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(READY)]
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(READY), *paths]))
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +102,7 @@ def spark(java_home: Path | None) -> Iterator[SparkSession]:
         with pytest.MonkeyPatch.context() as patch:
             if java_home is not None:
                 patch.setenv("JAVA_HOME", str(java_home))
+            make_ready(patch)
             session = local_session("orbitmq tests", cores=2, settings=INTERPRETED)
     except SettingError as error:
         pytest.fail(f"the tests of Spark need Java: {error}", pytrace=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.spark.conftest import READY
 from tests.spark.stored_topics import StoredTopics
 
 pytestmark = pytest.mark.pyspark
@@ -38,7 +39,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTopics:
 def activated() -> dict[str, str]:
     """The environment as `source .venv/bin/activate` leaves it. Of PYTHONPATH only what holds another PySpark stays."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    paths = [path for path in environment.pop("PYTHONPATH", "").split(os.pathsep) if path and Path(path) != ROOT]
+    paths = [path for path in environment.pop("PYTHONPATH", "").split(os.pathsep) if path and Path(path) not in (ROOT, READY)]
     if paths:
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     environment["PATH"] = os.pathsep.join([str(Path(sys.prefix, "bin")), environment["PATH"]])
