@@ -79,12 +79,14 @@ class Redrive:
         try:
             self._claim()
             self._await_the_dead()
-        except BaseException:
-            os.close(self._lock)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, OrbitError):
+            error.of_call_done_once()
         os.close(self._lock)
 
     def send(self, letters: list[DeadLetter]) -> list[DeadLetter]:

@@ -53,10 +53,17 @@ class OrbitError(Exception):
         self.failed: int | None = None
         self.sent: int | None = common.get("sent")
         self.pending: Any = common.get("pending")
+        self._done_once = False
+
+    def of_call_done_once(self) -> None:
+        """The call that raises this finds out itself what it did before, so that it does nothing twice if it is repeated."""
+        self._done_once = True
 
     @property
     def retry(self) -> Retry:
         """Whether the same call may be repeated. After a batch of which messages were sent: look first, whatever ended it."""
+        if self._done_once:
+            return Retry.SAFE if self._retry is Retry.LOOK_FIRST else self._retry
         return Retry.LOOK_FIRST if self.sent or self.receipts is not None else self._retry
 
     @property

@@ -19,6 +19,7 @@ from orbitmq.errors import (
     NoPermission,
     OffsetOutOfRange,
     PropertiesTooLarge,
+    Retry,
     SettingError,
     TopicNameError,
     UnknownTopic,
@@ -166,6 +167,7 @@ def test_a_letter_that_has_hardly_room(tmp_path: Path) -> None:
         with pytest.raises(PropertiesTooLarge, match=r"dead letter %DLQ%billing/0@2: .*limit") as caught:
             letters.redrive()
         assert caught.value.sent == 3 and "those behind it were sent" in caught.value.hint
+        assert caught.value.retry is Retry.AFTER_CHANGE, "it fails again, and sends nothing twice"
         assert [each.offset for each in letters.list()] == [2]
         found = {int(bytes(each)): each.properties for each in orders(broker)}
         assert found[0]["REDRIVEN_FROM"] and found[1].keys() == {"UNIQ_KEY", "long"}

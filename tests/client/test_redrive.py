@@ -3,6 +3,7 @@ numbers of messages have arrived, and actors of the broker with them; the last o
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ import pytest
 import orbitmq
 from orbitmq.client import redrive
 from orbitmq.client.status import read_positions
+from orbitmq.errors import BrokerStopped, Retry
 from orbitmq.shm.topic_table import TopicTable
 from tests.client.dead_stores import store_with_letters
 from tests.trees import actors, everything, kill, small_broker
@@ -104,3 +106,26 @@ def test_what_a_killed_one_had_sent_is_awaited(tmp_path: Path, monkeypatch: pyte
         thread.join()
         assert sorted(body for body, *_ in everything(broker, "orders")) == [b"%d" % n for n in range(5)]
         assert broker.dead_letters("billing").list() == []
+
+
+def test_a_redrive_that_sent_some_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: error.retry of a redrive that was cut short is as true as its hint: it may be repeated, and nothing is sent twice.
+    Method: the broker stops when a part of the letters was sent and the next one was not."""
+    letters = 2 * redrive.AT_ONCE
+    store_with_letters(tmp_path, letters)
+    with small_broker(tmp_path, retention_hours=0) as broker:
+        parts: list[str] = []
+
+        def stop(name: str) -> None:
+            parts.extend([name] if name == "redrive_sending" else [])
+            if len(parts) == 2:
+                raise BrokerStopped("could not send: the broker stops")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(redrive, "crash_point", stop)
+            with pytest.raises(BrokerStopped) as caught:
+                broker.dead_letters("billing").redrive()
+        assert caught.value.sent == redrive.AT_ONCE
+        assert {caught.value.retry, copy.copy(caught.value).retry} == {Retry.SAFE}
+        assert len(broker.dead_letters("billing").redrive()) == letters - redrive.AT_ONCE
+        assert sorted(int(body) for body, *_ in everything(broker, "orders")) == list(range(letters))
