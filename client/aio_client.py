@@ -28,6 +28,7 @@ from orbitmq.shm.durability import Durability
 from orbitmq.shm.runtime import broker_name
 
 if TYPE_CHECKING:
+    from orbitmq.client.cancel_target import Handle
     from orbitmq.client.delayed import DelayedMessage
     from orbitmq.client.setting_types import StoredSettings
     from orbitmq.client.several import Several
@@ -135,6 +136,21 @@ class AsyncClient(AsyncAdministration, Shown):
     async def delayed(self, topic: str | None = None, *, most: int | None = None) -> list[DelayedMessage]:
         """The messages whose time has not come yet; see Client.delayed."""
         return await aside(lambda: self._client.delayed(topic, most=most), "list delayed messages")
+
+    async def cancel(self, handle: Handle, *, timeout: float | None = None, durability: Durability | None = None) -> bool:
+        """Cancels a delayed message; see Client.cancel. If the task is cancelled meanwhile, the message may be cancelled or
+        not."""
+        return await aside(
+            lambda: self._client.cancel(handle, timeout=timeout, durability=durability), "cancel a delayed message"
+        )
+
+    async def cancel_batch(
+        self, handles: Several[Handle], *, timeout: float | None = None, durability: Durability | None = None
+    ) -> list[bool]:
+        """Cancels several delayed messages; see Client.cancel_batch."""
+        return await aside(
+            lambda: self._client.cancel_batch(handles, timeout=timeout, durability=durability), "cancel delayed messages"
+        )
 
     async def stop_broker(self) -> None:
         """See Client.stop_broker."""

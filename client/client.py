@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from orbitmq.client.administration import Administration
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.delay_administration import DelayAdministration
 from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
@@ -30,9 +31,9 @@ from orbitmq.shm.topic_table import TopicTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orbitmq.client.cancel_producer import CancelProducer
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.dead_letters import DeadLetters
-    from orbitmq.client.delayed import DelayedMessage
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession")
 
 
-class Client(Administration, TopicAdministration, QueueLocking, Shown):
+class Client(Administration, TopicAdministration, DelayAdministration, QueueLocking, Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 
@@ -288,24 +289,6 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
 
             return groups_with_letters(self._connection.attachment)
 
-    def delayed(self, topic: str | None = None, *, most: int | None = None) -> list[DelayedMessage]:
-        """The messages whose time has not come yet, the next one first (docs/delay.md).
-
-        Args:
-            topic: only those that are for this topic.
-            most: how many at most; None: all, which takes a second and some memory for each 200,000.
-
-        Raises: TopicNameError; UnknownTopic: nothing waits for it, and it does not exist; SettingError: `most` is below 1.
-            CorruptRecord: one of them is damaged. BrokerNotRunning.
-        """
-        with means("list delayed messages"):
-            from orbitmq.client.delayed import delayed_messages
-            from orbitmq.shm.topic_name import check_topic_name
-
-            if topic is not None:
-                check_topic_name(topic)
-            return delayed_messages(self._connection.attachment, topic, most)
-
     def close(self) -> None:
         """Closes the producers, consumers and workers made from this client, also those that other threads are making now, and
         then the connection. Closing it again does nothing."""
@@ -315,6 +298,19 @@ class Client(Administration, TopicAdministration, QueueLocking, Shown):
             made.close()
         if not self._making:
             self._connection.close()
+
+    def _canceller(self) -> CancelProducer:
+        kept: CancelProducer | None = vars(self).get("_cancels")
+        if kept is None:
+            with self._makes("a producer"):
+                from orbitmq.client.cancel_producer import CancelProducer
+
+                made = CancelProducer(self._connection)
+                self._keep(made)
+            kept = vars(self).setdefault("_cancels", made)  # another thread, or a signal handler, may have been faster
+            if kept is not made:
+                made.close()
+        return kept
 
     def _with_wait(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings of a producer or consumer. Unless they say how long to wait for an absent broker, it is as long as we do."""

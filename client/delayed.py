@@ -1,7 +1,8 @@
 """Delayed messages that wait: which they are, and when they come.
 
 What was delivered is known from the files of the scheduler (store/delays.py), which are some seconds old, and from the clock: a
-message that is due counts as delivered.
+message that is due counts as delivered. What was cancelled is known from the queue, where a record that cancels a message lies
+behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from orbitmq.client.argument import most_or_all
 from orbitmq.client.message import Message
-from orbitmq.errors import UnknownTopic
+from orbitmq.errors import OffsetOutOfRange, UnknownTopic
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Reader
 from orbitmq.shm.topic_name import how_to_make
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from orbitmq.client.lookup import Attached
 
 PIECE_UNITS = 4096  # of a queue that are read together
+# The third field of the unit of a record that cancels a message: this plus the message's queue offset (native/format/delay.h).
+CANCELS = -(1 << 63)
+CANCELS_END = CANCELS + (1 << 56)
 Waits = tuple[int, int, int]  # due time (ms), queue slot, queue offset
 
 
@@ -92,8 +96,23 @@ def _waiting(attached: Attached, now_ms: int) -> Iterator[Waits]:
         for queue in range(min(topic.queues, queues) if topic is not None else 0):
             slot = topic.first_slot + queue if topic is not None else 0
             bounds, files = table.bounds(slot), ConsumeQueue(layout.root, name, queue, units)
-            at = max(bounds.minimum, floors[queue])
-            while at < bounds.maximum:
-                piece = files.units(at, min(bounds.maximum, at + PIECE_UNITS))
-                yield from ((unit.tags_code, slot, offset) for offset, unit in enumerate(piece, at) if unit.tags_code > now_ms)
-                at += len(piece)
+            for offset, code in _uncancelled(files, max(bounds.minimum, floors[queue]), bounds.maximum):
+                if code > now_ms:
+                    yield code, slot, offset
+
+
+def _uncancelled(files: ConsumeQueue, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """(queue offset, due time) of messages that were not cancelled, from the last on: what cancels one lies behind it."""
+    cancelled: set[int] = set()
+    while begin < end:
+        first = max(begin, end - PIECE_UNITS)
+        try:
+            piece = files.units(first, end)
+        except OffsetOutOfRange:  # retention has just removed it
+            return
+        for offset, unit in zip(range(end - 1, first - 1, -1), reversed(piece), strict=True):
+            if unit.tags_code < CANCELS_END:
+                cancelled.add(unit.tags_code - CANCELS)
+            elif offset not in cancelled:
+                yield offset, unit.tags_code
+        end = first

@@ -45,7 +45,7 @@ def message_by_id(attached: Attached, message_id: str) -> Message:
     why = f"the log holds physical offsets {first} to {end}"
     if first <= offset < end:
         why = "no message begins there"
-        message = _record(_reader(attached), offset)
+        message = record_at(reader_of(attached), offset)
         if message is not None and message.id == message_id.upper():
             if not _hidden(attached, message):
                 return message
@@ -69,7 +69,7 @@ def messages_by_key(
     last_ms = TIME_END if end_ms is None else end_ms
     settings = lib.control_settings(attached.control)
     first, end = _readable(attached)
-    reader = _reader(attached)
+    reader = reader_of(attached)
     found: dict[int, Message] = {}
     hits = candidates(
         Path(ffi.string(settings.store).decode()) / "index",
@@ -83,7 +83,7 @@ def messages_by_key(
     for offset in hits:
         if not first <= offset < end or offset in found:
             continue
-        message = _record(reader, offset)
+        message = record_at(reader, offset)
         if (
             message is None
             or message.topic != topic
@@ -104,9 +104,9 @@ def message_with_unique_key(attached: Attached, topic: str, key: str, *, begin_m
     settings = lib.control_settings(attached.control)
     folder = Path(ffi.string(settings.store).decode()) / "index"
     first, end = _readable(attached)
-    reader = _reader(attached)
+    reader = reader_of(attached)
     for offset in candidates(folder, settings.index_slots, settings.index_entries, key_hash(topic, key), begin_ms=begin_ms):
-        message = _record(reader, offset) if first <= offset < end else None
+        message = record_at(reader, offset) if first <= offset < end else None
         if message is not None and message.topic == topic and message.properties.get("UNIQ_KEY") == key:
             return message
     return None
@@ -117,7 +117,7 @@ def messages_between(attached: Attached, slot: int, begin: int, end: int) -> Ite
     those before it have come."""
     if begin >= end:
         return
-    with closing(_reader(attached)) as reader:
+    with closing(reader_of(attached)) as reader:
         reader.add(slot, begin)
         while found := reader.messages(AT_ONCE):
             for message in found:
@@ -126,7 +126,7 @@ def messages_between(attached: Attached, slot: int, begin: int, end: int) -> Ite
                 yield message
 
 
-def _reader(attached: Attached) -> Reader:
+def reader_of(attached: Attached) -> Reader:
     return Reader(attached.control_address, attached.topics_address, attached)
 
 
@@ -148,7 +148,7 @@ def _hidden(attached: Attached, message: Message) -> bool:
     )
 
 
-def _record(reader: Reader, offset: int) -> Message | None:
+def record_at(reader: Reader, offset: int) -> Message | None:
     """The message at a place that may be anywhere; None if no message begins there. Raises: CorruptRecord: it is damaged."""
     try:
         return reader.record(offset)

@@ -24,6 +24,8 @@ TESTED_BY: dict[str, str] = {
     "actors/dispatcher.py": "tests/actors/test_work_model.py",
     "actors/work_describe.py": "tests/client/test_work_status.py",
     "actors/work_registry.py": "tests/actors/test_work_model.py",
+    "client/cancel_target.py": "tests/client/test_cancel.py",
+    "client/delay_administration.py": "tests/client/test_cancel.py",
     "client/delayed.py": "tests/client/test_delayed_list.py",
     "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",

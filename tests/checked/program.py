@@ -64,6 +64,14 @@ def look_after(broker: orbitmq.Client) -> None:
         assert broker.grow_topic("orders", len(sizes)).queues == broker.set_permissions("orders", read=True, write=True).queues
         waiting: list[str] = [each.topic for each in broker.delayed("orders", most=10)]
         assert not waiting
+        with broker.producer() as producer:
+            reminders = [producer.send("orders", b"pay", delay=1000.0) for _ in range(4)]
+            cancelled: bool = broker.cancel(reminders[0], timeout=30.0, durability="flushed")
+            never: list[bool] = broker.cancel_batch([reminders[1], reminders[2].id], timeout=30.0, durability=None)
+            assert cancelled and never == [True, True]
+            assert broker.cancel_batch(producer.send_batch("orders", [b"one", b"two"], delay=1000.0)) == [True, True]
+        later = broker.delayed("orders")
+        assert [each.body for each in later] == [b"pay"] and broker.cancel(later[0]) and broker.cancel(later[0].place)
         gone: int = sum(each.messages for each in broker.purge_topic("orders", datetime.now(), queue=0, dry_run=True))
         assert gone >= 0
         locked: list[tuple[str, int]] = broker.lock_queues("far", [("orders", 0)], "owner", lease=30.0)
@@ -291,12 +299,13 @@ async def with_asyncio(name: str) -> None:
         assert await client.settings() and await client.change_settings({"restarts": 41}) == ["restarts"]
         await client.change_settings(forget=["restarts"])
         await client.believe_clock()
-        assert await client.delayed() == []
+        assert await client.delayed() == [] and await client.cancel_batch([]) == []
         async with await client.producer(window=64, on_full="error", durability="flushed") as producer:
             receipt: orbitmq.Receipt = await producer.send("orders", b"one", keys=("a",), timeout=30)
             pending = await producer.send_async("orders", b"two")
             later = await producer.send_batch_async("orders", [b"three"], keys=[None])
             assert [(await pending).topic, *(each.topic for each in await later)] == ["orders", "orders"]
+            assert await client.cancel(await producer.send("orders", b"pay", delay=1000.0), timeout=30.0, durability="appended")
             await producer.send_oneway("orders", b"four")
             receipts: Sequence[orbitmq.Receipt] = await producer.send_batch("orders", [b"five"])
             await producer.flush()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
+from orbitmq.client import delayed
 from orbitmq.errors import SettingError, TopicNameError, UnknownTopic
 from tests.cli.commands import run
 from tests.trees import small_broker
@@ -65,6 +66,21 @@ def test_what_waits_is_listed(broker: orbitmq.Broker) -> None:
     assert "no message waits" in run("delay", "list", "quiet", "--name", name).stdout
     broker.delete_topic("bills")
     assert len(broker.delayed("bills")) == 2  # they are dropped when they are due
+
+
+@pytest.mark.parametrize("piece", [1, 3, 4096])
+def test_what_was_cancelled_is_not_listed(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """Wherever the record that cancels a message lies behind it; with and without a limit."""
+    monkeypatch.setattr(delayed, "PIECE_UNITS", piece)
+    with broker.producer() as producer:
+        receipts = [producer.send("orders", b"%d" % n, delay=DAY_S + n) for n in range(12)]
+        assert broker.cancel_batch([receipts[0], receipts[4], receipts[11]]) == [True] * 3
+        producer.send("bills", b"bill", delay=DAY_S / 2)
+        assert broker.cancel_batch([receipts[5], receipts[0]]) == [True] * 2
+    left = [b"bill", *(b"%d" % n for n in (1, 2, 3, 6, 7, 8, 9, 10))]
+    assert until(lambda: [each.body for each in broker.delayed()] == left)
+    assert [each.body for each in broker.delayed(most=3)] == left[:3]
+    assert [each.body for each in broker.delayed("orders", most=3)] == left[1:4]
 
 
 def test_refusals(broker: orbitmq.Broker) -> None:
