@@ -20,6 +20,7 @@ from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
 from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
+from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
 from tests.crash.work_account import failures, wrongs
 from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SIDE, TOPIC, WORK_GROUP
@@ -41,7 +42,6 @@ SMALL: dict[str, Any] = {
 }
 # Between two looks at all processes, each of which costs a part of a millisecond.
 LOOK_MS = 10
-WAITING = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer")
 ROLES = ("produce", "produce", "share", "share", "keep", "stir")
 ENDED = (BrokerError, TimedOut)
 
@@ -238,27 +238,9 @@ class Load:
         if any(worker.role == "fail" for worker in self.workers):
             account.wrong += failures(self.client, self.folder, FAIL_GROUP)
         if any(worker.role == "delay" for worker in self.workers):
-            self._settle_delayed(account)
+            settle_delayed(self.client, self.folder, account)
         self.close()
         return account
-
-    def _settle_delayed(self, account: Account) -> None:
-        """Each delayed message that is stored must come once, and no other."""
-        until(lambda: self._count(LATER) >= sum(map(self._count, WAITING)), "every delayed message to come")
-        waiting = [
-            (body, 100 * place + queue, *offsets)  # queues of different topics are different ones
-            for place, name in enumerate(WAITING)
-            if self._count(name)
-            for body, queue, *offsets in everything(self.client, name)
-        ]
-        ledgers = {int(path.name.partition("-")[2]): path for path in self.folder.glob("delay-*")}
-        waited = settle(ledgers, waiting)
-        account.wrong += waited.wrong
-        account.acknowledged += waited.acknowledged
-        account.stored += waited.stored
-        came = sorted(body for body, *_ in everything(self.client, LATER))
-        if came != sorted(body for body, *_ in waiting):
-            account.wrong.append(f"{len(came)} delayed messages came, {len(waiting)} were stored, and they are not the same")
 
     def _count(self, name: str) -> int:
         topics = {topic.name: topic for topic in self.client.status().topics}

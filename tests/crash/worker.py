@@ -6,7 +6,7 @@ All of them outlive the broker: while none answers they ask again. They run unti
 
 produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
          and notes each one's verdict, a line a message
-delay    sends numbered messages that wait a second, and notes each one's verdict
+delay    sends numbered messages that wait a second at most, cancels some, and notes each one's verdict and what became of it
 share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
@@ -30,6 +30,7 @@ from typing import Any, TextIO
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.producer import Pending, Producer
+from orbitmq.client.receipt import Receipt
 from orbitmq.client.work_session import WorkSession
 
 BODY = struct.Struct("<II")
@@ -143,7 +144,7 @@ def produce(name: str, path: Path, who: int, seed: int) -> None:
 def delay(name: str, path: Path, who: int, seed: int) -> None:
     rng = random.Random(seed)
     number = 0
-    with path.open("w") as ledger:
+    with path.open("w") as ledger, path.with_name(f"cancelled-{who}").open("w") as cancelled:
         while (client := connected(name)) is not None:
             with suppress(*AWAY):
                 sender = client.producer(window=1024, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
@@ -151,20 +152,36 @@ def delay(name: str, path: Path, who: int, seed: int) -> None:
                     bodies = [BODY.pack(who, number + n) + bytes(rng.randrange(600)) for n in range(rng.choice((1, 1, 5, 50)))]
                     how: dict[str, Any] = rng.choice(({"delay_level": 1}, {"delay": 0.05}, {"delay": rng.random()}))
                     verdicts = _send_delayed(sender, bodies, **how)
-                    ledger.write("".join(f"{number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
+                    first, number = number, number + len(bodies)
+                    ledger.write("".join(f"{first + n} {_place(verdict)}\n" for n, verdict in enumerate(verdicts)))
                     ledger.flush()
-                    number += len(bodies)
+                    if "delay" in how and rng.random() < 0.5:
+                        stored = {first + n: each for n, each in enumerate(verdicts) if isinstance(each, Receipt)}
+                        _cancel(client, {n: each for n, each in stored.items() if rng.random() < 0.5}, cancelled)
                 sender.close()
                 break
         ledger.write(f"{number} end\n")
 
 
-def _send_delayed(sender: Producer, bodies: list[bytes], **how: Any) -> list[str]:
+def _cancel(client: orbitmq.Client, receipts: dict[int, Receipt], notes: TextIO) -> None:
+    """Notes each one's number twice: before it is cancelled, and with the answer."""
+    notes.write("".join(f"{number} asked\n" for number in receipts))
+    notes.flush()
+    answers = client.cancel_batch(list(receipts.values()), timeout=TIMEOUT_S)
+    notes.write("".join(f"{number} {'never' if never else 'late'}\n" for number, never in zip(receipts, answers, strict=True)))
+    notes.flush()
+
+
+def _place(verdict: Receipt | str) -> str:
+    return verdict if isinstance(verdict, str) else str(verdict.physical_offset)
+
+
+def _send_delayed(sender: Producer, bodies: list[bytes], **how: Any) -> list[Receipt | str]:
     sent = len(bodies)
     try:
         if len(bodies) == 1:
-            return [str(sender.send(LATER, bodies[0], **how).physical_offset)]
-        return [str(receipt.physical_offset) for receipt in sender.send_batch(LATER, bodies, **how)]
+            return [sender.send(LATER, bodies[0], **how)]
+        return list(sender.send_batch(LATER, bodies, **how))
     except (errors.PerhapsStored, errors.TimedOut) as error:
         sent = len(bodies) if error.sent is None else error.sent
     except errors.BrokerError as error:
