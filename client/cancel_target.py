@@ -16,7 +16,7 @@ from orbitmq.client.delayed import DelayedMessage
 from orbitmq.client.lookup import reader_of, record_at
 from orbitmq.client.message import Message
 from orbitmq.client.receipt import Receipt
-from orbitmq.client.status import read_positions
+from orbitmq.client.status import Positions, read_positions
 from orbitmq.errors import UsageError
 from orbitmq.errors.remedy import Hint, as_hint, hint
 from orbitmq.native._core import lib
@@ -53,6 +53,7 @@ class Targets:
         self._wait = wait
         self._records = reader_of(attached)
         self._queue: Reader | None = None  # a reader of rmq_sys_wheel_timer
+        self._positions: Positions | None = None  # as they were; they only rise
 
     def of(self, handle: Handle) -> Target | None:
         """None: the log does not have the message any more. Raises: UsageError: the handle names no message that could be
@@ -80,12 +81,15 @@ class Targets:
 
     def _at(self, name: str, physical_offset: int, expected: dict[str, Any], topic: str | None = None) -> Target | None:
         """expected: attributes of the message. topic: for which it is."""
-        positions = read_positions(self._attached)
+        positions = self._positions
+        if positions is None or not positions.min_offset <= physical_offset < positions.reput:
+            positions = self._positions = read_positions(self._attached)
         if physical_offset < positions.min_offset:
             return None
         if physical_offset >= positions.wrote:
             raise _no_handle(name, f"the log ends at physical offset {positions.wrote}", "a handle belongs to one store")
-        self._wait(lambda: read_positions(self._attached).reput > physical_offset, "the queues are behind the log")
+        if physical_offset >= positions.reput:
+            self._wait(lambda: read_positions(self._attached).reput > physical_offset, "the queues are behind the log")
         message = record_at(self._records, physical_offset)
         if message is None:
             if physical_offset < read_positions(self._attached).min_offset:
