@@ -141,7 +141,9 @@ class Redrive:
             text = f"{doing}: its topic {letter.topic!r} does not exist"
             raise UnknownTopic(text, hint=how_to_make(letter.topic), topic=letter.topic)
         if not topic.perm & PERM_WRITE:
-            raise NoPermission(f"{doing}: its topic {letter.topic!r} may not be written", topic=letter.topic, perm=topic.perm)
+            text = f"{doing}: its topic {letter.topic!r} may not be written"
+            way = f"allow it: orbitmq topic permissions {letter.topic} --write"
+            raise NoPermission(text, hint=way, topic=letter.topic, perm=topic.perm)
 
 
 def _send_part(

@@ -29,7 +29,8 @@ def look_up(topics_address: int, name: str, doing: str = "consume") -> Topic:
     if topic is None:
         raise UnknownTopic(f"could not {doing} topic {name!r}: it does not exist", hint=how_to_make(name), topic=name)
     if not topic.perm & PERM_READ:
-        raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", topic=name, perm=topic.perm)
+        way = f"allow it: orbitmq topic permissions {name} --read"
+        raise NoPermission(f"could not {doing} topic {name!r}: it may not be read", hint=way, topic=name, perm=topic.perm)
     return topic
 
 

@@ -21,7 +21,8 @@ def test_topics(flows: Broker) -> None:
     assert "has 6 queues" in run("topic", "grow", "flows", "-q", "6", *NAME).stdout
     assert records("topic", "permissions", "flows") == [{"name": "flows", "perm": 6, "read": True, "write": True}]
     assert run("topic", "permissions", "flows", "--no-write", *NAME).stdout == "topic flows: read\n"
-    assert "may not be written" in refused(1, "send", "flows", "x")
+    assert "may not be written" in (said := refused(1, "send", "flows", "x"))
+    assert "orbitmq topic permissions flows --write" in said
     assert records("topic", "permissions", "flows", "--write", "--no-read")[0]["perm"] == 2
     assert records("topic", "permissions", "flows", "--read")[0]["perm"] == 6
     would = records("topic", "purge", "flows", "--dry-run")

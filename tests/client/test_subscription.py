@@ -85,8 +85,9 @@ def test_a_topic_is_looked_up(topics: Callable[[], int]) -> None:
     with pytest.raises(UnknownTopic, match="could not consume topic 'six'") as caught:
         look_up(topics(), "six")
     assert "orbitmq topic create six" in str(caught.value.hint)
-    with pytest.raises(NoPermission, match="it may not be read"):
+    with pytest.raises(NoPermission, match="it may not be read") as refused:
         look_up(topics(), "closed")
+    assert "orbitmq topic permissions closed --read" in str(refused.value.hint)
 
 
 def test_the_room_that_a_session_needs(topics: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:

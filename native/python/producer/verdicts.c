@@ -53,9 +53,11 @@ static PyObject *not_writable(PyObject *topic)
     Py_ssize_t size;
     const char *name = PyUnicode_AsUTF8AndSize(topic, &size);
     const char *why = name ? reserved_topic_why((const uint8_t *)name, (uint32_t)size) : NULL;
+    char hint[TOPIC_NAME_MAX + 256];
+    snprintf(hint, sizeof hint, "allow it: orbitmq topic permissions %s --write", name ? name : "NAME");
     PyErr_Clear();
-    return py_raise("NoPermission", NULL, Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: %s", topic,
-                      why ? why : "it may not be written");
+    return py_raise("NoPermission", why ? NULL : hint, Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: %s",
+                      topic, why ? why : "it may not be written");
 }
 
 static PyObject *rejected(Producer *producer, PyObject *topic, const struct completion *verdict)
