@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -12,7 +13,7 @@ from orbitmq.client.work_failure import Failure, stuck
 from orbitmq.client.work_handed import HandOut, Session
 from orbitmq.client.work_heartbeat import Heartbeat
 from orbitmq.client.work_supply import Supply
-from orbitmq.errors import OrbitError
+from orbitmq.errors import OrbitError, UsageError
 
 LOOKS = 4  # in each visibility time, and in each timeout; a job is extended when less than half of the visibility is left
 _What = TypeVar("_What")
@@ -39,6 +40,7 @@ class OpenJobs:
         self._extend = extend
         self._timeout = timeout
         self._clock = clock
+        self._made_by = os.getpid()
         # each with the time when it was begun; whoever takes a job out of it settles the job
         self._open: dict[Job, float] = {}
         self._heartbeat = Heartbeat(self.look)
@@ -62,12 +64,14 @@ class OpenJobs:
         return list(self._open.copy())
 
     def ack(self, jobs: Sequence[Job]) -> int:
+        self._check_process()
         done = [job for job in jobs if self._take_out(job, "acked")]
         if done:
             self._answer(self._session.ack, [job.hand_out for job in done], done)
         return len(done)
 
     def nack(self, job: Job, delay: float | None, failure: Failure) -> bool:
+        self._check_process()
         if not self._take_out(job, "nacked"):
             return False
         nack = self._session.nack
@@ -79,6 +83,7 @@ class OpenJobs:
             self._answer(self._session.give_back, (job.hand_out,), (job,))
 
     def extend(self, job: Job, seconds: float) -> bool:
+        self._check_process()
         if job not in self._open:
             return False
         self._session.extend(job.hand_out, seconds)
@@ -102,6 +107,12 @@ class OpenJobs:
     def stop(self, *, wait: bool = True) -> None:
         """Ends the heartbeat; open jobs stay open. wait: until its thread has ended."""
         self._heartbeat.stop(wait=wait)
+
+    def _check_process(self) -> None:
+        """Raises: UsageError: this is a forked child, whose answers nobody hears."""
+        if os.getpid() != self._made_by:
+            text = f"could not settle a job: its worker belongs to the process {self._made_by}, which this one was forked from"
+            raise UsageError(text, hint="settle it there, or make a worker here")
 
     def _take_out(self, job: Job, state: State) -> bool:
         begun = self._open.pop(job, None)

@@ -8,13 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import orbitmq
-from orbitmq.errors import GroupInUse, GroupNameError, JobLost, SettingError, UnknownTopic
+from orbitmq.client.job import Job
+from orbitmq.errors import GroupInUse, GroupNameError, JobLost, SettingError, UnknownTopic, UsageError
 from tests.client import work_handlers
 from tests.client.awaitable import run_watched
 from tests.trees import kill, small_broker
@@ -163,6 +165,27 @@ def test_a_graceful_stop(
     with broker.worker("g", [topic], idle=1) as worker:
         seen = {int(job.body): job.delivery for job in worker}
     assert set(seen) == set(range(6)) - first and set(seen.values()) <= {1}
+
+
+@pytest.mark.parametrize("settle", [Job.ack, Job.nack, Job.done, partial(Job.extend, seconds=60)])
+def test_a_forked_child_settles_nothing(broker: orbitmq.Broker, topic: str, settle: Callable[[Job], None]) -> None:
+    """It is told so, and its parent settles the job."""
+    send(broker, topic, b"a")
+    with broker.worker("forks", [topic]) as worker:
+        (job,) = worker.take(1, WATCHDOG_S)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                settle(job)
+            except UsageError as error:
+                os._exit(0 if "forked" in str(error) else 2)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert job.state == "open"
+        job.ack()
+        worker.flush(WATCHDOG_S)
+    assert broker.group("forks").lag_messages == 0
 
 
 def test_its_processes_end_with_it(broker: orbitmq.Broker, topic: str, tmp_path: Path) -> None:
