@@ -99,9 +99,13 @@ class Administration:
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
-        self._work.refuse_while_working(name, "reset")
-        self._work.hand_over(name)
-        return [[*queue, *moved] for queue, moved in sorted(self._groups.reset(name, offsets).items())]
+        working = self._work.collect_of(name)
+        if not working:
+            self._work.hand_over(name)
+        moves = self._groups.reset(name, offsets)
+        if working:
+            self._work.reset(name, offsets)
+        return [[*queue, *moved] for queue, moved in sorted(moves.items())]
 
     def pause_group(self, peer: Peer, question: dict[str, Any]) -> Any:
         """paused: the group's members get nothing more; or they get messages again. Returns the group."""

@@ -103,9 +103,10 @@ class Dispatcher(CoreActor):
                 takes = (worker.topics & ~group.closed, worker.in_hand, worker.visibility_ms)
                 if lib.dispatcher_worker(self.handle, number, worker.slot, worker.epoch, *takes):
                     raise MemoryError("struct work_worker")
-            for topic, queue, slot, offset in group.queues:
+            for topic, queue, slot, opening, offset in group.queues:
                 path = work_files.path_of(layout, name, (topic, queue))
-                error = lib.dispatcher_queue(self.handle, number, slot, group.topics.index(topic), os.fsencode(path), offset)
+                place = (slot, group.topics.index(topic), os.fsencode(path))
+                error = lib.dispatcher_queue(self.handle, number, *place, opening, offset)
                 if error:
                     what = f"queue {queue} of {topic!r} in the group {name!r}"
                     self._complaints.say(f"cannot hand out {what}: {path}: {os.strerror(error)}")

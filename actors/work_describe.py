@@ -43,7 +43,7 @@ class WorkDescriber:
     def queues(self, name: str, group: PlannedGroup, after: QueueKey | None) -> dict[str, Any]:
         """{"queues": [{"topic", "queue", ...}, ...], "hands": [[slot, messages, ms], ...], "after": [topic, queue] or []}: the
         queues behind `after`, and what each worker has of them in hand."""
-        known = sorted((topic, queue, slot) for topic, queue, slot, _ in group.queues)
+        known = sorted((topic, queue, slot) for topic, queue, slot, *_ in group.queues)
         left = [each for each in known if after is None or each[:2] > after]
         hands = work_view.Hands(group.workers)
         shown = [self._queue(name, group, each, hands) for each in left[:AT_ONCE]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ from orbitmq.errors import GroupInUse, NoPermission, OrbitError, SettingError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
-from orbitmq.shm.topic_table import PERM_READ
+from orbitmq.shm.topic_table import PERM_READ, QueueKey
 from orbitmq.store import config, work_files, work_plan
 from orbitmq.store.delays import DELAY_TOPIC
 from orbitmq.store.file_system import disk_error
@@ -66,12 +66,22 @@ class WorkRegistry:
         # It may have died between the change of a topic and that of the plan.
         for name, planned in list(self._plan.items()):
             try:
-                fitting = self._fitting(name, planned)
+                fitting = self._fitting(name, self._reopened(name, planned))
             except OrbitError as error:  # the disk is full; those that have files go on
                 say(self._tree.settings.name, str(error))
                 continue
             if fitting != planned:
                 self._try_store({**self._plan, name: fitting})
+
+    def _reopened(self, name: str, group: PlannedGroup) -> PlannedGroup:
+        """The group, of which some queues may have got another file without a word to the dispatcher: a predecessor died while
+        it reset them."""
+        queues = []
+        for known in group.queues:
+            offset = self._offsets.get(name, known[:2])
+            opening = work_files.renewed(work_files.path_of(self._layout, name, known[:2]))
+            queues.append(known if not opening or offset is None else (*known[:3], opening, offset))
+        return replace(group, queues=queues)
 
     # ---- what workers ask for
 
@@ -100,7 +110,7 @@ class WorkRegistry:
         self._groups.begin(Caller.marked(session.user), name)
         wanted = sorted({self._topics.get(topic).name for topic in topics})
         before = self._plan.get(name)
-        group = PlannedGroup(secrets.randbits(63) | 1) if before is None else replace(before)
+        group = PlannedGroup(_opening()) if before is None else replace(before)
         group.paused, group.key_ordered = self._groups.paused(name), key_ordered
         wanted = self._with_retries(name, wanted)
         group.topics = [*group.topics, *(topic for topic in wanted if topic not in group.topics)]
@@ -207,7 +217,7 @@ class WorkRegistry:
 
     def _add_queues(self, name: str, group: PlannedGroup, start: str) -> None:
         """Gives the group the queues that its topics have and it does not; each with a file of its own."""
-        known = {(topic, queue) for topic, queue, _, _ in group.queues}
+        known = {(topic, queue) for topic, queue, *_ in group.queues}
         queues = list(group.queues)
         for topic_name in group.topics:
             topic = self._topics.find(topic_name)
@@ -226,7 +236,7 @@ class WorkRegistry:
                     bounds = self._topics.bounds(topic.first_slot + key[1])
                     offset = bounds.maximum if start == LATEST and not seen and topic_name != RETRY + name else bounds.minimum
                     self._offsets.set(name, key, offset)
-                queues.append((*key, topic.first_slot + key[1], offset))
+                queues.append((*key, topic.first_slot + key[1], group.opening, offset))
         group.queues = queues
 
     def planned(self, name: str) -> PlannedGroup | None:
@@ -259,7 +269,7 @@ class WorkRegistry:
             self._try_store(fresh)
 
     def _has_parting(self, name: str, group: PlannedGroup) -> bool:
-        paths = (work_files.path_of(self._layout, name, (topic, queue)) for topic, queue, _, _ in group.queues)
+        paths = (work_files.path_of(self._layout, name, (topic, queue)) for topic, queue, *_ in group.queues)
         return any(map(work_files.parts, paths))
 
     def topic_changed(self, topic: str) -> None:
@@ -285,14 +295,35 @@ class WorkRegistry:
         if group is not None and group.paused != self._groups.paused(name):
             self._try_store({**self._plan, name: replace(group, paused=self._groups.paused(name))})
 
+    def reset(self, name: str, offsets: Mapping[QueueKey, int]) -> None:
+        """Workers of the group go on at these offsets, and what they have in hand from before does not count. Each queue gets
+        another file, so that nobody reads where it was before; the dispatcher leaves the old one when it has the plan.
+
+        Raises: OSError: some of the queues may be where they were."""
+        group = self._plan[name]
+        queues = []
+        for known in group.queues:
+            to = offsets.get(known[:2])
+            opening = known[3] if to is None else _opening()
+            if to is not None:
+                work_files.renew(self._layout, name, known[:2], opening)
+            queues.append(known if to is None else (*known[:3], opening, to))
+        self._store({**self._plan, name: replace(group, queues=queues)})
+
+    def collect_of(self, name: str) -> bool:
+        """Takes the group's floors into the table of offsets. False: it has no workers, and is forgotten here."""
+        group = self._plan.get(name)
+        if group is None:
+            return False
+        self._collect(name, group)
+        if not group.workers:
+            self._try_store({other: entry for other, entry in self._plan.items() if other != name})
+        return bool(group.workers)
+
     def refuse_while_working(self, name: str, doing: str) -> None:
         """Raises: GroupInUse: the group has workers."""
-        group = self._plan.get(name)
-        if group is not None and not group.workers:
-            self._collect(name, group)
-            self._try_store({other: entry for other, entry in self._plan.items() if other != name})
-        elif group is not None:
-            raise self._in_use(name, doing, "worker", [worker.pid for worker in group.workers])
+        if self.collect_of(name):
+            raise self._in_use(name, doing, "worker", [worker.pid for worker in self._plan[name].workers])
 
     def hand_over(self, name: str) -> None:
         """The group goes on where its offsets say: it gets consumers, or was moved or deleted. Raises: OSError."""
@@ -307,7 +338,7 @@ class WorkRegistry:
             self._collect(name, group)
 
     def _collect(self, name: str, group: PlannedGroup) -> None:
-        for topic, queue, _, _ in group.queues:
+        for topic, queue, *_ in group.queues:
             found = work_files.read(work_files.path_of(self._layout, name, (topic, queue)))
             if found is not None:
                 self._offsets.set(name, (topic, queue), found.floor)
@@ -345,3 +376,8 @@ class WorkRegistry:
             if not self._behind:
                 say(self._tree.settings.name, f"cannot write down which workers there are: {error}")
             self._plan, self._behind = plan, True
+
+
+def _opening() -> int:
+    """Never 0, which is no opening."""
+    return secrets.randbits(63) | 1

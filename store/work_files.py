@@ -25,6 +25,7 @@ _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _MAGIC = lib.WORK_MAGIC
 _HEAD: int = ffi.offsetof("struct work_file", "told") + 8
 _TOLD: int = ffi.offsetof("struct work_file", "told")
+_OPENING: int = ffi.offsetof("struct work_file", "opening")
 
 
 class Floor(NamedTuple):
@@ -47,6 +48,30 @@ def make(layout: StoreLayout, group: str, queues: Collection[QueueKey]) -> None:
     for queue in queues:
         _reserve(path_of(layout, group, queue), lib.WORK_FILE_SIZE)
         crash_point("work_files_made")
+
+
+def renew(layout: StoreLayout, group: str, queue: QueueKey, opening: int) -> None:
+    """Another file in the place of the queue's, which says nothing but its opening. Raises: OSError: nothing has changed."""
+    path = path_of(layout, group, queue)
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        _reserve(fresh, lib.WORK_FILE_SIZE)
+        _write(fresh, _OPENING, opening)
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+    crash_point("work_files_renewed")
+
+
+def renewed(path: Path) -> int:
+    """The opening of a file that was renewed, and that the dispatcher has not opened; else 0."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        data = file.read(_HEAD)
+        if len(data) == _HEAD and not any(data[: ffi.sizeof("uint64_t")]):
+            return int.from_bytes(data[_OPENING : _OPENING + 8], "little")
+    return 0
 
 
 def make_retries(layout: StoreLayout) -> None:
@@ -94,12 +119,16 @@ def parts(path: Path) -> bool:
 
 def tell(path: Path, floor: int) -> None:
     """consumerOffset.json has had this floor. Raises: OSError."""
+    _write(path, _TOLD, floor)
+    crash_point("work_files_told")
+
+
+def _write(path: Path, at: int, number: int) -> None:
     descriptor = os.open(path, _FLAGS)
     try:
-        os.pwrite(descriptor, floor.to_bytes(8, "little"), _TOLD)
+        os.pwrite(descriptor, number.to_bytes(8, "little"), at)
     finally:
         os.close(descriptor)
-    crash_point("work_files_told")
 
 
 def groups(layout: StoreLayout) -> list[str]:

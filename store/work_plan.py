@@ -3,12 +3,13 @@ it when its version in the control block has been raised (native/actors/dispatch
 msgpack:
 
     {"generation":, "groups": {name: {"opening":, "paused":, "max_tries":, "key_ordered":, "topics": [name, ...], "closed":,
-     "queues": [[topic, queue, queue slot, offset], ...],
+     "queues": [[topic, queue, queue slot, opening, offset], ...],
      "workers": [[slot, epoch, topics, in hand, visibility ms, pid], ...]}}}
 
 `topics` of a worker has a bit for each of the group's topics that it takes. `closed` has one for each that may not be read: of
 these nothing more is handed out, and what is in hand may be answered. `opening` is another number each time a group gets its
-first worker. A plan of another generation has no meaning, so it is not synced."""
+first worker; of a queue, also each time it is reset: it is opened then, and begins at its offset unless its file knows
+better. A plan of another generation has no meaning, so it is not synced."""
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ class PlannedWorker:
 
 @dataclass(slots=True)
 class PlannedGroup:
-    """queues: (topic, queue, queue slot, offset at which the group was when it opened)."""
+    """queues: (topic, queue, queue slot, opening, offset at which the group was when it opened)."""
 
     opening: int
     paused: bool = False
     max_tries: int = 16
     topics: list[str] = field(default_factory=list)
-    queues: list[tuple[str, int, int, int]] = field(default_factory=list)
+    queues: list[tuple[str, int, int, int, int]] = field(default_factory=list)
     workers: list[PlannedWorker] = field(default_factory=list)
     closed: int = 0
     key_ordered: bool = False
@@ -55,7 +56,7 @@ def load(layout: StoreLayout, generation: int) -> dict[str, PlannedGroup]:
         content: dict[str, Any] = msgpack.unpackb(layout.work_plan.read_bytes())
         if content["generation"] == generation:
             for name, entry in content["groups"].items():
-                queues = [(topic, queue, slot, offset) for topic, queue, slot, offset in entry["queues"]]
+                queues = [(topic, queue, slot, opening, offset) for topic, queue, slot, opening, offset in entry["queues"]]
                 workers = [PlannedWorker(*worker) for worker in entry["workers"]]
                 plain = {each: entry[each] for each in ("opening", "paused", "max_tries", "key_ordered", "topics", "closed")}
                 groups[name] = PlannedGroup(**plain, queues=queues, workers=workers)

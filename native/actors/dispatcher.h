@@ -48,7 +48,8 @@ int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const 
                          bool key_ordered);
 /* topic: number of its topic within the group, below 64. offset: where the group is, if the file does not say better. Returns 0 or an errno:
  * the queue is not handed out then. */
-int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
+int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,
+                     uint64_t offset);
 /* topics: a bit for each topic that it takes. most: messages in its hands. Returns 0 or ENOMEM. */
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
                       uint64_t visibility_ms);

@@ -41,6 +41,7 @@ struct work_queue {
     struct dispatcher *dispatcher;
     struct work_group *group;
     uint64_t key; /* of group, topic and queue: names them where a pointer cannot */
+    uint64_t opening; /* another number each time it is to begin where the plan says */
     uint32_t slot;
     uint32_t topic;
     uint64_t floor, frontier; /* as in the file */

@@ -109,16 +109,41 @@ int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const 
     return (int32_t)at;
 }
 
-int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slot, uint32_t topic, const char *path, uint64_t offset)
+/* held: what workers have in hand of it is not in their hands any more. */
+static void close_queue(const struct dispatcher *dispatcher, struct work_queue *queue, bool held)
+{
+    if (held)
+        work_queue_forget(queue);
+    listen(dispatcher, queue->slot, false);
+    order_remove_queue(queue);
+    consume_queue_reader_close(&queue->units, dispatcher->tree->control->settings.queue_file_units);
+    work_queue_close(queue);
+    free(queue);
+}
+
+static void drop_queue(const struct dispatcher *dispatcher, struct work_group *group, struct work_queue *queue)
+{
+    uint32_t at = 0;
+    while (group->queues[at] != queue)
+        at++;
+    memmove(&group->queues[at], &group->queues[at + 1], (--group->queue_count - at) * sizeof *group->queues);
+    group->queue_turn = 0;
+    close_queue(dispatcher, queue, true);
+}
+
+int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,
+                     uint64_t offset)
 {
     assert(number >= 0 && (uint32_t)number < dispatcher->group_count && topic < 64);
     struct work_group *group = dispatcher->groups[number];
     struct work_queue *known = dispatcher_find_queue(group, slot);
-    if (known) {
+    if (known && known->opening == opening) {
         known->named = true;
         known->topic = topic;
         return 0;
     }
+    if (known)
+        drop_queue(dispatcher, group, known); /* it was reset: another file has its place */
     if (slot >= dispatcher->tree->topics->queue_capacity)
         return EINVAL;
     struct work_queue *queue =
@@ -129,12 +154,13 @@ int dispatcher_queue(struct dispatcher *dispatcher, int32_t number, uint32_t slo
     queue->group = group;
     queue->key = dispatcher_key(path);
     queue->slot = slot;
+    queue->opening = opening;
     queue->topic = topic;
     queue->slot_entry = topics_queue(dispatcher->tree->topics, slot);
     queue->named = true;
     const struct topic_entry *entry = &dispatcher->tree->topics->topic[queue->slot_entry->topic];
     queue->retry = retry_after((struct slice){entry->name, entry->name_size}, RETRY_PREFIX).data != NULL;
-    int error = work_queue_open(queue, path, group->opening, offset);
+    int error = work_queue_open(queue, path, opening, offset);
     if (!error && group->order && !order_add_queue(queue)) {
         work_queue_close(queue);
         error = ENOMEM;
@@ -187,18 +213,6 @@ void dispatcher_forget_worker(struct dispatcher *dispatcher, struct work_worker 
     if (dispatcher->by_slot[worker->slot] == worker)
         dispatcher->by_slot[worker->slot] = NULL;
     free(worker);
-}
-
-/* held: what workers have in hand of it is not in their hands any more. */
-static void close_queue(const struct dispatcher *dispatcher, struct work_queue *queue, bool held)
-{
-    if (held)
-        work_queue_forget(queue);
-    listen(dispatcher, queue->slot, false);
-    order_remove_queue(queue);
-    consume_queue_reader_close(&queue->units, dispatcher->tree->control->settings.queue_file_units);
-    work_queue_close(queue);
-    free(queue);
 }
 
 static void forget_unnamed(struct dispatcher *dispatcher, struct work_group *group)

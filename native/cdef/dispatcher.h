@@ -28,7 +28,8 @@ void dispatcher_boot(struct dispatcher *dispatcher, const uint8_t *boot);
 void dispatcher_begin(struct dispatcher *dispatcher, uint32_t version);
 int32_t dispatcher_group(struct dispatcher *dispatcher, uint64_t opening, const char *name, bool paused, uint32_t max_tries,
                          bool key_ordered);
-int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t offset);
+int dispatcher_queue(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t topic, const char *path, uint64_t opening,
+                     uint64_t offset);
 int dispatcher_worker(struct dispatcher *dispatcher, int32_t group, uint32_t slot, uint32_t epoch, uint64_t topics, uint32_t most,
                       uint64_t visibility_ms);
 void dispatcher_settle(struct dispatcher *dispatcher);

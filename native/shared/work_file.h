@@ -37,7 +37,7 @@ enum work_state { WORK_FREE = 0, WORK_HELD = 1, WORK_WAITING = 2, WORK_DONE = 3,
 
 struct work_file {
     uint64_t magic;      /* 0: the coordinator has made it, and the dispatcher has not used it yet */
-    uint64_t opening;    /* the group's opening (store/work_plan.py) for which the dispatcher made it fit */
+    uint64_t opening;    /* the queue's opening (store/work_plan.py) for which the dispatcher made it fit; or, while magic is 0, is to */
     uint64_t generation; /* of the tree whose sessions have what is in hand */
     uint8_t boot[16];
     _Alignas(SEGMENT_LINE) _Atomic uint64_t floor;

@@ -223,8 +223,6 @@ def test_a_group_has_one_kind_of_members(broker: orbitmq.Broker, name: str) -> N
         with pytest.raises(errors.GroupInUse, match="1 worker"):
             broker.consumer(name, [name])
         with pytest.raises(errors.GroupInUse):
-            broker.reset_group(name, 0)
-        with pytest.raises(errors.GroupInUse):
             broker.delete_group(name)
     until(lambda: not broker.status().sessions, "the worker's session to be gone")
     with broker.consumer(name, [name], start="earliest") as consumer:

@@ -329,7 +329,7 @@ def stir(name: str, path: Path, who: int, seed: int) -> None:
                         with suppress(errors.UnknownGroup, errors.GroupInUse, errors.UnknownTopic, errors.Full):
                             _look_after(client)
                     case 6:
-                        with suppress(errors.GroupInUse):
+                        with suppress(errors.GroupInUse, errors.UnknownTopic):
                             _work_and_consume(client)
                     case _:
                         _break_protocol(client)
@@ -353,10 +353,11 @@ def _look_after(client: orbitmq.Client) -> None:
 
 
 def _work_and_consume(client: orbitmq.Client) -> None:
-    """A group has workers first, and consumers then."""
+    """A group has workers first, which are set back, and consumers then."""
     with client.work_session(SIDE_WORK, [SIDE], visibility=1) as worker:
         worker.ack(worker.take(10, 0.0))
         worker.take(3, 0.0)
+        client.reset_group(SIDE_WORK, "-20")
     with client.consumer(SIDE_WORK, [SIDE]):
         pass
 

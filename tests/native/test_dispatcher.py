@@ -77,7 +77,7 @@ def begin(tree: p.Pipeline, *workers: Worker) -> Any:
         assert lib.dispatcher_worker(dispatcher, group, worker.slot, 1, 1, 100, 1000) == 0
     work_files.make(tree.layout, "g", [("T", 0)])
     path = os.fsencode(work_files.path_of(tree.layout, "g", ("T", 0)))
-    assert lib.dispatcher_queue(dispatcher, group, 0, 0, path, 0) == 0
+    assert lib.dispatcher_queue(dispatcher, group, 0, 0, path, 7, 0) == 0
     lib.dispatcher_settle(dispatcher)
     return dispatcher
 

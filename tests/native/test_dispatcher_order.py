@@ -79,7 +79,7 @@ def test_more_than_it_may_know(tmp_path: Path, before: int) -> None:
     group = lib.dispatcher_group(dispatcher, OPENING, b"g", False, 16, True)
     assert lib.dispatcher_worker(dispatcher, group, 0, 1, 1, 10, 100_000) == 0
     for slot, path in enumerate(paths):
-        assert lib.dispatcher_queue(dispatcher, group, slot, 0, os.fsencode(path), 0) == 0
+        assert lib.dispatcher_queue(dispatcher, group, slot, 0, os.fsencode(path), 7, 0) == 0
     lib.dispatcher_settle(dispatcher)
     came: set[tuple[int, int]] = set()
     while lib.dispatcher_step(dispatcher):

@@ -46,7 +46,7 @@ def test_what_cannot_be_put_is_read_in_parts(tmp_path: Path) -> None:
         pass
     lib.dispatcher_begin(dispatcher, lib.control_work_version(rig.control))
     group = lib.dispatcher_group(dispatcher, 1, b"g", False, TRIES, False)
-    assert lib.dispatcher_queue(dispatcher, group, 0, 0, os.fsencode(path), 0) == 0
+    assert lib.dispatcher_queue(dispatcher, group, 0, 0, os.fsencode(path), 7, 0) == 0
     lib.dispatcher_settle(dispatcher)
     left = COUNT
     while left:

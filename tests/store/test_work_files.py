@@ -105,7 +105,7 @@ def test_the_plan_comes_back(tmp_path: Path) -> None:
     """Goal: a dispatcher reads what a coordinator wrote, and nothing of another tree, or of a damaged file."""
     made = layout(tmp_path)
     worker = PlannedWorker(slot=3, epoch=7, topics=1, in_hand=10, visibility_ms=30000, pid=5)
-    plan = {"billing": PlannedGroup(11, False, 5, ["orders"], [("orders", 0, 4, 17)], [worker])}
+    plan = {"billing": PlannedGroup(11, False, 5, ["orders"], [("orders", 0, 4, 11, 17)], [worker])}
     assert work_plan.load(made, 1) == {}
     work_plan.store(made, 1, plan)
     assert work_plan.load(made, 1) == plan
