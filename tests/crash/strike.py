@@ -60,6 +60,7 @@ OWNER = {
 }
 # The same for the load's processes.
 CLIENT = {
+    "cancel": "delay",
     "connection": "stir",
     "opened_session": "stir",
     "consumer_session": "share",

@@ -43,7 +43,7 @@ FAMILIES = {
     },
     "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
-    "scheduler": {"delay_record", "delays", "put_lane", "scheduler", "scheduler_load", "scheduler_missed"},
+    "scheduler": {"cancel", "delay_record", "delays", "put_lane", "scheduler", "scheduler_load", "scheduler_missed"},
     "workers": {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
         "work_plan", "work_queue", "work_registry", "work_session",
