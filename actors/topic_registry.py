@@ -181,14 +181,18 @@ class TopicRegistry(TopicTable):
             self.adopt(name, _least_queues(name))
 
     def add_own(self, name: str, queues: int) -> Topic:
-        """Makes sure of a topic that the broker itself writes to: a group's retries or dead letters. Raises: TopicNameError;
-        Full; OSError."""
+        """Makes sure of a topic that the broker itself writes to: a group's retries or dead letters. The file comes first: a
+        retry that is on its way to a topic which only the table has would be lost in the next start, which finds no record
+        of it. Raises: TopicNameError; Full; OSError."""
+        check_topic_name(name)
         topic = self.find(name)
         if topic is not None and name in self._configs and not self._behind:
             return topic
         place = self.find_even_deleted(name)
-        if topic is not None or (place is None and name not in self.purges.deleted):
+        if topic is not None:
             return self.adopt(name, queues)
+        if place is None:
+            self._capacity(name, queues)
         if place is not None:
             queues = min(queues, place.slot_capacity)
         config = replace(TopicConfig(name), perm=PERM_READ_WRITE, read_queues=queues, write_queues=queues)

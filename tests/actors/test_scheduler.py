@@ -102,6 +102,22 @@ def test_a_topic_that_is_gone(in_memory: Path) -> None:
     life.end()
 
 
+def test_a_retry_topic_is_in_the_file_first(in_memory: Path) -> None:
+    """A retry that waits for a topic which only the table has would be dropped after the next start: nothing on disk shows the
+    topic. So there is none in the table while the file cannot be written. Method: a folder stands where it is written."""
+    settings = settings_of(in_memory)
+    life = DelayLife(settings)
+    registry, in_the_way = life.life.registry, settings.layout.config / "topics.json.tmp"
+    in_the_way.mkdir()
+    with pytest.raises(OSError):
+        registry.add_own("%RETRY%g", 1)
+    assert registry.find("%RETRY%g") is None
+    in_the_way.rmdir()
+    assert registry.add_own("%RETRY%g", 1) == registry.find("%RETRY%g")
+    assert "%RETRY%g" in config.load_topics(settings.layout)[0]
+    life.end()
+
+
 def test_the_clock_is_set_back(life: DelayLife) -> None:
     """The message waits by the other clock, for its delay and an eighth at most; nothing waits until the old time has come
     again."""
