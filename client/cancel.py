@@ -109,7 +109,7 @@ class Cancelling:
         self._wait(decided, "the scheduler has not read the record that cancels it", target.name)
         if found == lib.CANCEL_REFUSED:
             text = f"could not cancel {target.name!r}: too many messages are stored between the oldest that waits and this one"
-            raise Full(text, hint="it comes, unless it is cancelled after that one has come", limit="cancels")
+            raise Full(text, hint="it may come or not; repeat the call after that one has come", limit="cancels")
         if found == lib.CANCEL_FORGOTTEN or (found == lib.CANCEL_LATE and target.due_ms > _now_ms()):
             return self._seen(target)
         return bool(found == lib.CANCEL_NEVER)

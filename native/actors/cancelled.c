@@ -2,9 +2,9 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define BYTES (CANCELLED_SPAN / 8)
-#define PAGE UINT64_C(4096)
 
 enum cancelled_result cancelled_set(struct cancelled *cancelled, uint64_t offset)
 {
@@ -31,7 +31,7 @@ void cancelled_close(struct cancelled *cancelled)
 /* Bits [from, to), which do not wrap: whole pages are given back. */
 static void clear(uint64_t *words, uint64_t from, uint64_t to)
 {
-    const uint64_t page_bits = 8 * PAGE;
+    const uint64_t page_bits = 8 * (uint64_t)sysconf(_SC_PAGESIZE);
     while (from < to) {
         const uint64_t whole = (to - from) / page_bits * page_bits;
         if (from % page_bits == 0 && whole && madvise((uint8_t *)words + from / 8, whole / 8, MADV_DONTNEED) == 0) {

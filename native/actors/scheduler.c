@@ -106,8 +106,10 @@ static void settle_timer(struct scheduler *scheduler, uint32_t appended)
         timer_advance(&scheduler->timer);
         return;
     }
-    if (appended == 0 && timer_put_back(&scheduler->timer))
+    if (appended == 0 && timer_put_back(&scheduler->timer)) {
+        timer_advance(&scheduler->timer); /* what was read counts: cancels are told, though the log takes no more */
         return;
+    }
     struct ring_consumer look = put_lane_notes(&scheduler->put, scheduler->slot.lane);
     while (put_lane_next(&scheduler->put, &look, &note))
         if (note.name.kind == KIND_TIMER && note.code == VERDICT_APPENDED)

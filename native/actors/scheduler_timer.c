@@ -11,14 +11,9 @@ const struct topic_entry *scheduler_timer_topic(const struct scheduler *schedule
 /* What retention has removed does not wait any more. */
 static void heed_minimum(struct scheduler *scheduler, uint64_t min)
 {
-    struct timer_progress *progress = &scheduler->slot.timer;
-    if (progress->floor >= min)
+    if (scheduler->slot.timer.floor >= min)
         return;
-    progress->floor = min;
-    if (progress->known < min)
-        progress->known = min;
-    if (scheduler->timer.read < min)
-        scheduler->timer.read = min;
+    timer_raise(&scheduler->timer, min);
     scheduler->changed = true;
 }
 
@@ -38,9 +33,11 @@ static enum image_result put(struct scheduler *scheduler, const struct timer_ent
 }
 
 /* Messages that were cancelled keep files of the log until the queue is read again. */
-static bool keeps_cancelled(const struct timer *timer)
+static bool keeps_cancelled(const struct scheduler *scheduler)
 {
-    return timer->cancels && clock_ms() - timer->begun_ms > CANCELS_MS && timer->read >= timer->scanned;
+    const struct timer *timer = &scheduler->timer;
+    const uint64_t now_ms = clock_ms() + (uint64_t)scheduler->ahead_ms[1];
+    return timer->cancels && now_ms - timer->begun_ms > CANCELS_MS && timer->read >= timer->scanned;
 }
 
 static bool full(const struct scheduler *scheduler)
@@ -63,7 +60,7 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms)
     enum timer_look look;
     enum image_result result = IMAGE_PUT;
     bool room = true;
-    const uint64_t from = timer->read;
+    const uint64_t from = timer->read, floor = timer->progress->floor;
     /* If the clock was set back, one that came late is perhaps not due yet; those behind it wait for it. */
     while ((look = timer_read(timer, topic, max, &late)) == TIMER_LATE && late.due_ms <= now_ms && room && result != IMAGE_LATER) {
         room = !full(scheduler) && !scheduler_must_keep(scheduler);
@@ -91,9 +88,10 @@ bool scheduler_put_timer(struct scheduler *scheduler, uint64_t now_ms)
         scheduler->due_ms = late.due_ms;
     else if (room && first && first->due_ms < scheduler->due_ms)
         scheduler->due_ms = first->due_ms;
-    if (timer->put == 0 && timer_advance(timer))
-        scheduler->changed = true;
-    if (room && timer->put == 0 && (timer_low(timer) || keeps_cancelled(timer)) && (!first || first->due_ms > now_ms + TIMER_QUIET_MS)) {
+    const bool advanced = timer->put == 0 && timer_advance(timer);
+    if (advanced || timer->progress->floor != floor)
+        scheduler->changed = true; /* a reading raises the floor, too */
+    if (room && timer->put == 0 && (timer_low(timer) || keeps_cancelled(scheduler)) && (!first || first->due_ms > now_ms + TIMER_QUIET_MS)) {
         timer_again(timer);
         scheduler->changed = true; /* something was done: the next step reads */
     }

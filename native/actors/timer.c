@@ -101,6 +101,13 @@ static void sift_down(struct timer_entry *heap, uint32_t count, uint32_t at)
     heap[at] = moved;
 }
 
+/* Makes a heap of entries in any order. */
+static void order(struct timer *timer)
+{
+    for (uint32_t i = timer->count / 2; i-- > 0;)
+        sift_down(timer->heap, timer->count, i);
+}
+
 /* Puts the smallest `keep` of the entries first, in any order. */
 static void part(struct timer_entry *entries, uint32_t count, uint32_t keep)
 {
@@ -135,8 +142,7 @@ static void drop_later(struct timer *timer)
         if (before(&timer->heap[i], &timer->horizon))
             timer->horizon = timer->heap[i];
     timer->count = keep;
-    for (uint32_t i = keep / 2; i-- > 0;)
-        sift_down(timer->heap, keep, i);
+    order(timer);
 }
 
 static void add(struct timer *timer, const struct timer_entry *entry)
@@ -179,6 +185,29 @@ static int extra_of(const struct timer_progress *progress, uint64_t offset)
         if (progress->extra[i] == offset)
             return (int)i;
     return -1;
+}
+
+void timer_raise(struct timer *timer, uint64_t min)
+{
+    struct timer_progress *progress = timer->progress;
+    uint32_t left = 0;
+    /* What was cancelled or is in the log already is remembered from the floor on only. */
+    for (uint32_t i = 0; i < timer->count; i++)
+        if (timer->heap[i].offset >= min ||
+            !(cancelled_has(&timer->cancelled, timer->heap[i].offset) || extra_of(progress, timer->heap[i].offset) >= 0))
+            timer->heap[left++] = timer->heap[i];
+    timer->count = left;
+    order(timer);
+    left = 0;
+    for (uint32_t i = 0; i < progress->extra_count; i++)
+        if (progress->extra[i] >= min)
+            progress->extra[left++] = progress->extra[i];
+    progress->extra_count = left;
+    progress->floor = min;
+    if (progress->known < min)
+        progress->known = min;
+    if (timer->read < min)
+        timer->read = min;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */

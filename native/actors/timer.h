@@ -85,6 +85,9 @@ static inline bool timer_reached(const struct timer_progress *progress, uint64_t
 /* The unit at an offset below the queue's maximum; false: it cannot be read now. */
 bool timer_unit(struct timer *timer, const struct topic_entry *topic, uint64_t offset, struct timer_entry *entry);
 
+/* Units below `min`, which is above the floor, were removed: they do not wait. While no portion is being made. */
+void timer_raise(struct timer *timer, uint64_t min);
+
 /* Forgets what is in memory: the queue is read again. */
 void timer_again(struct timer *timer);
 

@@ -27,7 +27,7 @@ static_assert(sizeof DELAY_TOPIC == sizeof TIMER_TOPIC, "one comparison of sizes
 #define TIMER_WAITS (UINT64_C(0x50) << 56)
 #define CANCEL_MARK UINT64_C(0x43)
 #define MARK_OFFSET ((UINT64_C(1) << 56) - 1)
-static inline uint64_t cancel_mark(uint64_t offset) { return CANCEL_MARK << 56 | (offset & MARK_OFFSET); }
+static inline uint64_t cancel_mark(uint64_t offset) { return CANCEL_MARK << 56 | (offset < MARK_OFFSET ? offset : MARK_OFFSET); }
 static inline uint64_t timer_mark(uint64_t offset) { return TIMER_MARK << 56 | offset; }
 static inline bool timer_of_mark(uint64_t mark, uint64_t *offset)
 {

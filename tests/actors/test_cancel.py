@@ -60,9 +60,9 @@ def test_too_late(life: DelayLife) -> None:
     life.pass_time(DAY_MS)
     life.settle()
     assert came(life) == [b"0"]
-    cancels = life.cancel("T", offsets[0], 2, 4, 1 << 40, (1 << 64) - 1)
+    cancels = life.cancel("T", offsets[0], 2, 4, 1 << 40, (1 << 64) - 1, (1 << 56) + offsets[1])
     life.settle()
-    assert [life.outcome(each) for each in cancels] == [lib.CANCEL_LATE] * 5
+    assert [life.outcome(each) for each in cancels] == [lib.CANCEL_LATE] * 6
     life.pass_time(DAY_MS)
     life.settle()
     assert came(life) == [b"0", b"1"]
@@ -175,6 +175,30 @@ def test_a_full_log(life: DelayLife, dies: bool) -> None:
     assert sorted(came(life)) == sorted(set(early) | set(bodies[50:]))
 
 
+def test_an_outcome_while_the_log_is_full(life: DelayLife, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log refuses what is due, again and again: whoever cancels another message is told so all the same."""
+    base = now_ms() + DAY_MS
+    life.send_at("T", base, bytes(7000))
+    (offset,) = (verdict.queue_offset for verdict in life.send_at("T", base + DAY_MS, b"later"))
+    tree = life.life.tree
+    monkeypatch.setattr(life.life, "make_file", lambda: None)
+    while tree.positions().allocated - tree.positions().wrote > 7000:
+        life.send("T", 0, bytes(1500))
+    life.settle()
+    (cancel,) = life.cancel("T", offset)
+    lib.control_set_allocated(tree.control, tree.positions().allocated, errno.ENOSPC)
+    assert tree.positions().allocated - tree.positions().wrote < 7000
+    life.pass_time(DAY_MS)
+
+    def told() -> bool:
+        life.schedule()
+        life.life.writer.step()
+        return life.outcome(cancel) != lib.CANCEL_OPEN
+
+    until(told, "the outcome")
+    assert life.outcome(cancel) == lib.CANCEL_NEVER
+
+
 def test_what_is_kept_on_disk_goes(life: DelayLife) -> None:
     """The first that waits is the first that was not cancelled, once all others have gone."""
     offsets = send(life, 4)
@@ -194,3 +218,30 @@ def test_notes_are_found_until_as_many_came_since(life: DelayLife) -> None:
     life.settle()
     assert life.outcome(first) == lib.CANCEL_NEVER
     assert life.outcome(first - lib.CANCEL_NOTES if first >= lib.CANCEL_NOTES else 0) == lib.CANCEL_FORGOTTEN
+
+
+def test_what_is_kept_on_disk_goes_though_nothing_else_happens(life: DelayLife) -> None:
+    """The first was cancelled, and one behind it waits: after ten minutes the queue has been read again."""
+    offsets = send(life, 2)
+    life.settle()
+    life.cancel("T", offsets[0])
+    life.settle()
+    life.pass_time(601_000)
+    life.settle()
+    life.flush()
+    life.keep()
+    assert life.scheduler._files.timer[3] == 1
+
+
+def test_retention_goes_beyond_a_message_that_was_cancelled(life: DelayLife) -> None:
+    """A limit of bytes has removed where it waits, but not the log's file yet: it never comes all the same."""
+    offsets = send(life, 4)
+    life.settle()
+    (cancel,) = life.cancel("T", offsets[1])
+    life.settle()
+    assert life.outcome(cancel) == lib.CANCEL_NEVER
+    lib.queue_raise_min(life.life.tree.topics, life.life.registry.get(TIMER).first_slot, 2)
+    life.settle()
+    life.pass_time(2 * DAY_MS)
+    life.settle()
+    assert b"1" not in came(life)

@@ -5,6 +5,7 @@ whole tree die between any two steps, and the files are written or are behind.""
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 import time
@@ -106,6 +107,16 @@ class DelayModel(RuleBasedStateMachine):
     def write(self) -> None:
         self.life.life.writer.step()
         self.life.life.make_file()
+
+    @rule()
+    def fill_log(self) -> None:
+        """The disk has no room for another file of the log, until somebody sends or `write` makes one."""
+        tree = self.life.life.tree
+        lib.control_set_allocated(tree.control, tree.positions().allocated, errno.ENOSPC)
+
+    @rule()
+    def write_only(self) -> None:
+        self.life.life.writer.step()
 
     @rule()
     def index(self) -> None:
