@@ -24,6 +24,7 @@ def stored(root: Path) -> StoreLayout:
         with small_broker(root) as broker:
             broker.create_topic("t", at)
             broker.producer().send_batch("t", [b"x"] * 10, queue=0)
+            until(lambda: broker.status().positions.reput == broker.status().positions.wrote, "the queue to have them")
             with broker.consumer(f"g{at}", ["t"]) as consumer:
                 consumer.seek("t", 0, at)
                 consumer.commit()
