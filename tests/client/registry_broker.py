@@ -61,6 +61,7 @@ class RegistryBroker(ComposedBroker):
         tree = cast(Any, SimpleNamespace(settings=settings, control=self.control, generation=1))
         topics = TopicRegistry(self.layout, self.topics)
         self.offset_table = Offsets(self.layout)
+        self.offset_table.load(topics)
         self.registry = GroupRegistry(tree, topics, self.offset_table, self.now_ns)
         self.registry.sessions = cast(Any, self)
         self.clock = GroupClock(self.name, self.registry, cast(Any, self), self.now_ns)
