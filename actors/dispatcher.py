@@ -115,5 +115,7 @@ class Dispatcher(CoreActor):
     def drain(self) -> None:
         """Nothing is handed out any more; what workers have answered still counts."""
         for _ in range(LAST_STEPS):
+            if lib.control_work_version(self.tree.control) != self._version:
+                self._take_plan()
             if not self.step():
                 break

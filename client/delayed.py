@@ -91,13 +91,15 @@ def _waiting(attached: Attached, now_ms: int) -> Iterator[Waits]:
     settings = lib.control_settings(attached.control)
     layout, units = StoreLayout.at(ffi.string(settings.store).decode()), int(settings.queue_file_units)
     done, table = delays.load(layout), TopicTable(attached.topics)
-    for name, queues, floors in ((DELAY_TOPIC, LEVELS, done.next), (TIMER_TOPIC, 1, done.timer[3:])):
+    known, *cursor, floor = done.timer
+    for name, queues, floors in ((DELAY_TOPIC, LEVELS, done.next), (TIMER_TOPIC, 1, (floor,))):
         topic = table.find(name)
         for queue in range(min(topic.queues, queues) if topic is not None else 0):
             slot = topic.first_slot + queue if topic is not None else 0
             bounds, files = table.bounds(slot), ConsumeQueue(layout.root, name, queue, units)
             for offset, code in _uncancelled(files, max(bounds.minimum, floors[queue]), bounds.maximum):
-                if code > now_ms:
+                delivered = name == TIMER_TOPIC and offset < known and [code, offset] <= cursor
+                if code > now_ms and not delivered:  # the clock may have been set back since
                     yield code, slot, offset
 
 

@@ -166,6 +166,10 @@ static uint32_t take(struct dispatcher *dispatcher, struct work_worker *worker, 
     const uint64_t tail = work_ring_tail(answers);
     if (worker->broken || tail == worker->taken)
         return 0;
+    /* What they are about may have been reset before they were given. Then the plan says so, and comes first; as in
+     * dispatcher_look_at_sessions, for a worker that is ending. */
+    if (!deaf && control_work_version(dispatcher->tree->control) != dispatcher->work_version)
+        return 0;
     if (tail - worker->taken > capacity) {
         worker->broken = true;
         return 0;
@@ -312,8 +316,9 @@ uint32_t dispatcher_look_at_sessions(struct dispatcher *dispatcher)
         struct work_worker *worker = dispatcher->by_slot[slot];
         const bool same = worker && state != SESSION_FREE && entry->shape.epoch == worker->epoch;
         const bool closing = state == SESSION_CLOSING && entry->shape.work_capacity > 0;
-        /* A session that is closing entered its group before. If we have not heard of that, the plan says it. */
-        if (closing && !same && control_work_version(control) != dispatcher->work_version)
+        /* A session that is closing entered its group before, and what it has answered may have been reset. If we have not heard of
+         * that, the plan says it. */
+        if (closing && control_work_version(control) != dispatcher->work_version)
             return messages;
         if (worker && !(same && state == SESSION_READY)) {
             if (messages + words >= ENDS_A_STEP)

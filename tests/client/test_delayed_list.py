@@ -9,12 +9,15 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import orbitmq
 from orbitmq.client import delayed
 from orbitmq.errors import SettingError, TopicNameError, UnknownTopic
+from orbitmq.store import delays
+from orbitmq.store.layout import StoreLayout
 from tests.cli.commands import run
 from tests.trees import small_broker
 from tests.waiting import until
@@ -66,6 +69,19 @@ def test_what_waits_is_listed(broker: orbitmq.Broker) -> None:
     assert "no message waits" in run("delay", "list", "quiet", "--name", name).stdout
     broker.delete_topic("bills")
     assert len(broker.delayed("bills")) == 2  # they are dropped when they are due
+
+
+def test_what_came_before_the_clock_was_set_back(broker: orbitmq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages with a time that were delivered are not listed again, once the broker has written that down."""
+    with broker.producer() as producer, broker.consumer(None, ["orders"]) as consumer:
+        for delay in (DAY_S, 0.01, 0.02):
+            producer.send("orders", b"%g" % delay, delay=delay)
+        assert {bytes(until(lambda: consumer.poll(timeout=1), "a message")) for _ in range(2)} == {b"0.01", b"0.02"}
+        producer.send("orders", b"another", delay=DAY_S)
+    layout = StoreLayout.at(Path(broker.status().store))
+    until(lambda: delays.load(layout).timer[0] >= 3, "the files to say so")
+    monkeypatch.setattr(delayed, "time", SimpleNamespace(time_ns=lambda: time.time_ns() - 3600 * 10**9))
+    assert until(lambda: {each.body for each in broker.delayed()} == {b"%d" % DAY_S, b"another"})
 
 
 @pytest.mark.parametrize("piece", [1, 3, 4096])

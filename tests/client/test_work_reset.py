@@ -7,12 +7,15 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 
 import orbitmq
 from orbitmq.client.work_handed import HandOut
 from orbitmq.client.work_session import WorkSession
+from orbitmq.store import config, work_files
+from orbitmq.store.layout import StoreLayout
 from tests.trees import kill, small_broker
 from tests.waiting import WATCHDOG_S, until
 
@@ -113,6 +116,20 @@ def test_deaths(broker: orbitmq.Broker, actor: str, key_ordered: bool) -> None:
         while len(found) < 4:
             found += [int(bytes(each.body)) for each in consumer.poll_batch(10, timeout=WATCHDOG_S)]
     assert sorted(found) == [18, 18, 19, 19]
+
+
+def test_a_coordinator_that_died_in_between(broker: orbitmq.Broker) -> None:
+    """A queue has got its other file, and nobody has told the dispatcher: the next coordinator does."""
+    layout = StoreLayout.at(Path(broker.status().store))
+    with broker.work_session("g", ["t"], in_hand=100) as worker:
+        assert do(40, worker) == BOTH
+        until(lambda: sum(sum(each.values()) for each in config.load_offsets(layout).values()) == 40, "the offsets' file")
+        work_files.renew(layout, "g", ("t", 0), 12345)
+        kill(broker, "coordinator")
+        with broker.producer() as producer:
+            producer.send_batch("t", [b"20", b"21"], queue=0)
+        assert do(2, worker) == [20, 21]
+        until(lambda: broker.group("g").lag_messages == 0, "the new file to be read")
 
 
 def test_while_workers_are_busy(broker: orbitmq.Broker) -> None:
