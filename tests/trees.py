@@ -55,6 +55,17 @@ def kill(client: orbitmq.Client, name: str) -> ActorStatus:
     return victim
 
 
+@contextmanager
+def stopped(client: orbitmq.Client, name: str) -> Iterator[None]:
+    """The actor hangs."""
+    pid = actors(client)[name].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def segments(generation: int) -> set[str]:
     """The files of one tree in /dev/shm; those of others on this machine come and go."""
     return {path.name for path in MOUNT.glob(segment_prefix(generation) + "*")}

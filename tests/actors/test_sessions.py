@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ import orbitmq
 from orbitmq import errors
 from tests.actors.clients import ClientProcess
 from tests.crash.raw_session import RawSession, message
-from tests.trees import actors, kill, small_broker
+from tests.trees import actors, kill, small_broker, stopped
 from tests.waiting import until
 
 FAULTY = 4
@@ -27,17 +25,6 @@ session = client.connection.open_session(window=64, sq_capacity=65536, message_m
 print(session.slot, session.epoch, flush=True)
 sys.stdin.read()
 """
-
-
-@contextmanager
-def stopped(client: orbitmq.Client, name: str) -> Iterator[None]:
-    """The actor hangs."""
-    pid = actors(client)[name].pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def slots(client: orbitmq.Client) -> set[int]:

@@ -81,19 +81,20 @@ def untouched(broker: orbitmq.Broker) -> Any:
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=repr)
-@pytest.mark.parametrize("call", WITH_GROUP)
-def test_what_is_no_name_of_a_group(broker: orbitmq.Broker, call: str, name: object) -> None:
-    with pytest.raises(errors.GroupNameError, match="a name is a str") as caught:
-        WITH_GROUP[call](broker, name)
-    assert caught.value.group == name
-
-
-@pytest.mark.parametrize("name", NO_NAMES, ids=repr)
-@pytest.mark.parametrize("call", WITH_TOPIC)
-def test_what_is_no_name_of_a_topic(broker: orbitmq.Broker, call: str, name: object) -> None:
-    with pytest.raises(errors.TopicNameError, match="a name is a str") as caught:
-        WITH_TOPIC[call](broker, name)
-    assert caught.value.topic == name
+@pytest.mark.parametrize(
+    ("calls", "call", "error", "what"),
+    [
+        *((WITH_GROUP, call, errors.GroupNameError, "group") for call in WITH_GROUP),
+        *((WITH_TOPIC, call, errors.TopicNameError, "topic") for call in WITH_TOPIC),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_name(
+    broker: orbitmq.Broker, calls: Any, call: str, error: type[errors.OrbitError], what: str, name: object
+) -> None:
+    with pytest.raises(error, match="a name is a str") as caught:
+        calls[call](broker, name)
+    assert getattr(caught.value, what) == name
 
 
 @pytest.mark.parametrize("call", sorted(WITH_TOPIC.keys() - {"worker", "lock_queues"}))
