@@ -277,7 +277,8 @@ class Client(Administration, TopicAdministration, DelayAdministration, QueueLock
 
     def dead_letters(self, group: str) -> DeadLetters:
         """The messages that this group has given up, in this broker's or RocketMQ's form. A group without any has an empty
-        list. Raises: TopicNameError: no group has this name."""
+        list; the first use of one that does not exist raises UnknownGroup. Raises: TopicNameError: no group can have this
+        name."""
         from orbitmq.client.dead_letters import DeadLetters
 
         return DeadLetters(self, group)

@@ -16,7 +16,7 @@ from orbitmq.client.lookup import Attached, messages_between
 from orbitmq.client.redrive import Redrive, sent_again
 from orbitmq.client.topic_administration import PURGE_WAYS
 from orbitmq.client.unclosed import Shown
-from orbitmq.errors import OffsetOutOfRange, SettingError
+from orbitmq.errors import OffsetOutOfRange, SettingError, UnknownGroup
 from orbitmq.native._types import Message
 from orbitmq.shm.means import means
 from orbitmq.shm.topic_name import check_topic_name
@@ -32,7 +32,10 @@ Letters = list[DeadLetter]
 
 
 class DeadLetters(Shown):
-    """Made by `Client.dead_letters()`. Iterating it gives those that were not sent again, oldest first."""
+    """Made by `Client.dead_letters()`. Iterating it gives those that were not sent again, oldest first.
+
+    All that it does raises UnknownGroup if the group neither exists nor has a topic of dead letters.
+    """
 
     def __init__(self, client: Client, group: str) -> None:
         """Raises: GroupNameError, TopicNameError: no group has this name."""
@@ -150,7 +153,15 @@ class DeadLetters(Shown):
         yield from messages_between(self._attached, topic.first_slot + QUEUE, begin, end)
 
     def _found(self) -> Topic | None:
-        return TopicTable(self._attached.topics).find(self.topic)
+        """None: the group exists, and none of its messages has died. Raises: UnknownGroup."""
+        topic = TopicTable(self._attached.topics).find(self.topic)
+        if topic is None:  # a topic may outlive its group; so only without one the group is asked for
+            try:
+                self._client.connection.ask("groups", group=self.group)
+            except UnknownGroup as error:
+                text = f"could not look for dead letters of the group {self.group!r}: there is no such group"
+                raise error.reworded(text, error.remedy) from None
+        return topic
 
     @property
     def _attached(self) -> Attached:

@@ -37,7 +37,6 @@ def records(*arguments: str) -> list[dict[str, Any]]:
 
 def test_all_of_it(broker: Broker) -> None:
     assert dlq("list").split()[-3:] == ["billing", "5", "5"]
-    assert "group nobody has no dead letters" in dlq("list", "nobody")
     table = dlq("list", "billing")
     assert "orders" in table and "k-3" in table and " 16 " in table
     shown = dlq("show", "billing", "2")
@@ -67,8 +66,18 @@ def test_purge(broker: Broker) -> None:
         assert terminal.end() == 6
     assert records("purge", "billing", "--yes") == [{"group": "billing", "purged": 2}]
     assert records("purge", "billing") == [{"group": "billing", "purged": 0}]
-    assert records("purge", "nobody") == [{"group": "nobody", "purged": 0}]
     assert records("list", "billing", "-a") == []
+
+
+def test_a_group_without_letters_and_a_mistyped_one(broker: Broker) -> None:
+    with broker.consumer("alive", ["orders"]):
+        assert "group alive has no dead letters" in dlq("list", "alive")
+        assert "sent 0 dead letters again" in dlq("redrive", "alive")
+        assert records("purge", "alive") == [{"group": "alive", "purged": 0}]
+    for asked in (["list"], ["redrive"], ["purge", "--yes"], ["redrive", "--json"]):
+        done = run("dlq", asked[0], "biling", *asked[1:], "--name", "dead")
+        assert done.returncode == 1 and not done.stdout, asked
+        assert "the group 'biling': there is no such group" in done.stderr and "orbitmq group list" in done.stderr
 
 
 def test_a_purge_removes_what_was_asked_about(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import orbitmq
 from orbitmq.client.dead_letter import DeadLetter
+from orbitmq.client.dead_letters import DeadLetters
 from orbitmq.client.message import Message
 from orbitmq.errors import (
     GroupInUse,
@@ -22,6 +23,7 @@ from orbitmq.errors import (
     Retry,
     SettingError,
     TopicNameError,
+    UnknownGroup,
     UnknownTopic,
 )
 from tests.client.awaitable import run_watched
@@ -82,18 +84,46 @@ def test_wrong_calls(prepared: orbitmq.Broker) -> None:
             call(most=0)
     with pytest.raises(TopicNameError):
         prepared.dead_letters("no group")
-    none = prepared.dead_letters("nobody")
-    assert none.list() == [] == none.redrive() and none.bounds == (0, 0)
-    for call in (lambda: none.letter(0), lambda: none.redrive([0])):
-        with pytest.raises(OffsetOutOfRange, match="it has none"):
-            call()
-    with pytest.raises(SettingError, match="dead letters of the group 'nobody' to 'soon': it must be latest, an offset, or"):
-        none.purge("soon")
+    with prepared.consumer("alive", ["orders"]) as consumer:
+        assert consumer.poll(0) is None
+        none = prepared.dead_letters("alive")
+        none_of_a_group_without_letters(none)
     with pytest.raises(SettingError, match=r"could not redrive 2: .*; write \[2\]"):
         letters.redrive(2)  # type: ignore[arg-type]
     with pytest.raises(GroupNameError, match="a name is a str"):
         prepared.dead_letters(None)  # type: ignore[arg-type]
     assert not everything(prepared, "orders")
+
+
+def none_of_a_group_without_letters(none: DeadLetters) -> None:
+    assert none.list() == [] == none.redrive() and none.bounds == (0, 0)
+    for call in (lambda: none.letter(0), lambda: none.redrive([0])):
+        with pytest.raises(OffsetOutOfRange, match="it has none"):
+            call()
+    with pytest.raises(SettingError, match="dead letters of the group 'alive' to 'soon': it must be latest, an offset, or"):
+        none.purge("soon")
+    assert none.purge() == 0
+
+
+def test_a_mistyped_group(prepared: orbitmq.Broker) -> None:
+    """Letters that outlive their group can be used, as all other tests here show: no group `billing` exists."""
+    with pytest.raises(UnknownGroup):
+        prepared.group("billing")
+    letters = prepared.dead_letters("biling")
+    uses: list[Callable[[], object]] = [
+        letters.list,
+        letters.redrive,
+        letters.purge,
+        lambda: list(letters),
+        lambda: letters.letter(0),
+        lambda: letters.redrive([0]),
+        lambda: letters.purge(dry_run=True),
+        lambda: letters.bounds,
+    ]
+    for use in uses:
+        with pytest.raises(UnknownGroup, match=r"'biling': there is no such group; .* orbitmq group list") as caught:
+            use()
+        assert caught.value.group == "biling"
 
 
 def test_a_topic_that_never_had_a_letter(tmp_path: Path) -> None:
@@ -152,9 +182,8 @@ def test_a_topic_that_nobody_has_written_to(tmp_path: Path) -> None:
         assert broker.dead_letter_groups() == ["billing"] and not (tmp_path / "consumequeue" / "%DLQ%billing").exists()
         letters = broker.dead_letters("billing")
         assert letters.list() == [] == letters.redrive() and letters.purge() == 0
-        for group in ("billing", "nobody"):
-            with pytest.raises(OffsetOutOfRange, match="it has none"):
-                broker.dead_letters(group).redrive([0])
+        with pytest.raises(OffsetOutOfRange, match="it has none"):
+            letters.redrive([0])
 
 
 def test_a_letter_that_has_hardly_room(tmp_path: Path) -> None:
