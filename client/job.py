@@ -18,7 +18,7 @@ from orbitmq.native._core import lib
 State = Literal["open", "acked", "nacked", "given back", "lost"]
 SECONDS_MAX: float = lib.WORK_WAIT_MS_MAX / 1000  # of a delay and of a visibility
 TOO_LATE = hint("if its work takes so long, raise {visibility of worker} || raise {timeout of worker}").assuring(
-    "do not repeat it"
+    "a reset of the group takes jobs back too; do not repeat it"
 )
 RETRY_TOPIC = "RETRY_TOPIC"  # property of a message that comes again: the topic to which it was sent
 
