@@ -18,7 +18,7 @@ from orbitmq.client.aside import Worker as Thread
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.job import Job
 from orbitmq.client.unclosed import Shown, words_of
-from orbitmq.client.work_hand import Handler, failed
+from orbitmq.client.work_hand import Handler, check_handler, failed
 from orbitmq.client.work_tasks import is_async
 from orbitmq.client.worker import Inside, Worker
 from orbitmq.errors import OrbitError
@@ -84,6 +84,7 @@ class AsyncWorker(Shown):
     ) -> int:
         """See Worker.run. A coroutine function is called in `concurrency` tasks of this event loop, and its task is cancelled
         after `timeout`. Another function is called in threads or processes."""
+        check_handler(handler)
         if executor == "processes" or not is_async(handler):
             plain: Any = handler
             with self._inside.signals:
@@ -225,6 +226,7 @@ class AsyncWork(Generic[_Parameters, _Result]):
     `run`."""
 
     def __init__(self, function: Callable[_Parameters, _Result], open_worker: Callable[[], Opening]) -> None:
+        check_handler(function)
         self._function = function
         self._open_worker = open_worker
         self.__doc__ = function.__doc__

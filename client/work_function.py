@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
+from orbitmq.client.work_hand import check_handler
 from orbitmq.client.worker import Worker
 
 _Parameters = ParamSpec("_Parameters")
@@ -13,9 +14,13 @@ _Result = TypeVar("_Result")
 
 
 class Work(Generic[_Parameters, _Result]):
-    """The function, which can be called as before, and `run`. It opens a worker only in `run`."""
+    """The function, which can be called as before, and `run`. It opens a worker only in `run`.
+
+    Raises: SettingError: the function cannot be called with a job alone.
+    """
 
     def __init__(self, function: Callable[_Parameters, _Result], make: Callable[[], Worker]) -> None:
+        check_handler(function)
         self._function = function
         self._make = make
         functools.update_wrapper(self, function)

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from orbitmq.client.job import Job
+from orbitmq.errors import SettingError
 
 Handler = Callable[[Job], object]
 _logger = logging.getLogger("orbitmq")
+
+
+def check_handler(handler: object) -> None:
+    """Raises: SettingError: it cannot be called with a job as its only argument."""
+    if not callable(handler):
+        text = f"could not run {handler!r}: it cannot be called"
+        raise SettingError(text, hint="give a function that takes a job", setting="handler", value=handler)
+    try:  # a decorator may give what it wraps more arguments, so only the outermost function counts
+        signature = inspect.signature(handler, follow_wrapped=False)
+    except Exception:  # it has none that can be read, or what it says about itself raises something
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise SettingError(
+            f"could not run {handler!r:.200}: it cannot take a job as its only argument: {error}",
+            hint="give a function that takes one job; functools.partial can give it the rest",
+            setting="handler",
+            value=handler,
+        ) from None
 
 
 class Hand(Protocol):

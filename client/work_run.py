@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from orbitmq.client.job import Job
 from orbitmq.client.open_jobs import OpenJobs
-from orbitmq.client.work_hand import Hand, ThreadHand
+from orbitmq.client.work_hand import Hand, ThreadHand, check_handler
 from orbitmq.client.work_tasks import LoopThread, TaskHand, is_async
 from orbitmq.client.worker_settings import check_executor
-from orbitmq.errors import CorruptRecord, SettingError
+from orbitmq.errors import CorruptRecord
 from orbitmq.shm.means import means
 
 _logger = logging.getLogger("orbitmq")
@@ -68,9 +68,7 @@ class Run:
         limit: int | None,
     ) -> None:
         check_executor(executor)
-        if not callable(handler):
-            text = f"could not run {handler!r}: it cannot be called"
-            raise SettingError(text, hint="give a function that takes a job", setting="handler", value=handler)
+        check_handler(handler)
         self._next_job = next_job
         self._jobs = jobs
         self._concurrency = concurrency

@@ -97,8 +97,8 @@ class Worker(Shown):
 
         executor: "threads" or "processes", instead of the worker's setting.
 
-        Raises: SettingError: the handler cannot be called, or not in processes. UsageError: a worker process ended before it
-            was ready. BrokerStopped; Closed.
+        Raises: SettingError: the handler cannot be called with a job alone, or not in processes. UsageError: a worker process
+            ended before it was ready. BrokerStopped; Closed.
         """
         self._check()
         with self._signals:
