@@ -187,8 +187,8 @@ class Sessions:
         return session if session is not None and session.epoch == epoch else None
 
     def close(self, session: Session) -> None:
-        """Begins the end of a session. Calling it again changes nothing."""
-        if session.slot in self._closing:
+        """Begins the end of a session. Calling it again changes nothing, also when it is over."""
+        if session.slot in self._closing or self._sessions.get(session.slot) is not session:
             return
         session.closing_since = time.monotonic()
         self._closing[session.slot] = session

@@ -6,13 +6,21 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.actors.descriptor_store import Kept
+from orbitmq.actors.process_id import ProcessId
+from orbitmq.actors.sessions import Session, Sessions
+from orbitmq.native._core import lib
 from tests.actors.clients import ClientProcess
+from tests.actors.delay_life import settings_of
 from tests.crash.raw_session import RawSession, message
+from tests.power.life import Life, open_store
 from tests.trees import actors, kill, small_broker, stopped
 from tests.waiting import until
 
@@ -131,3 +139,32 @@ def test_a_hung_handler_costs_its_own_sessions_only(tmp_path: Path) -> None:
             until(lambda: slots(broker) == {held}, "the end of the others' sessions")
             os.kill(hung.pid, ending)
             until(lambda: slots(broker) == set(), "the dead client's slot")
+
+
+def test_a_session_that_is_freed_while_its_process_dies(in_memory: Path) -> None:
+    """The sessions of a dead process end one after the other, and each end frees those whose time has come. One that was
+    closing before, and is freed in the middle of that, ends once."""
+    settings = settings_of(in_memory)
+    life = Life(settings, open_store(settings), ("t",))
+    control, told = life.tree.control, []
+
+    def ended(session: Session) -> None:
+        told.append(session.slot)
+        if session is first:  # in the meantime, the other one's handler is done with it
+            lib.session_set_state(control, second.slot, lib.SESSION_DRAINED)
+
+    keeper = SimpleNamespace(put=Kept, drop=lambda key: None)
+    sessions = Sessions(life.tree, cast(Any, keeper), lambda *_: None, lambda *_: None, ended)
+    me, pidfd = ProcessId(os.getpid(), 1), os.pidfd_open(os.getpid())
+    sizes = {"window": 64, "sq_capacity": 65536, "queue_capacity": 0, "message_max": 4096}
+    made = [sessions.open(me, pidfd, **sizes) for _ in range(2)]
+    (first, _), (second, _) = made
+    try:
+        sessions.close(second)
+        assert [each.slot for each in sessions] == [first.slot, second.slot], "its handler has not seen that it is closing"
+        sessions.client_died(me)
+        assert told == [second.slot, first.slot] and [each.slot for each in sessions] == [first.slot]
+    finally:
+        for descriptor in (pidfd, *(memfd for _, memfd in made)):
+            os.close(descriptor)
+        life.close()
