@@ -19,6 +19,7 @@ from orbitmq.actors.sessions import Session
 from orbitmq.errors import BrokerError, Full, NoPermission, OrbitError, ProtocolError
 from orbitmq.native._core import lib
 from orbitmq.shm import runtime
+from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.file_system import disk_error
@@ -66,8 +67,8 @@ class Operations(Administration):
         folder = self._tree.settings.layout.config
         if operation in ("purge_topic", "delete_topic"):
             return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
-        if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays"):
-            topic = question["topic" if operation == "prepare_delays" else "name"]
+        if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays", "prepare_replies"):
+            topic = REPLY_TOPIC if operation == "prepare_replies" else question.get("name") or question["topic"]
             return f"the topic {topic!r} in {folder / TOPICS}"
         if operation == "configure":
             return f"the settings {self._tree.settings.layout.settings_toml}"
@@ -141,6 +142,12 @@ class Operations(Administration):
             raise ProtocolError(f"cannot do 'prepare_delays' with topic {topic!r:.64}", operation="prepare_delays")
         if not self._tree.settings.read_only:
             self._topics.add_delays(topic)
+        return None
+
+    def prepare_replies(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Makes the topic in which replies are kept. Any client may ask for it, as it may send requests."""
+        if not self._tree.settings.read_only:
+            self._topics.add_replies()
         return None
 
     def topics(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from orbitmq.errors.remedy import Knob, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.durability import APPENDED, Durability
+from orbitmq.shm.reply_topic import REPLY_HOURS, REPLY_QUEUES, REPLY_TOPIC
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_to_make, possible, reserved_topic
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
@@ -180,10 +181,10 @@ class TopicRegistry(TopicTable):
         if self.find(name) is None or name not in self._configs or self._behind:
             self.adopt(name, _least_queues(name))
 
-    def add_own(self, name: str, queues: int) -> Topic:
-        """Makes sure of a topic that the broker itself writes to: a group's retries or dead letters. The file comes first: a
-        retry that is on its way to a topic which only the table has would be lost in the next start, which finds no record
-        of it. Raises: TopicNameError; Full; OSError."""
+    def add_own(self, name: str, queues: int, hours: int | None = None) -> Topic:
+        """Makes sure of a topic that the broker itself needs, such as a group's retries or dead letters. The file comes first:
+        a retry that is on its way to a topic which only the table has would be lost in the next start, which finds no record
+        of it. hours: how long a new one's messages are kept. Raises: TopicNameError; Full; OSError."""
         check_topic_name(name)
         topic = self.find(name)
         if topic is not None and name in self._configs and not self._behind:
@@ -195,8 +196,12 @@ class TopicRegistry(TopicTable):
             self._capacity(name, queues)
         if place is not None:
             queues = min(queues, place.slot_capacity)
-        config = replace(TopicConfig(name), perm=PERM_READ_WRITE, read_queues=queues, write_queues=queues)
+        config = TopicConfig(name, queues, queues, perm=PERM_READ_WRITE, retention_hours=hours)
         return self._make(config, queues, PERM_READ_WRITE)
+
+    def add_replies(self) -> None:
+        """Makes sure of the topic in which replies are kept. Raises: Full; OSError."""
+        self.add_own(REPLY_TOPIC, REPLY_QUEUES, REPLY_HOURS)
 
     def changeable(self, name: Any, caller: Caller, doing: str, *, letters: bool = False) -> Topic:
         """The topic, if the user may change it. letters: it may hold a group's dead letters. Raises: TopicNameError,
@@ -394,8 +399,9 @@ class TopicRegistry(TopicTable):
 
 
 def _least_queues(name: str) -> int:
-    """Each delay level has its queue, even if another broker's log shows only some of them."""
-    return int(lib.DELAY_LEVELS) if name == DELAY_TOPIC else 1
+    """Each delay level has its queue, even if another broker's log shows only some of them; so has each of those that share the
+    replies, of which RocketMQ's topic has one queue."""
+    return int(lib.DELAY_LEVELS) if name == DELAY_TOPIC else REPLY_QUEUES if name == REPLY_TOPIC else 1
 
 
 def _check(name: str, queues: object, perm: object, retention_hours: object, durability: object) -> None:
@@ -451,7 +457,7 @@ def _exists(topic: Topic, queues: int, perm: int) -> TopicExists:
 
 def _permitted(name: str, perm: int) -> int:
     """What clients may do, by what the file says. RocketMQ keeps some topics for itself."""
-    return perm & ~PERM_WRITE if reserved_topic(name) else perm
+    return perm & ~PERM_WRITE if reserved_topic(name) and name != REPLY_TOPIC else perm
 
 
 def _is_retention(hours: object) -> bool:

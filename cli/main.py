@@ -20,6 +20,7 @@ from orbitmq.cli import (
     group,
     reading,
     repair,
+    request,
     sending,
     spelling,
     status,
@@ -66,6 +67,7 @@ app.add_typer(dlq.app, name="dlq")
 app.command("clients")(clients.clients)
 app.add_typer(config.app, name="config")
 app.command("send")(sending.send)
+app.command("request")(request.request)
 app.command("tail")(reading.tail)
 app.command("work")(work.work)
 app.command("find")(reading.find)

@@ -12,6 +12,7 @@ from orbitmq.client.aio_administration import AsyncAdministration
 from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_dead_letters import AsyncDeadLetters
 from orbitmq.client.aio_producer import AsyncProducer
+from orbitmq.client.aio_requests import AsyncRequests
 from orbitmq.client.aio_worker import AsyncDecorator, Opening
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from orbitmq.store.setting_sources import SettingState
 
 
-class AsyncClient(AsyncAdministration, Shown):
+class AsyncClient(AsyncAdministration, AsyncRequests, Shown):
     """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self._client = client
 
     @property

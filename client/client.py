@@ -16,6 +16,7 @@ from orbitmq.client.delay_administration import DelayAdministration
 from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
+from orbitmq.client.requests import Requests
 from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_administration import TopicAdministration
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession")
 
 
-class Client(Administration, TopicAdministration, DelayAdministration, QueueLocking, Shown):
+class Client(Administration, TopicAdministration, DelayAdministration, QueueLocking, Requests, Shown):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 
@@ -295,6 +296,8 @@ class Client(Administration, TopicAdministration, DelayAdministration, QueueLock
         then the connection. Closing it again does nothing."""
         # set first: then either this call sees an object made meanwhile, or its maker sees that the client is closed
         self._closed = True
+        if (calls := self._connection.calls.get(os.getpid())) is not None:
+            calls.close()
         for made in list(self._made):
             made.close()
         if not self._making:

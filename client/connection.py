@@ -76,6 +76,7 @@ class Connection:
         self._open: list[ControlSocket] = []  # a thread may be inside one of these; `close` interrupts it
         self._notes: deque[Note] = deque()
         self._closing = Bell()
+        self.calls: dict[int, Any] = {}  # by process: what its requests and replies use (calls.py)
         _connections.add(self)
 
     @property

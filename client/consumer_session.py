@@ -190,6 +190,7 @@ class ConsumerSession(Shown):
             self._reader = Reader(handle.control_address, handle.topics_address, handle)
             self._reader.verify = self._verify
             self._reader.strict = self._strict
+            self._reader.home = self._home
             self._reader.filter(self._tags)
             self._hold = PullHold(handle)
             self._hold.spin(self._spin_ns)
@@ -204,6 +205,11 @@ class ConsumerSession(Shown):
             handle.close()
             raise
         self._stale = False
+
+    @property
+    def _home(self) -> object:
+        """The connection over which messages are replied to."""
+        return self._opener
 
     def _detach(self) -> None:
         """Lets the session go. Without a group, the positions are kept for the next session."""

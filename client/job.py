@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
+from orbitmq.client.body import Body
 from orbitmq.client.message import Message
+from orbitmq.client.receipt import Receipt
 from orbitmq.client.unclosed import Shown
 from orbitmq.client.work_failure import Failure, bounded, failure_of
 from orbitmq.client.work_handed import HandOut
 from orbitmq.errors import JobLost, SettingError, UsageError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
+from orbitmq.shm.durability import Durability
 
 State = Literal["open", "acked", "nacked", "given back", "lost"]
 SECONDS_MAX: float = lib.WORK_WAIT_MS_MAX / 1000  # of a delay and of a visibility
@@ -109,6 +112,22 @@ class Job(Shown):
         check_seconds(seconds, "extend a job", "seconds", above=True, most=SECONDS_MAX)
         if not self._settler.extend(self, seconds):
             raise self._refusal("extend")
+
+    def reply(
+        self,
+        body: Body,
+        *,
+        keys: str | Sequence[str] | None = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Receipt:
+        """Replies to the job's message, which must be a request; see Message.reply. The job stays open: it is acked afterwards,
+        so that the request comes again if this worker dies before it has replied."""
+        return self.message.reply(
+            body, keys=keys, properties=properties, flag=flag, durability=durability, timeout=timeout
+        )
 
     def fail(self, error: BaseException) -> None:
         """What an error that leaves a loop's body, a `with job:` block or a handler does: nacks the job with the error's type

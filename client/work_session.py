@@ -421,6 +421,7 @@ class WorkSession:
             self._opener.ask("join_work", **fields, **self.settings.fields())
             crash_point("work_session_joined")
             reader = Reader(handle.control_address, handle.topics_address, handle)
+            reader.home = self._opener
             shape = ffi.new("struct session_shape *", {"slot": handle.slot, "epoch": handle.epoch, "work_capacity": ring})
             addresses = handle.address, handle.control_address, handle.wake_address, handle.supervisor_fd
             link = lib.work_link_open(*addresses, shape)

@@ -406,6 +406,27 @@ class Message:
 
         Raises: CorruptRecord: this is not a record, or the body does not match its CRC.
         """
+    def reply(
+        self,
+        body: Body,
+        *,
+        keys: str | Sequence[str] | None = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Literal["appended", "flushed"] | None = None,
+        timeout: float | None = None,
+    ) -> Receipt:
+        """Replies to this message, which must be a request; see docs/request-reply.md. An event loop awaits AsyncClient.reply.
+
+        Args:
+            body: bytes, another buffer or str.
+            keys, properties, flag, durability: of the reply, as in Producer.send.
+            timeout: seconds to wait for the receipt; None: as producers do.
+
+        Returns: the Receipt of the reply. Whether the requester still waits is not known.
+
+        Raises: UsageError: this is no request, or the message came by no client; and what Producer.send raises.
+        """
     def record(self) -> bytes:
         """The whole record as it is stored: bytes, a copy. Message.from_record reads it."""
     def __len__(self) -> int: ...
@@ -508,6 +529,7 @@ class Reader:
 
     verify: bool
     strict: bool
+    home: object
     def __init__(
         self,
         control: int = 0,

@@ -223,6 +223,7 @@ def test_the_page_and_the_errors_agree_on_retries() -> None:
     variants = [kind("could not") for kind in KINDS]
     variants += [
         errors.TimedOut("could not", pending=object()),
+        errors.RequestTimeout("could not", receipt=object()),
         errors.StoreFailed("could not", physical_offset=7),
         errors.BrokerStopped("could not", sent=7),
         errors.OffsetOutOfRange("could not", removed=7),

@@ -9,13 +9,14 @@
 #define ID(text) NAME(text, RESERVED_ID)
 #define NOTE(text) NAME(text, RESERVED_NOTE)
 #define WISH(text) NAME(text, RESERVED_WISH)
+#define REPLY(text) NAME(text, RESERVED_REPLY)
 
 /* Each is in the case of its own length. */
 enum reserved reserved_property(struct slice name)
 {
     switch (name.size) {
     case 3:
-        WISH("TTL")
+        REPLY("TTL")
         break;
     case 4:
         ARGUMENT("KEYS") ARGUMENT("TAGS") NOTE("WAIT")
@@ -30,7 +31,7 @@ enum reserved reserved_property(struct slice name)
         NOTE("CLUSTER")
         break;
     case 8:
-        ID("UNIQ_KEY") NOTE("TRACE_ON") NOTE("__CRC32#") WISH("BUYER_ID") WISH("MQ2_FLAG") WISH("MSG_TYPE")
+        ID("UNIQ_KEY") NOTE("TRACE_ON") NOTE("__CRC32#") WISH("BUYER_ID") WISH("MQ2_FLAG") REPLY("MSG_TYPE")
         WISH("REAL_QID") WISH("TRAN_MSG")
         break;
     case 9:
@@ -49,10 +50,10 @@ enum reserved reserved_property(struct slice name)
         WISH("TRANSFER_FLAG") WISH("__SHARDINGKEY")
         break;
     case 14:
-        WISH("CORRELATION_ID") WISH("RECONSUME_TIME") WISH("TIMER_DELAY_MS")
+        REPLY("CORRELATION_ID") WISH("RECONSUME_TIME") WISH("TIMER_DELAY_MS")
         break;
     case 15:
-        WISH("CORRECTION_FLAG") WISH("PUSH_REPLY_TIME") WISH("REPLY_TO_CLIENT") WISH("TIMER_DELAY_SEC")
+        WISH("CORRECTION_FLAG") WISH("PUSH_REPLY_TIME") REPLY("REPLY_TO_CLIENT") WISH("TIMER_DELAY_SEC")
         break;
     case 16:
         WISH("DLQ_ORIGIN_TOPIC") WISH("TIMER_DELIVER_MS") WISH("TIMER_DEQUEUE_MS") WISH("TIMER_ENQUEUE_MS")
@@ -98,6 +99,8 @@ const char *reserved_property_why(enum reserved kind)
         return "brokers and clients note something about the message under this name";
     case RESERVED_WISH:
         return "the name asks a RocketMQ broker for something that OrbitMQ does not do yet";
+    case RESERVED_REPLY:
+        return "it is set by request() and reply()";
     default:
         return NULL;
     }
@@ -111,6 +114,8 @@ static bool begins(const uint8_t *name, uint32_t size, const char *with)
 
 static bool is(const uint8_t *name, uint32_t size, const char *text) { return size == strlen(text) && begins(name, size, text); }
 
+bool reserved_topic_of_replies(const uint8_t *name, uint32_t size) { return is(name, size, "DefaultCluster_REPLY_TOPIC"); }
+
 const char *reserved_topic_why(const uint8_t *name, uint32_t size)
 {
     if (is(name, size, "SCHEDULE_TOPIC_XXXX"))
@@ -121,6 +126,8 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
         return "as in RocketMQ, a group's messages are kept there that are to be tried again; only the broker puts them there";
     if (begins(name, size, "%DLQ%"))
         return "as in RocketMQ, a group's dead letters are kept there; only the broker puts them there";
+    if (reserved_topic_of_replies(name, size))
+        return "as in RocketMQ, replies are kept there; the first request() makes it, and reply() writes to it";
     if (begins(name, size, "RMQ_SYS_TRANS_") || is(name, size, "TRANS_CHECK_MAX_TIME_TOPIC"))
         return "RocketMQ keeps open transactions there, which OrbitMQ does not have yet";
     if (begins(name, size, "%LMQ%"))
@@ -153,7 +160,8 @@ bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name)
         if (!split || split == at || split + 1 == next)
             continue; /* no property, for want of a name or a value */
         *name = (struct slice){at, (uint32_t)(split - at)};
-        if (reserved_property(*name) >= RESERVED_NOTE)
+        const enum reserved kind = reserved_property(*name);
+        if (kind == RESERVED_NOTE || kind == RESERVED_WISH)
             return true;
     }
     return false;

@@ -13,7 +13,8 @@ enum reserved {
     RESERVED_ID = 1,       /* UNIQ_KEY: the sender's id for the message, which is indexed; a sender may set it */
     RESERVED_ARGUMENT = 2, /* TAGS and KEYS, which are arguments of a send */
     RESERVED_NOTE = 3,     /* what brokers and clients note about a message */
-    RESERVED_WISH = 4,     /* what asks a RocketMQ broker for something: to deliver later, again, in a transaction, to answer */
+    RESERVED_WISH = 4,     /* what asks a RocketMQ broker for something: to deliver later, again, in a transaction */
+    RESERVED_REPLY = 5,    /* what makes a message a request or a reply: request() and reply() set it, a user's send may not */
 };
 
 /* What a property's name means. */
@@ -25,8 +26,11 @@ const char *reserved_property_why(enum reserved kind);
 /* Why no sender may create or write a topic of this name, for errors; NULL: it is an ordinary topic. */
 const char *reserved_topic_why(const uint8_t *name, uint32_t size);
 
-/* The first name in a properties string that no sender may set, if there is one. TAGS and KEYS are allowed here, because this
- * is how those arguments travel. */
+/* True for the topic in which replies are kept: no user makes or changes it, but clients write to it. */
+bool reserved_topic_of_replies(const uint8_t *name, uint32_t size);
+
+/* The first name in a properties string that no sender may set, if there is one. TAGS and KEYS are allowed here, and the names
+ * of requests and replies, because this is how those arguments and calls travel. */
 bool reserved_find(const uint8_t *properties, uint32_t size, struct slice *name);
 
 #endif

@@ -281,6 +281,29 @@ static PyObject *message_record(PyObject *self, PyObject *unused)
     return PyBytes_FromStringAndSize((const char *)message->record, message->size);
 }
 
+/* message.reply(body, ...): orbitmq.client.reply does it, over the connection that the message came by. */
+static PyObject *message_reply(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *home = PyObject_GetAttrString(((struct message *)self)->keeper, "home");
+    if (!home) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return NULL;
+        PyErr_Clear(); /* bytes keep it, which came by no connection */
+        home = Py_NewRef(Py_None);
+    }
+    PyObject *module = PyImport_ImportModule("orbitmq.client.reply");
+    PyObject *reply = module ? PyObject_GetAttrString(module, "reply_over") : NULL;
+    PyObject *first = reply ? PyTuple_Pack(2, home, self) : NULL;
+    PyObject *all = first ? PySequence_Concat(first, arguments) : NULL;
+    PyObject *receipt = all ? PyObject_Call(reply, all, keywords) : NULL;
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_XDECREF(reply);
+    Py_XDECREF(module);
+    Py_DECREF(home);
+    return receipt;
+}
+
 #define NUMBER(name, which, doc) {name, message_number, NULL, doc, (void *)(uintptr_t)(which)}
 
 static PyGetSetDef message_attributes[] = {
@@ -306,6 +329,14 @@ static PyGetSetDef message_attributes[] = {
 static PyMethodDef message_methods[] = {
     {"record", message_record, METH_NOARGS,
      "record($self)\n--\n\nThe whole record as it is stored: bytes, a copy. Message.from_record reads it.\n"},
+    {"reply", (PyCFunction)(void (*)(void))message_reply, METH_VARARGS | METH_KEYWORDS,
+     "reply($self, /, body, *, keys=(), properties=None, flag=0, durability=None, timeout=None)\n--\n\n"
+     "Replies to this message, which must be a request; see docs/request-reply.md. An event loop awaits AsyncClient.reply.\n\n"
+     "Args:\n    body: bytes, another buffer or str.\n"
+     "    keys, properties, flag, durability: of the reply, as in Producer.send.\n"
+     "    timeout: seconds to wait for the receipt; None: as producers do.\n\n"
+     "Returns: the Receipt of the reply. Whether the requester still waits is not known.\n\n"
+     "Raises: UsageError: this is no request, or the message came by no client; and what Producer.send raises.\n"},
     {"from_record", message_from_record, METH_O | METH_CLASS,
      "from_record($type, data, /)\n--\n\nA message over one whole stored record.\n\n"
      "Args:\n    data: bytes, which the message keeps; as from record().\n\n"

@@ -20,6 +20,7 @@
     ├── Full                             no room now: the window, the ring, or a table; a later retry helps
     │   └── NoMeans                      ... but a descriptor, mapping, thread or memory that this process cannot get
     ├── TimedOut (also TimeoutError)     the caller's time limit is over; the send may still succeed
+    │   └── RequestTimeout               no reply came to a request; carries the receipt of the request
     ├── Closed                           this program closed the producer, consumer or client
     ├── Interrupted                      interrupt() ended this wait; nothing was taken
     ├── Fenced                           queues went to another member; what was delivered of them could not be committed
@@ -87,7 +88,7 @@ from orbitmq.errors.store import (
     StoreUnsupported,
     StoreVersion,
 )
-from orbitmq.errors.waits import Closed, Fenced, Full, Interrupted, JobLost, NoMeans, TimedOut
+from orbitmq.errors.waits import Closed, Fenced, Full, Interrupted, JobLost, NoMeans, RequestTimeout, TimedOut
 
 __all__ = [
     "BrokerBroken",
@@ -119,6 +120,7 @@ __all__ = [
     "PropertiesTooLarge",
     "PropertyError",
     "ProtocolError",
+    "RequestTimeout",
     "Retry",
     "SettingError",
     "StoreError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from orbitmq.errors.root import Common, OrbitError, Retry
 
@@ -91,6 +91,30 @@ class TimedOut(OrbitError, TimeoutError):
     @property
     def _retry(self) -> Retry:
         return Retry.SAFE if self.pending is None else Retry.LOOK_FIRST
+
+
+class Waited(Common, total=False):
+    """What a call waited for; see TimedOut."""
+
+    timeout: float | None
+    topic: str | None
+
+
+class RequestTimeout(TimedOut):
+    """No reply to a request came in time. A reply that comes later is dropped.
+
+    receipt: of the request, which is stored; None: it is not known whether it is. correlation_id: the request's."""
+
+    def __init__(
+        self, message: str, *, receipt: object | None = None, correlation_id: str | None = None, **waited: Unpack[Waited]
+    ) -> None:
+        super().__init__(message, **waited)
+        self.receipt: Any = receipt
+        self.correlation_id = correlation_id
+
+    @property
+    def _retry(self) -> Retry:
+        return Retry.SAFE if self.receipt is None and self.pending is None else Retry.LOOK_FIRST
 
 
 class Closed(OrbitError):

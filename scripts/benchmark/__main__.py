@@ -25,6 +25,7 @@ from scripts.benchmark import (
     locks,
     peers,
     queues,
+    request,
     sends,
     stream,
     work,
@@ -36,7 +37,7 @@ from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *queues.MEASURES,
-    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES,
+    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *request.MEASURES,
     *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 FAMILIES = ("spark", "work")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from orbitmq.errors import ColumnError, MessageTooLarge, PropertiesTooLarge
 from orbitmq.errors.remedy import Hint, hint
-from orbitmq.shm.property_name import NOTE, WISH, reserved_property, why_reserved
+from orbitmq.shm.property_name import NOTE, REPLY, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_topic_name
 from orbitmq.spark import carried
 from orbitmq.spark.carried import ROW_NAME
@@ -287,7 +287,7 @@ def _notes(names: Any, kind: str) -> list[str]:
     Raises: ColumnError: a name that asks a RocketMQ broker for something that OrbitMQ does not do."""
     reserved = {name: reserved_property(name) for name in pc.unique(names).to_pylist() if name}
     for name, meaning in reserved.items():
-        if meaning == WISH:
+        if meaning in (WISH, REPLY):
             raise ColumnError(
                 f"cannot write a row with the property {name!r}: {why_reserved(meaning)}",
                 hint="leave it out: includeHeaders of the source reads the sender's own properties only, into 'headers'",

@@ -16,7 +16,7 @@ from with_arrow import poll_arrow, poll_arrow_later
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.errors import Closed, GroupInUse, Interrupted, OrbitError, TimedOut, UnknownTopic
+from orbitmq.errors import Closed, GroupInUse, Interrupted, OrbitError, RequestTimeout, TimedOut, UnknownTopic
 
 QueueKey = tuple[str, int]
 
@@ -286,6 +286,35 @@ def consume(broker: orbitmq.Client, count: int) -> None:
         broker.consumer(topics=topics).close()
 
 
+def ask(broker: orbitmq.Client) -> None:
+    """Requests and replies."""
+    broker.create_topic("asked", 1)
+    try:
+        broker.request("asked", b"nobody", 0.01, tags="t", keys="k", queue=0, properties={"a": "b"}, flag=1, durability=None)
+    except RequestTimeout as error:
+        receipt: orbitmq.Receipt | None = error.receipt
+        assert receipt is not None and error.correlation_id and error.timeout == 0.01
+    with broker.worker("answering", ["asked"]) as worker:
+        for job in worker.take(1, timeout=30.0):
+            replied: orbitmq.Receipt = job.reply("late", keys=["x"], properties={"c": "d"}, flag=2, timeout=30.0)
+            replies = [replied, job.message.reply(b"again"), broker.reply(job.message, bytearray(b"and again"))]
+            assert len({each.offset for each in replies}) == 3
+            job.ack()
+        worker.flush(30)
+
+
+async def ask_later(client: aio.AsyncClient) -> None:
+    """The same, awaitable."""
+    asking = asyncio.create_task(client.request("asked", "somebody", 30.0))
+    async with await client.consumer("answers", ["asked"]) as consumer:
+        async for message in consumer:
+            assert (await client.reply(message, b"here", properties=None)).size
+            if asking.done() or bytes(message) == b"somebody":
+                break
+    reply: orbitmq.Message = await asking
+    assert bytes(reply) == b"here"
+
+
 async def told_later(consumer: aio.AsyncConsumer, queues: list[QueueKey]) -> None:
     """A callback of asyncio's."""
     assert await consumer.position() and queues
@@ -331,6 +360,7 @@ async def with_asyncio(name: str) -> None:
             await consumer.settle()
             await consumer.close()
         await hand_out_later(client)
+        await ask_later(client)
     client = await aio.connect(name)
     await client.close()
 
@@ -346,6 +376,7 @@ def main(path: Path) -> None:
             consume(client, len(send(client)) + 1)
             work(client)
             hand_out(client)
+            ask(client)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)
     print(orbitmq.__version__)

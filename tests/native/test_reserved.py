@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import TopicNameError
 from orbitmq.native._core import ffi, lib
-from orbitmq.shm.property_name import NOTE, WISH, reserved_property, why_reserved
+from orbitmq.shm.property_name import NOTE, REPLY, WISH, reserved_property, why_reserved
 from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, reserved_topic
 
 ARGUMENTS = ["TAGS", "KEYS"]
@@ -17,15 +17,16 @@ NOTES = ["WAIT", "CLUSTER", "TRACE_ON", "__CRC32#", "MIN_OFFSET", "MAX_OFFSET", 
 WISHES = [
     "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP", "BUYER_ID", "ORIGIN_MESSAGE_ID",
     "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRAN_PREPARED_QUEUE_OFFSET",
-    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INSTANCE_ID", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL",
-    "ARRIVE_TIME", "PUSH_REPLY_TIME", "MSG_TYPE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "TIMER_DELAY_SEC",
+    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "INSTANCE_ID", "ARRIVE_TIME", "PUSH_REPLY_TIME",
+    "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "TIMER_DELAY_SEC",
     "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__SHARDINGKEY", "POP_CK", "1ST_POP_TIME", "DLQ_ORIGIN_TOPIC",
     "DLQ_ORIGIN_MESSAGE_ID",
 ]
+REPLIES = ["CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_TYPE"]
 TOPICS = [
     "SCHEDULE_TOPIC_XXXX", "%RETRY%g", "%DLQ%g", "%LMQ%q", "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
     "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC",
-    "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_c",
+    "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_c", "DefaultCluster_REPLY_TOPIC",
 ]
 
 
@@ -38,22 +39,23 @@ def found(properties: bytes) -> bytes | None:
 
 def test_every_name_and_its_neighbours() -> None:
     kinds = dict.fromkeys(ARGUMENTS, lib.RESERVED_ARGUMENT) | dict.fromkeys(NOTES, NOTE) | dict.fromkeys(WISHES, WISH)
+    kinds |= dict.fromkeys(REPLIES, REPLY)
     kinds["UNIQ_KEY"] = lib.RESERVED_ID
     for name, kind in kinds.items():
         assert reserved_property(name) == kind, name
         for near in (name[:-1], name + "x", name.lower(), name[:-1] + "?", "x" + name[1:]):
             assert reserved_property(near) == kinds.get(near, 0), near
     assert reserved_property("") == reserved_property("color") == reserved_property("x" * 40_000) == 0
-    assert all(why_reserved(kind) for kind in (lib.RESERVED_ARGUMENT, NOTE, WISH))
+    assert all(why_reserved(kind) for kind in (lib.RESERVED_ARGUMENT, NOTE, WISH, REPLY))
     assert not why_reserved(0) and not why_reserved(lib.RESERVED_ID)
 
 
-WORDS = st.sampled_from([*WISHES, *NOTES, *ARGUMENTS, "UNIQ_KEY", "color", "a", "DELA", ""])
+WORDS = st.sampled_from([*WISHES, *NOTES, *REPLIES, *ARGUMENTS, "UNIQ_KEY", "color", "a", "DELA", ""])
 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from(["", "1", "DELAY"]))), st.booleans())
 def test_the_first_that_no_sender_may_set(pairs: list[tuple[str, str]], ended: bool) -> None:
-    """What is no property, for lack of a name or a value, does not count here either."""
+    """What is no property, for lack of a name or a value, does not count here either; and requests and replies travel so."""
     text = "\2".join(f"{name}\1{value}" for name, value in pairs) + ("\2" if ended else "")
     wanted = (name for name, value in pairs if name and value and (name in NOTES or name in WISHES))
     assert found(text.encode()) == (next((name.encode() for name in wanted), None))
@@ -65,8 +67,8 @@ def test_topics() -> None:
         check_topic_name(name)  # such a topic may be there
         with pytest.raises(TopicNameError, match="RocketMQ"):
             check_new_topic_name(name)
-    near = ("schedule_topic_xxxx", "SCHEDULE_TOPIC_XXXXX", "x%RETRY%g", "TBW1022", "RMQ")
-    for name in ("orders", "RETRY", "BenchmarkTest", *near):
+    near = ("schedule_topic_xxxx", "SCHEDULE_TOPIC_XXXXX", "x%RETRY%g", "TBW1022", "RMQ", "REPLY_TOPIC")
+    for name in ("orders", "RETRY", "BenchmarkTest", "DefaultCluster_REPLY_TOPIC2", *near):
         assert reserved_topic(name) is None
         check_new_topic_name(name)
     with pytest.raises(TopicNameError, match="is not allowed"):

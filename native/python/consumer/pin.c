@@ -47,9 +47,23 @@ PyObject *py_pin_of(struct reader_object *self, const struct message_ref *ref)
     return (PyObject *)pin;
 }
 
+/* Message.reply asks for it. */
+static PyObject *pin_home(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *home = ((struct pin *)self)->reader->home;
+    return Py_NewRef(home ? home : Py_None);
+}
+
+static PyGetSetDef pin_attributes[] = {
+    {"home", pin_home, NULL, "the connection over which the messages are replied to, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot pin_slots[] = {
     {Py_tp_doc, "A CommitLog file kept mapped by messages."},
     {Py_tp_dealloc, (void *)pin_dealloc},
+    {Py_tp_getset, pin_attributes},
     {0, NULL},
 };
 

@@ -332,6 +332,7 @@ static void reader_object_dealloc(PyObject *object)
     if (self->reader)
         reader_free(self->reader); /* pins hold a reference to the reader, so none is left */
     Py_XDECREF(self->owner);
+    Py_XDECREF(self->home);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -363,7 +364,25 @@ static int reader_object_set(PyObject *object, PyObject *value, void *which)
     return 0;
 }
 
+static PyObject *reader_object_home(PyObject *object, void *unused)
+{
+    (void)unused;
+    PyObject *home = py_reader_self(object)->home;
+    return Py_NewRef(home ? home : Py_None);
+}
+
+static int reader_object_set_home(PyObject *object, PyObject *value, void *unused)
+{
+    (void)unused;
+    struct reader_object *self = py_reader_self(object);
+    PyObject *before = self->home;
+    self->home = Py_XNewRef(value);
+    Py_XDECREF(before);
+    return 0;
+}
+
 static PyGetSetDef reader_attributes[] = {
+    {"home", reader_object_home, reader_object_set_home, "the connection over which its messages are replied to", NULL},
     {"count", reader_object_number, NULL, "int: cursors", (void *)COUNT},
     {"skipped", reader_object_number, NULL, "int: messages that retention took before they were read", (void *)SKIPPED},
     {"verify", reader_object_number, reader_object_set, "bool: check the CRC of each body", (void *)VERIFY},

@@ -23,6 +23,7 @@ struct reader_object {
     PyObject_HEAD
     struct reader *reader;
     PyObject *owner; /* keeps control and topics mapped; NULL after close */
+    PyObject *home;  /* the connection over which its messages are replied to, or NULL */
     uint32_t taken;  /* messages of the fetch that were delivered */
     uint64_t told;   /* of reader->skipped, how many our user has been told about */
     bool strict;     /* raise OffsetOutOfRange if messages were removed, before what follows them */

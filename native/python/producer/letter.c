@@ -14,7 +14,7 @@ static const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
     [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
     [ARG_DELIVER_AT] = "deliver_at", [ARG_TIMEOUT] = "timeout",
-    [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag", [ARG_CANCELS] = "_cancels",
+    [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag", [ARG_CANCELS] = "_cancels", [ARG_OWN] = "_own",
 };
 static PyObject *interned[ARGUMENTS];
 
@@ -271,8 +271,9 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
     return property_error(name, "property", why);
 }
 
-/* The encoded form of a mapping from str to str, as bytes; NULL with an exception. */
-static PyObject *encode_properties(PyObject *mapping)
+/* The encoded form of a mapping from str to str, as bytes; NULL with an exception. own: the library's own, which may have every
+ * name. */
+static PyObject *encode_properties(PyObject *mapping, bool own)
 {
     PyObject *items = PyMapping_Items(mapping);
     PyObject *pieces = items ? PyList_New(0) : NULL;
@@ -282,7 +283,8 @@ static PyObject *encode_properties(PyObject *mapping)
         const char *text;
         uint32_t size;
         PyObject *name = PyTuple_GetItem(item, 0), *value = PyTuple_GetItem(item, 1);
-        good = name && value && property_text(name, "property", false, &text, &size) == 0 && refuse_reserved(name, text, size) == 0 &&
+        good = name && value && property_text(name, "property", false, &text, &size) == 0 &&
+               (own || refuse_reserved(name, text, size) == 0) &&
                property_text(value, "property value", false, &text, &size) == 0;
         PyObject *piece = good ? PyUnicode_FromFormat("%U\x01%U\x02", name, value) : NULL;
         good = piece && PyList_Append(pieces, piece) == 0;
@@ -321,6 +323,20 @@ static int parse_body(PyObject *body, struct letter *letter)
     return 0;
 }
 
+/* Adds properties that request() and reply() set. They come after those of the user, which would clear them. */
+static int add_own(struct letter *letter, PyObject *mapping)
+{
+    PyObject *own = encode_properties(mapping, true);
+    if (!own)
+        return -1;
+    if (letter->extra) {
+        PyBytes_ConcatAndDel(&letter->extra, own);
+        return letter->extra ? 0 : -1;
+    }
+    letter->extra = own;
+    return 0;
+}
+
 static int parse_argument(struct letter *letter, enum argument which, PyObject *value)
 {
     switch (which) {
@@ -336,7 +352,7 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return 0;
     case ARG_PROPERTIES:
         Py_CLEAR(letter->extra);
-        return value == Py_None || (letter->extra = encode_properties(value)) ? 0 : -1;
+        return value == Py_None || (letter->extra = encode_properties(value, false)) ? 0 : -1;
     case ARG_FLAG:
         return parse_flag(value, &letter->flag);
     case ARG_DURABILITY:
@@ -347,6 +363,8 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return later_delay(value, &letter->later);
     case ARG_DELIVER_AT:
         return later_at(value, &letter->later);
+    case ARG_OWN:
+        return add_own(letter, value);
     case ARG_CANCELS:
         return later_cancel(value, &letter->later);
     case ARG_TIMEOUT:
