@@ -292,8 +292,8 @@ def ask(broker: orbitmq.Client) -> None:
     try:
         broker.request("asked", b"nobody", 0.01, tags="t", keys="k", queue=0, properties={"a": "b"}, flag=1, durability=None)
     except RequestTimeout as error:
-        receipt: orbitmq.Receipt | None = error.receipt
-        assert receipt is not None and error.correlation_id and error.timeout == 0.01
+        receipt: orbitmq.Receipt = error.receipt or error.pending.result(30)
+        assert receipt.offset == 0 and error.correlation_id and error.timeout == 0.01
     with broker.worker("answering", ["asked"]) as worker:
         for job in worker.take(1, timeout=30.0):
             replied: orbitmq.Receipt = job.reply("late", keys=["x"], properties={"c": "d"}, flag=2, timeout=30.0)
