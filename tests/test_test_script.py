@@ -17,6 +17,7 @@ from tests.waiting import WATCHDOG_S
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
+WORKERS = min(2 * CORES, CORES + 4)
 
 # $FAILING is a pattern of the arguments that fail. At a named pipe "gate" two runs of pytest meet, which is possible only if
 # they run at the same time.
@@ -73,10 +74,10 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_one_worker_more_than_cores(checkout: Checkout) -> None:
+def test_more_workers_than_cores(checkout: Checkout) -> None:
     done = checkout.run("tests/shm")
     assert done.returncode == 0, done.stdout
-    assert checkout.tests() == [f"-n {CORES + 1} --dist loadgroup tests/shm" if CORES > 1 else "tests/shm"]
+    assert checkout.tests() == [f"-n {WORKERS} --dist loadgroup tests/shm" if CORES > 1 else "tests/shm"]
 
 
 def test_of_the_machines_cores_those_that_it_may_use(checkout: Checkout) -> None:

@@ -3,15 +3,19 @@ quickly. The programs do the same with it.
 
 `python -m tests.spark.quick_java`, which scripts/test calls, makes an archive of Spark's classes for the installed PySpark.
 Java maps the classes from there, instead of reading, verifying and linking them at each start. With both, a start takes less
-than half of the processor time. If the archive is missing or no longer fits, Java works without it.
+than half of the processor time. While an archive is made, tests that start Java wait for it, and all others run. If the archive
+is missing or no longer fits, Java works without it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -37,17 +41,29 @@ def quick_java(folder: Path) -> Path:
 
     Raises: SettingError: no Java, or one too old.
     """
-    return _home(folder, USING, _archive())
+    with _locked(fcntl.LOCK_SH):  # somebody may be making the archive
+        return _home(folder, USING, _archive())
 
 
 def _archive() -> Path:
     return KEPT / f"spark-{metadata.version('pyspark')}.jsa"
 
 
-def make_archive() -> None:
-    if _archive().exists():
-        return
+@contextmanager
+def _locked(how: int) -> Iterator[None]:
     KEPT.mkdir(parents=True, exist_ok=True)
+    with _archive().with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
+def make_archive() -> None:
+    with _locked(fcntl.LOCK_EX):
+        if not _archive().exists():
+            _make()
+
+
+def _make() -> None:
     with tempfile.TemporaryDirectory(dir=KEPT) as made:
         folder = Path(made)
         environment = {**os.environ, "JAVA_HOME": str(_home(folder, MAKING, folder / "jsa"))}
