@@ -91,8 +91,9 @@ static struct on_disk wish_of(const Pending *self)
 
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
 {
-    const uint64_t deadline_ns = deadline_after(timeout_ns);
     take_news(self);
+    /* Nothing is left to wait for if the verdict is there, unless the disk is: then the clock, which costs 20 ns, is not read. */
+    const uint64_t deadline_ns = self->verdict.code == VERDICT_NONE || self->durable ? deadline_after(timeout_ns) : 0;
     while (self->verdict.code == VERDICT_NONE) {
         switch (producer_wait_verdict(self->producer, self->sequence, deadline_ns)) {
         case PRODUCER_ERROR:

@@ -8,7 +8,8 @@ static const char *const names[MEMBERS] = {"topic", "queue", "offset", "physical
 
 /* Kept for as long as the process lives. */
 static PyTypeObject *type;
-static PyObject *members[MEMBERS]; /* the slots' descriptors */
+static PyObject *members[MEMBERS]; /* the slots' descriptors, all of one type */
+static descrsetfunc set;           /* that type's */
 static PyObject *appended, *flushed;
 
 /* At the first receipt and not at import, because the class is in a layer above this module. */
@@ -28,6 +29,7 @@ static int prepare(void)
         Py_XDECREF(found);
         return -1;
     }
+    set = (descrsetfunc)PyType_GetSlot(Py_TYPE(members[TOPIC]), Py_tp_descr_set);
     type = (PyTypeObject *)found;
     return 0;
 }
@@ -35,7 +37,6 @@ static int prepare(void)
 /* Stores value, whose reference it takes; false with an exception, also if value is NULL and an exception is set already. */
 static bool fill(PyObject *receipt, enum member member, PyObject *value)
 {
-    const descrsetfunc set = (descrsetfunc)PyType_GetSlot(Py_TYPE(members[member]), Py_tp_descr_set);
     const bool good = value && set(members[member], receipt, value) == 0;
     Py_XDECREF(value);
     return good;
