@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from orbitmq.client.aside import aside, aside_or_here, running_loop
-from orbitmq.client.body import BatchKeys, Bodies, Body
+from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.unclosed import Shown, words_of
@@ -154,12 +154,13 @@ class AsyncProducer(Shown):
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        properties: BatchProperties | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-            delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=timeout,
+            delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties, timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -176,6 +177,7 @@ class AsyncProducer(Shown):
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        properties: BatchProperties | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
@@ -188,7 +190,7 @@ class AsyncProducer(Shown):
             try:
                 batch = make(
                     topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-                    delay_level=delay_level, delay=delay, deliver_at=deliver_at,
+                    delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties,
                 )  # fmt: skip
                 break
             except NotReadyError:

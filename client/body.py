@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from orbitmq.client.several import Ordered, Several
 
@@ -11,3 +11,5 @@ Body = bytes | bytearray | memoryview | str
 Bodies = Iterable[bytes | bytearray | memoryview] | Several[Body] | Iterator[Body]
 # The key or keys of each message of a batch.
 BatchKeys = Ordered[str | Ordered[str] | None]
+# The properties of all messages of a batch, or those of each.
+BatchProperties = Mapping[str, str] | Ordered[Mapping[str, str] | None]

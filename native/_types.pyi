@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from _typeshed import ReadableBuffer as Buffer
 from _typeshed import WriteableBuffer
 
-from orbitmq.client.body import BatchKeys, Bodies, Body
+from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import SessionHandle
 
@@ -237,6 +237,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        properties: BatchProperties | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().
@@ -246,6 +247,7 @@ class ProducerBase:
             bodies: bytes, other buffers or str, one a message; each within the limits of send().
             tags: one tag for all messages, or a sequence of a tag or None for each.
             keys: a sequence with the key or keys of each message, or None for it.
+            properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.
             queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
@@ -289,6 +291,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        properties: BatchProperties | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Sends many messages of one topic without waiting for their receipts.
@@ -298,6 +301,7 @@ class ProducerBase:
             bodies: bytes, other buffers or str, one a message; each within the limits of send().
             tags: one tag for all messages, or a sequence of a tag or None for each.
             keys: a sequence with the key or keys of each message, or None for it.
+            properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.
             queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
@@ -342,6 +346,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        properties: BatchProperties | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async."""

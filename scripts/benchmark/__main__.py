@@ -30,6 +30,7 @@ from scripts.benchmark import (
     stream,
     work,
     work_peers,
+    work_rocketmq,
 )
 from scripts.benchmark.result import Measure, Result, Sample
 from scripts.benchmark.spark import memory, planning, read
@@ -162,7 +163,7 @@ def main() -> int:
     measures = chosen(options.names)
     only_work = bool(measures) and all(measure in work.MEASURES for measure in measures)
     if options.peers and any(measure in work.MEASURES for measure in measures):
-        measures += work_peers.MEASURES
+        measures += work_peers.MEASURES + work_rocketmq.MEASURES
     if ceiling.source() is None:
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")
     begin = time.monotonic()

@@ -91,7 +91,8 @@ def hand_out(broker: orbitmq.Client) -> None:
     """Jobs in loops and handlers."""
     broker.create_topic("jobs", 1)
     with broker.producer() as producer:
-        producer.send_batch("jobs", [b"%d" % n for n in range(8)])
+        producer.send_batch("jobs", [b"%d" % n for n in range(6)], properties={"price": "7"})
+        producer.send_batch("jobs", [b"6", b"7"], properties=[{"price": "7"}, None])
     with broker.worker("work", ["jobs"], concurrency=2, idle=1, timeout=None, visibility=10.0) as worker:
         for job in worker:
             place: tuple[str, int, str] = (job.topic, job.delivery, job.state)

@@ -36,7 +36,8 @@ def test_the_same_names(tmp_path: Path) -> None:
             await producer.send_oneway("orders", b"c")
             receipts = await producer.send_batch("orders", [b"d"] * 20_000, keys=["k"] * 20_000)
             assert len(receipts) == 20_000
-            batch = await producer.send_batch_async("orders", [b"e"] * 3)
+            batch = await producer.send_batch_async("orders", [b"e"] * 3, properties={"a": "b"})
+            assert len(await producer.send_batch("orders", [b"e"] * 2, properties=[{"a": "b"}, None])) == 2
             await producer.flush()
             assert batch.done() and producer.in_flight == 0 and producer.failed == 0
             assert (await producer.send("orders", b"f", durability="flushed")).durability == "flushed"
@@ -45,7 +46,7 @@ def test_the_same_names(tmp_path: Path) -> None:
         assert producer.closed
         with pytest.raises(Closed):
             await producer.send("orders", b"")
-        assert len(broker.log()) == 20_007
+        assert len(broker.log()) == 20_009
 
     run(tmp_path, work)
 

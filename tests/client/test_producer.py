@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -119,7 +120,8 @@ def test_receipts_are_in_order_and_dense(broker: ThreadBroker, producer: Produce
     bodies = [b"%06d" % i * (1 + i % 30) for i in range(20_000)]
     keys = [f"k{i}" if i % 3 else (f"k{i}", "x") if i % 2 else None for i in range(20_000)]
     tags = [None if i % 5 == 0 else f"t{i % 5}" for i in range(20_000)]
-    receipts = producer.send_batch("orders", bodies, tags=tags, keys=keys)
+    more = [None if i % 7 == 0 else {f"name{k}": "x" * (1 + i % 40) for k in range(i % 4)} for i in range(20_000)]
+    receipts = producer.send_batch("orders", bodies, tags=tags, keys=keys, properties=more)
     by_place = {record.physical_offset: record for record in broker.log()}
     assert len(by_place) == 20_000
     next_offset: Counter[int] = Counter()
@@ -130,10 +132,21 @@ def test_receipts_are_in_order_and_dense(broker: ThreadBroker, producer: Produce
         next_offset[receipt.queue] += 1
         key = keys[i]
         wanted = {"TAGS": tags[i], "KEYS": " ".join(key) if isinstance(key, tuple) else key}
-        assert properties(record) == {name: value for name, value in wanted.items() if value is not None}
+        assert properties(record) == {name: value for name, value in wanted.items() if value is not None} | (more[i] or {})
     assert receipts[-1] == receipts[19_999]
     assert receipts[3:5] == [receipts[3], receipts[4]]
     assert len(receipts.raw) == 32 * 20_000
+
+
+def test_properties_of_a_batch(broker: ThreadBroker, producer: Producer) -> None:
+    """One mapping for all messages, or one for each; any mapping, and any sequence."""
+    same = {"region": "eu", "price": "7"}
+    producer.send_batch("orders", [b"a"] * 3, tags="t", properties=same, queue=0)
+    producer.send_batch("orders", [b"b"] * 2, properties=MappingProxyType(same), queue=0)
+    producer.send_batch("orders", [b"c"] * 4, properties=(same, None, {}, MappingProxyType({"n": "é"})), queue=0)
+    producer.send_batch("orders", [], properties=[])
+    want = [same | {"TAGS": "t"}] * 3 + [same] * 2 + [same, {}, {}, {"n": "é"}]
+    assert [properties(record) for record in broker.log()] == want
 
 
 def test_pendings_end_in_any_order_of_asking(broker: ThreadBroker, producer: Producer) -> None:
@@ -342,21 +355,27 @@ def test_nothing_leaks(broker: ThreadBroker, producer: Producer) -> None:
         bytes(bytearray(b"body")),
     )
     keys = [key]
+    same = {"a": key}
 
     def all_kinds() -> None:
         producer.send(topic, body, tags=tags, keys=keys, properties={"a": key})
         producer.send_async(topic, body, tags=tags)
         producer.send_oneway(topic, body, keys=[key, key])
-        producer.send_batch(topic, [body] * 3, tags=tags, keys=[key, keys, None])[1]
+        producer.send_batch(topic, [body] * 3, tags=tags, keys=[key, keys, None], properties=[{"a": key}, None, same])[1]
+        producer.send_batch(topic, [body] * 3, properties=same)
         producer.send_batch_async(topic, (body, memoryview(body)), tags=[tags, None]).result()
-        for call in (lambda: producer.send("no", body), lambda: producer.send(topic, body, keys=["a b"])):
+        for call in (
+            lambda: producer.send("no", body),
+            lambda: producer.send(topic, body, keys=["a b"]),
+            lambda: producer.send_batch(topic, [body, body], properties=[same, {"a": ""}]),
+        ):
             with pytest.raises(UsageError):
                 call()
 
     def counts() -> list[int]:
         producer.flush()
         gc.collect()
-        return [sys.getrefcount(thing) for thing in (topic, tags, key, body, keys, producer)]
+        return [sys.getrefcount(thing) for thing in (topic, tags, key, body, keys, same, producer)]
 
     all_kinds()
     before = counts()

@@ -91,6 +91,14 @@ def test_properties_that_cannot_be(producer: Producer) -> None:
             producer.send("orders", b"", **arguments)
     with pytest.raises(UsageError):
         producer.send_batch("orders", [b"", b""], keys=["a"])
+    with pytest.raises(UsageError, match="2 bodies with 1 properties"):
+        producer.send_batch("orders", [b"", b""], properties=[{}])
+    with pytest.raises(PropertyError, match="'TAGS'"):
+        producer.send_batch("orders", [b"", b""], properties=[{"a": "b"}, {"TAGS": "x"}])
+    mistyped: list[Any] = ["ab", b"ab", 1, [1, 2], ["a", "b"], {"a": 1}, [{"a": 1}, None], [[("a", "b")], None]]
+    for mapping in mistyped:
+        with pytest.raises(TypeError):
+            producer.send_batch("orders", [b"", b""], properties=mapping)
     with pytest.raises(TypeError):
         producer.send_batch("orders", b"abc")
 
@@ -117,6 +125,8 @@ def test_limits_on_sizes(broker: ThreadBroker) -> None:
             with pytest.raises(PropertiesTooLarge) as properties_error:
                 producer.send("orders", b"", **arguments)  # type: ignore[arg-type]
             assert properties_error.value.limit == 32746
+        with pytest.raises(PropertiesTooLarge):
+            producer.send_batch("orders", [b"", b""], properties=[{"a": "b"}, {"a": "x" * (32746 - 2)}])
         assert len(broker.log()) == 2
 
 

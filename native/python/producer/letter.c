@@ -271,9 +271,8 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
     return property_error(name, "property", why);
 }
 
-/* The encoded form of a mapping from str to str, as bytes; NULL with an exception. own: the library's own, which may have every
- * name. */
-static PyObject *encode_properties(PyObject *mapping, bool own)
+/* A mapping from str to str. own: the library's own, which may have every name. */
+PyObject *parse_properties(PyObject *mapping, bool own)
 {
     PyObject *items = PyMapping_Items(mapping);
     PyObject *pieces = items ? PyList_New(0) : NULL;
@@ -326,7 +325,7 @@ static int parse_body(PyObject *body, struct letter *letter)
 /* Adds properties that request() and reply() set. They come after those of the user, which would clear them. */
 static int add_own(struct letter *letter, PyObject *mapping)
 {
-    PyObject *own = encode_properties(mapping, true);
+    PyObject *own = parse_properties(mapping, true);
     if (!own)
         return -1;
     if (letter->extra) {
@@ -352,7 +351,7 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return 0;
     case ARG_PROPERTIES:
         Py_CLEAR(letter->extra);
-        return value == Py_None || (letter->extra = encode_properties(value, false)) ? 0 : -1;
+        return value == Py_None || (letter->extra = parse_properties(value, false)) ? 0 : -1;
     case ARG_FLAG:
         return parse_flag(value, &letter->flag);
     case ARG_DURABILITY:

@@ -1,4 +1,4 @@
-/* What one batch call sends: bodies, tags and keys, taken so that nobody can change them while we wait, and checked before the
+/* What one batch call sends: bodies, tags, keys and properties, taken so that nobody can change them while we wait, and checked before the
  * first message is sent. If anything is wrong with any of them, nothing is in the log.
  *
  * Without a queue or a key the messages are spread over the topic's queues in runs of equal length, not one by one: the index
@@ -86,6 +86,12 @@ static int take_bodies(Batch *batch, PyObject *bodies)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static void wrong_count(Py_ssize_t bodies, Py_ssize_t values, const char *what)
+{
+    py_raise("UsageError", NULL, Py_BuildValue("{s:n}", "value", values),
+             "could not send a batch of %zd bodies with %zd %s: there must be one for each", bodies, values, what);
+}
+
 /* A value for each message, as a tuple of str or None, and where each is. */
 static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what, bool keys, struct piece **pieces)
 {
@@ -95,8 +101,7 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
     }
     PyObject *items = PySequence_Tuple(values);
     if (items && PyTuple_Size(items) != count) {
-        py_raise("UsageError", NULL, Py_BuildValue("{s:n}", "value", PyTuple_Size(items)),
-                   "could not send a batch of %zd bodies with %zd %s: there must be one for each", count, PyTuple_Size(items), what);
+        wrong_count(count, PyTuple_Size(items), what);
         Py_CLEAR(items);
     }
     PyObject *result = items ? PyTuple_New(count) : NULL;
@@ -131,7 +136,10 @@ uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at)
         at = properties_put(at, "TAGS", batch->tag[i].text, batch->tag[i].size);
     if (batch->key && batch->key[i].text)
         at = properties_put(at, "KEYS", batch->key[i].text, batch->key[i].size);
-    return at;
+    if (!batch->extra || !batch->extra[i].size)
+        return at;
+    memcpy(at, batch->extra[i].text, batch->extra[i].size);
+    return at + batch->extra[i].size;
 }
 
 /* Checks every message against the limits and sums up their strides. */
@@ -197,6 +205,53 @@ static int take_tags(Batch *batch, PyObject *value)
     return 0;
 }
 
+/* The encoded properties of one message, or None. */
+static PyObject *take_mapping(PyObject *item)
+{
+    if (item == Py_None) {
+        Py_INCREF(item);
+        return item;
+    }
+    if (PyObject_HasAttrString(item, "items"))
+        return parse_properties(item, false);
+    return PyErr_Format(PyExc_TypeError, "properties must be a mapping, or a sequence with a mapping or None for each message, not %R",
+                        (PyObject *)Py_TYPE(item));
+}
+
+/* properties=: one mapping for all, or one for each message. */
+static int take_properties(Batch *batch, PyObject *value)
+{
+    if (value == Py_None)
+        return 0;
+    const Py_ssize_t count = batch->count;
+    const bool same = !PySequence_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value) || PyObject_HasAttrString(value, "items");
+    PyObject *items = same ? NULL : PySequence_Tuple(value);
+    if (items && PyTuple_Size(items) != count) {
+        wrong_count(count, PyTuple_Size(items), "properties");
+        Py_CLEAR(items);
+    }
+    if (!(same || items) || !(batch->extra = new_pieces(count))) {
+        Py_XDECREF(items);
+        return -1;
+    }
+    if (same) {
+        if ((batch->extras = take_mapping(value)))
+            for (Py_ssize_t i = 0; i < count; i++)
+                batch->extra[i] = piece_of(batch->extras);
+        return batch->extras ? 0 : -1;
+    }
+    batch->extras = PyTuple_New(count);
+    for (Py_ssize_t i = 0; batch->extras && i < count; i++) {
+        PyObject *encoded = take_mapping(PyTuple_GetItem(items, i));
+        if (encoded && encoded != Py_None)
+            batch->extra[i] = piece_of(encoded);
+        if (!encoded || PyTuple_SetItem(batch->extras, i, encoded) < 0)
+            Py_CLEAR(batch->extras);
+    }
+    Py_DECREF(items);
+    return batch->extras ? 0 : -1;
+}
+
 /* The queue that the caller chose for a batch. */
 struct destination {
     int64_t queue;  /* -1: not given */
@@ -211,6 +266,8 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
         return take_tags(batch, value);
     case ARG_KEYS:
         return value == Py_None || (batch->keys = take_texts(value, batch->count, "keys", true, &batch->key)) ? 0 : -1;
+    case ARG_PROPERTIES:
+        return take_properties(batch, value);
     case ARG_QUEUE:
         return parse_queue(value, &to->queue);
     case ARG_QUEUE_KEY:
@@ -261,11 +318,13 @@ void parcel_drop(Batch *batch)
     Py_CLEAR(batch->bodies);
     Py_CLEAR(batch->keys);
     Py_CLEAR(batch->tags);
+    Py_CLEAR(batch->extras);
     PyMem_Free(batch->body);
     PyMem_Free(batch->key);
     PyMem_Free(batch->tag);
+    PyMem_Free(batch->extra);
     PyMem_Free((char *)batch->same.text);
-    batch->body = batch->key = batch->tag = NULL;
+    batch->body = batch->key = batch->tag = batch->extra = NULL;
     batch->same = (struct piece){NULL, 0};
     table_drop(batch);
 }

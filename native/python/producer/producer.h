@@ -222,6 +222,7 @@ uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
 /* Arguments that batches share: each 0, or -1 with an exception. */
 int parse_tags(PyObject *value, const char **tags, uint32_t *size);
 int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
+PyObject *parse_properties(PyObject *mapping, bool own); /* bytes, encoded; NULL with an exception */
 int parse_durability(PyObject *value, enum durability *durability);
 int parse_timeout(PyObject *value, uint64_t *timeout_ns);
 int parse_queue(PyObject *value, int64_t *queue);
@@ -240,8 +241,8 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
  * positional arguments; -1 with TypeError. */
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
-    ARG_TIMEOUT, /* all before for batches too */
-    ARG_PROPERTIES, ARG_FLAG, ARG_CANCELS, ARG_OWN, ARGUMENTS, ARG_POSITIONAL,
+    ARG_PROPERTIES, ARG_TIMEOUT, /* all before for batches too */
+    ARG_FLAG, ARG_CANCELS, ARG_OWN, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
 
@@ -311,11 +312,10 @@ struct batch {
     Producer *producer;
     PyObject *topic;
     PyObject *bodies;   /* tuple of bytes, which keeps them; NULL once all are sent, like the following */
-    PyObject *keys;     /* tuple of str or None, or NULL */
-    PyObject *tags;     /* likewise */
+    PyObject *keys, *tags; /* tuples of str or None, or NULL */
+    PyObject *extras;   /* tuple of bytes or None, encoded; or the bytes of all; or NULL */
     struct piece *body; /* where each message's body is, ... */
-    struct piece *key;  /* ... its keys, and its tags; NULL: none has any */
-    struct piece *tag;
+    struct piece *key, *tag, *extra; /* ... its keys, tags, and other properties; NULL: none has any */
     struct piece same;  /* the beginning of all properties strings: tags that were given once for all; its text is ours */
     struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
     struct completion *verdicts;
@@ -350,7 +350,7 @@ static inline uint64_t parcel_properties_size(const Batch *batch, uint32_t i)
 {
     const struct piece tag = batch->tag ? batch->tag[i] : (struct piece){NULL, 0};
     const struct piece key = batch->key ? batch->key[i] : (struct piece){NULL, 0};
-    return later_size(&batch->later) + batch->same.size + properties_size(tag.size, tag.text, key.size, key.text);
+    return later_size(&batch->later) + batch->same.size + (batch->extra ? batch->extra[i].size : 0) + properties_size(tag.size, tag.text, key.size, key.text);
 }
 
 /* Puts them to `at`; returns where they end. */

@@ -11,7 +11,7 @@
     "delay_level=None, delay=None, deliver_at=None, timeout=None"
 #define DOC_BATCH                                                                                                              \
     "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, delay_level=None, "               \
-    "delay=None, deliver_at=None, timeout=None"
+    "delay=None, deliver_at=None, properties=None, timeout=None"
 
 #define DOC_QUEUES                                                                                                             \
     "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
@@ -74,6 +74,7 @@
     "    bodies: bytes, other buffers or str, one a message; each within the limits of send().\n"                              \
     "    tags: one tag for all messages, or a sequence of a tag or None for each.\n"                                           \
     "    keys: a sequence with the key or keys of each message, or None for it.\n"                                             \
+    "    properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.\n"             \
     "    queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.\n"                   \
     "    queue_key: str or bytes instead of queue, for all messages.\n" DOC_WAITS "\n"
 
