@@ -1,4 +1,4 @@
-"""Requests and replies for asyncio programs. The reader of replies is a thread, which tells the event loop."""
+"""Requests and replies for asyncio programs. A thread reads the replies, and tells the event loop."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class AsyncRequests:
         """What the call needs; what is not there yet is made in a thread."""
         calls = calls_of(self._client.connection)
         if reads and not calls.ready:
-            await aside(calls.prepare, doing)
+            await aside(calls.start, doing)
         size = message_max_for(body)
         if calls is not self._calls:
             self._calls, self._call_producers = calls, {}  # in a forked child

@@ -6,22 +6,24 @@ import itertools
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 
 from orbitmq.client.message import Message
 from orbitmq.errors import Closed
 
 
 class Call:
-    """One request that waits. Threads sleep in `wait`; an event loop is told by `told`.
+    """One request that waits. Threads wait in ReplyReader.wait; an event loop is told by `told`.
 
-    reply: the first one that came. ended: no reply can come any more."""
+    reply: the first one that came. ended: no reply can come any more. waits: a thread is in ReplyReader.wait."""
 
-    __slots__ = ("_asleep", "_told", "correlation_id", "ended", "reply")
+    __slots__ = ("_asleep", "_told", "correlation_id", "ended", "reply", "waits")
 
     def __init__(self, correlation_id: str, told: Callable[[], object] | None) -> None:
         self.correlation_id = correlation_id
         self.reply: Message | None = None
         self.ended = False
+        self.waits = False
         self._told = told
         # A lock wakes its waiter with one system call; an Event would take three locks of its own for each request.
         self._asleep = threading.Lock()
@@ -31,11 +33,21 @@ class Call:
         """Called once, by whoever took the call out of the table."""
         if self._told is not None:
             self._told()
-        self._asleep.release()
+        self.nudge()
 
-    def wait(self, seconds: float) -> None:
-        """Returns when there is a reply, when there can be none any more, or after so many seconds."""
+    def nudge(self) -> None:
+        """Ends the current sleep, or else the next one."""
+        with suppress(RuntimeError):  # it has been told already
+            self._asleep.release()
+
+    def sleep(self, seconds: float) -> None:
+        """Returns after `wake` or `nudge`, or after so many seconds."""
         self._asleep.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+
+    @property
+    def over(self) -> bool:
+        """Whether there is a reply, or can be none any more."""
+        return self.reply is not None or self.ended
 
     def taken(self) -> Message | None:
         """The reply, if there is one. Raises: Closed: the client was closed."""
@@ -69,6 +81,10 @@ class CallTable:
     def forget(self, call: Call) -> None:
         """Nobody waits for it any more. Doing it again does nothing."""
         self._calls.pop(call.correlation_id, None)
+
+    def waiting(self) -> Call | None:
+        """Any call in which a thread waits now."""
+        return next((call for call in list(self._calls.values()) if call.waits), None)
 
     def hand(self, correlation_id: str, reply: Message) -> None:
         """Gives a reply to the call that waits for it."""

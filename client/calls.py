@@ -16,7 +16,7 @@ from orbitmq.client.message import Message
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.reply_reader import ReplyReader
 from orbitmq.client.request_form import REPLY_TO_CLIENT, new_client_id, reply_properties, request_properties
-from orbitmq.errors import Closed, RequestTimeout, TimedOut
+from orbitmq.errors import Closed, RequestTimeout, TimedOut, UsageError
 from orbitmq.errors.remedy import hint
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 from orbitmq.shm.topic_table import TopicTable
@@ -37,32 +37,46 @@ class Calls:
         self._producers: dict[tuple[int, bool], CallProducer] = {}  # by the largest message, and whether an event loop uses it
         self._reader: list[ReplyReader] = []  # one, or none yet
         self._queues: tuple[int, int] = (0, 0)  # of the replies' topic, in the broker of this generation
+        self._threaded = False
         self._closed = False
 
     @property
     def ready(self) -> bool:
-        """Whether replies are read already."""
-        return bool(self._reader) and not self._closed
+        """Whether replies are read already, and a thread does it."""
+        return self._threaded and not self._closed
 
-    def prepare(self) -> None:
-        """Reads replies from now on. Raises: Closed; as a consumer."""
+    def start(self) -> None:
+        """Reads replies in a thread from now on, for an event loop. Raises: as `prepare`; NoMeans."""
+        reader = self.prepare()
+        with self._making:
+            reader.start()
+        self._threaded = True
+
+    def prepare(self) -> ReplyReader:
+        """Replies that are sent from now on are read. Raises: Closed; as a consumer."""
         self._check_open()
         if self._reader:
-            return
+            return self._reader[0]
         with self._making:
             if self._reader:
-                return
+                return self._reader[0]
             made = ReplyReader(self.connection, self.client_id, self.table)
             self._reader.append(made)
         if self._reader[0] is not made or self._closed:
             made.close()
             self._check_open()
+        return self._reader[0]
 
     def request(self, topic: str, body: Body, timeout: float, settings: dict[str, Any]) -> Message:
         """See Requests.request."""
         check_seconds(timeout, "request", "timeout", above=True)
         deadline = time.monotonic() + timeout
-        self.prepare()
+        reader = self.prepare()
+        if reader.inside:
+            raise UsageError(
+                f"could not send a request to {topic!r}: its thread waits for a reply to another one",
+                hint="send it in another thread",
+            )
         producer = self.producer(body)
         call = self.table.expect()
         try:
@@ -70,13 +84,13 @@ class Calls:
             pending = None
             try:
                 pending = producer.post(topic, body, own, timeout=timeout, **settings)
-                call.wait(min(SOON_S, deadline - time.monotonic()))
+                reader.wait(call, min(time.monotonic() + SOON_S, deadline))
                 if (reply := call.taken()) is not None:
                     return reply
                 receipt = pending.result(max(0.0, deadline - time.monotonic()))
             except TimedOut:
                 raise unanswered(topic, timeout, call, pending=pending) from None
-            call.wait(deadline - time.monotonic())
+            reader.wait(call, deadline)
             if (reply := call.taken()) is not None:
                 return reply
             raise unanswered(topic, timeout, call, receipt=receipt)

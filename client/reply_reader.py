@@ -1,23 +1,25 @@
-"""Reads the replies to a client's requests, in a thread, and hands them to the calls that wait."""
+"""Reads the replies to a client's requests, and hands them to the calls that wait."""
 
 from __future__ import annotations
 
 import logging
 import math
 import threading
+import time
 from contextlib import suppress
 
-from orbitmq.client.call import CallTable
+from orbitmq.client.call import Call, CallTable
 from orbitmq.client.connection import Connection
 from orbitmq.client.consumer import Consumer
 from orbitmq.client.message import Message
 from orbitmq.client.request_form import CORRELATION_ID, REPLY_TO_CLIENT
 from orbitmq.errors import Closed, CorruptRecord, OrbitError
+from orbitmq.native._types import Taken, Turns
 from orbitmq.shm.means import means
 from orbitmq.shm.reply_topic import REPLY_TOPIC, reply_queue
 
 AT_ONCE = 1024  # replies
-AGAIN_S = 0.2  # pause after an error, before the next attempt
+AGAIN_S = 0.2  # until the next attempt
 
 _logger = logging.getLogger("orbitmq")
 
@@ -45,42 +47,87 @@ class ReplyConsumer(Consumer):
 
 
 class ReplyReader:
-    """The thread. It lives until `close`, through deaths of the broker. Raises: NoMeans: there is no thread; as a consumer."""
+    """Of the threads that wait for replies, one reads them and wakes the others, until its own has come; then another one does.
+    So a reply wakes nobody but the thread that waits for it. For event loops, which must not wait, a thread of its own reads,
+    from their first request on (`start`).
+
+    Who leaves, for whatever reason, nudges another one if nobody reads then. A thread is marked (`waits`) before it looks
+    whether somebody reads, so either it reads itself, or whoever did finds the mark."""
 
     def __init__(self, connection: Connection, client_id: str, table: CallTable) -> None:
+        """Raises: as a consumer."""
         self._connection = connection
         self._client_id = client_id
         self._table = table
         self._closing = threading.Event()
+        self._turns = Turns()
+        self._reading = 0  # the thread that has the turn
+        self._thread: threading.Thread | None = None
         connection.ask("prepare_replies")
         self._consumer = ReplyConsumer(connection, client_id)
-        self._thread = threading.Thread(target=self._run, name="orbitmq-replies", daemon=True)
-        try:
+
+    def start(self) -> None:
+        """Reads in a thread from now on; one thread at a time may call this. Raises: NoMeans: there is no thread."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="orbitmq-replies", daemon=True)
             with means("read replies"):
-                self._thread.start()
-        except BaseException:
-            self._consumer.close()
-            raise
+                thread.start()
+            self._thread = thread
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is reading: a signal handler asks."""
+        return self._reading == threading.get_ident()
+
+    def wait(self, call: Call, deadline: float) -> None:
+        """Returns when the call is over, or at the deadline (by time.monotonic)."""
+        call.waits = True
+        try:
+            while not call.over and (left := deadline - time.monotonic()) > 0:
+                try:
+                    with self._turns:
+                        self._reading = threading.get_ident()
+                        try:
+                            self._read(call, deadline)
+                        finally:
+                            self._reading = 0
+                except Taken:
+                    call.sleep(left)
+        finally:
+            call.waits = False
+            if not self._turns.locked() and (other := self._table.waiting()) is not None:
+                other.nudge()
 
     def close(self) -> None:
-        """Ends the thread and its session. Any thread may call it."""
+        """Ends the session, and the thread if there is one. Any thread may call it."""
         self._closing.set()
         self._consumer.close()
 
     def _run(self) -> None:
         while not self._closing.is_set():
+            with suppress(Taken), self._turns.within(AGAIN_S):
+                self._read(None, math.inf)
+
+    def _read(self, call: Call | None, deadline: float) -> None:
+        """Reads until this call is over, or until the deadline; None: for ever."""
+        while call is None or not call.over:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
             try:
-                for reply in self._consumer.poll_batch(AT_ONCE):
+                for reply in self._consumer.poll_batch(AT_ONCE, None if left == math.inf else left):
                     self._hand(reply)
             except Closed:
-                break
+                self._closing.set()
+                self._table.end()
+                return
             except CorruptRecord as error:
                 # Its requester times out. The replies behind it can be read.
                 assert error.topic is not None and error.queue is not None and error.queue_offset is not None
                 self._consumer.seek(error.topic, error.queue, error.queue_offset + 1)
             except OrbitError as error:
                 _logger.warning("could not read replies, and goes on trying: %s", error)
-                self._closing.wait(AGAIN_S)
+                self._closing.wait(min(AGAIN_S, left))
                 self._prepare()
 
     def _hand(self, reply: Message) -> None:

@@ -4,6 +4,8 @@ real broker; what cannot come from a well-behaved responder is put into the topi
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -157,7 +159,7 @@ def test_no_reply(broker: orbitmq.Broker, name: str) -> None:
     """Goal: the error says what is known about the request, and a late reply harms nobody."""
     broker.create_topic(name, 1)
     calls = calls_of(broker.connection)
-    calls.prepare()  # so that the time is not over before the request is sent
+    calls.start()  # now, so that the time is not over before the request is sent
     with pytest.raises(RequestTimeout) as caught:
         broker.request(name, b"x", 0.5)
     error = caught.value
@@ -201,6 +203,7 @@ def test_the_first_reply_counts(broker: orbitmq.Broker, name: str) -> None:
         queue = reply_queue(calls.client_id, REPLY_QUEUES)
         producer.send(REPLY_TOPIC, b"forged", queue=queue, tags=tag, **{"_own": own} if own else {})  # type: ignore[arg-type]
 
+    calls.start()
     with responder(broker, name, forge):
         assert bytes(broker.request(name, b"x", WATCHDOG_S)) == b"first"
         until(lambda: calls.table.dropped == dropped + 2, "the second reply and the forged one to be dropped")
@@ -304,14 +307,12 @@ def test_closing_ends_waits(broker: orbitmq.Broker, name: str) -> None:
         client.request(name, b"x")
     with pytest.raises(Closed):
         calls.producer(b"x")
-    (reader,) = calls._reader
-    until(lambda: not reader._thread.is_alive(), "the end of the reader")
 
 
 def test_two_threads_make_one_reader(broker: orbitmq.Broker) -> None:
     with orbitmq.connect(broker.name) as client:
         calls = Calls(client.connection)
-        threads = [threading.Thread(target=calls.prepare) for _ in range(4)]
+        threads = [threading.Thread(target=calls.start) for _ in range(4)]
         threads += [threading.Thread(target=calls.producer, args=(b"x",)) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -320,8 +321,11 @@ def test_two_threads_make_one_reader(broker: orbitmq.Broker) -> None:
         assert len(calls._reader) == len(calls._producers) == 1 and calls.ready
         made = calls.producer(b"x")
         assert isinstance(made, CallProducer) and calls.producer(b"x", for_loop=True) is not made is calls.producer(b"x")
+        (reader,) = calls._reader
+        assert reader._thread is not None
         calls.close()
         assert not calls.ready
+        until(lambda: not reader._thread.is_alive(), "the end of the reader")  # type: ignore[union-attr]
 
 
 def test_a_table_that_has_ended() -> None:
@@ -329,7 +333,8 @@ def test_a_table_that_has_ended() -> None:
     table = CallTable()
     table.end()
     call = table.expect()
-    call.wait(WATCHDOG_S)
+    call.sleep(WATCHDOG_S)
+    assert call.over
     with pytest.raises(Closed):
         call.taken()
     table.forget(call)
@@ -356,3 +361,67 @@ def test_a_store_of_rocketmqs(tmp_path: Path) -> None:
             producer.send("t", b"java", **{"_own": own})  # type: ignore[arg-type]
             reply = consumer.poll(WATCHDOG_S)
             assert reply is not None and bytes(reply) == b"JAVA" and reply.properties.items() >= own.items()
+
+
+def test_the_turn_to_read_goes_on(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: when the thread that reads leaves, with its reply or without, another one reads. Method: the first thread's time is
+    over, or its reply comes, while others sleep; nothing else wakes them."""
+    broker.create_topic(name, 1)
+    calls = calls_of(broker.connection)
+    with orbitmq.connect(broker.name) as client, broker.consumer(None, [name]) as consumer:
+        calls = calls_of(client.connection)
+        reader = calls.prepare()
+        got: list[object] = []
+
+        def ask(body: bytes, timeout: float) -> None:
+            try:
+                got.append(bytes(client.request(name, body, timeout)))
+            except RequestTimeout:
+                got.append(None)
+
+        def begin(body: bytes, timeout: float) -> threading.Thread:
+            thread = threading.Thread(target=ask, args=(body, timeout))
+            thread.start()
+            return thread
+
+        first = begin(b"first", 1.0)
+        until(lambda: reader._reading, "the first to read")
+        others = [begin(b"other", WATCHDOG_S) for _ in range(3)]
+        first.join(WATCHDOG_S)
+        assert got == [None]
+        asked: list[Message] = []
+        until(lambda: asked.extend(consumer.poll_batch(10, 0)) or len(asked) == 4, "all requests")
+        until(lambda: reader._reading, "another one to read")
+        for message in asked[1:]:
+            before = len(got)
+            message.reply(b"yes")
+            until(lambda before=before: len(got) > before, "the reply")  # type: ignore[misc]
+        for thread in others:
+            thread.join(WATCHDOG_S)
+        assert got[1:] == [b"yes"] * 3 and reader._thread is None and not reader._turns.locked()
+
+
+def test_a_signal_handler(broker: orbitmq.Broker, name: str) -> None:
+    """Goal: a request in a signal handler does not wait for its own thread."""
+    broker.create_topic(name, 1)
+    told: list[BaseException] = []
+
+    def handler(*_: object) -> None:
+        try:
+            client.request(name, b"y", WATCHDOG_S)
+        except UsageError as error:
+            told.append(error)
+
+    def answer(message: Message) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        until(lambda: told, "the handler")
+        message.reply(b"z")
+
+    with orbitmq.connect(broker.name) as client:  # one whose replies no thread reads
+        before = signal.signal(signal.SIGUSR1, handler)
+        try:
+            with responder(broker, name, answer):
+                assert bytes(client.request(name, b"x", WATCHDOG_S)) == b"z"
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+    assert "its thread waits for a reply" in str(told[0])
