@@ -176,8 +176,10 @@ def delay_anything(me: Attacker) -> None:
     """Delayed messages of any level or time, with names in their properties that only the broker may set, and others; and
     records that cancel what is waiting, themselves, each other, or nothing."""
     me.client.connection.ask("prepare_delays", topic=me.rng.choice(DELAY_TOPICS))
+    me.client.connection.ask("prepare_replies")
     number = me.rng.choice((me.number(), me.rng.randrange(100))).to_bytes(8, sys.byteorder)
-    names = (b"", b"K\x01v\x02", b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", me.garbage(20), number)
+    wishes = (b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", b"MSG_TYPE\x01reply")
+    names = (b"", b"K\x01v\x02", *wishes, me.garbage(20), number)
     for _ in range(20):
         properties, body = me.rng.choice(names), me.rng.randbytes(me.rng.choice((0, 10, 900)))
         fields = (len(body), len(properties), me.rng.choice((0, 1, 99)), 0, 0, me.rng.choice((*LEVELS, me.number(32))))
