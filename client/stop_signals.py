@@ -45,9 +45,9 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _first(self, number: int, frame: FrameType | None) -> None:
+        self._stop()  # first: whoever sees the usual handlers again knows that nothing more is begun
         self._restore()
         _logger.info("stopping after %s: the worker finishes what it has begun", signal.Signals(number).name)
-        self._stop()
 
 
 def _usual(handler: Any) -> bool:

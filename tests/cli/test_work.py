@@ -98,6 +98,12 @@ def test_a_hung_command(broker: Broker) -> None:
     assert done.returncode == 0 and "killed after 0.2 s" in done.stderr
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler of its own. A worker gives up those of both signals when one of them has stopped it."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+
+
 def test_ctrl_c_lets_the_command_end(broker: Broker, program: str, tmp_path: Path) -> None:
     broker.create_topic("slow", 1)
     with broker.producer() as producer:
@@ -105,7 +111,9 @@ def test_ctrl_c_lets_the_command_end(broker: Broker, program: str, tmp_path: Pat
         producer.send("slow", b"next")
     with Background("work", "slow", "-g", "billing3", "--exec", program, "--name", "works") as command:
         until((tmp_path / "begun").exists)
+        assert catches(command.process.pid, signal.SIGTERM)
         command.process.send_signal(signal.SIGINT)
+        until(lambda: not catches(command.process.pid, signal.SIGTERM), "the worker to take note")
         (tmp_path / "go").touch()
         said, _ = command.process.communicate()
         assert command.process.returncode == 0 and said.split()[::4] == [b"slow"]
