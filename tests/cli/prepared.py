@@ -1,5 +1,6 @@
-"""The `orbitmq` command as processes that need not import it first: each is forked from a process that has imported it, and has
-done nothing else. Half a second of imports for each command would be most of the processor time of the tests of commands.
+"""The `orbitmq` command as processes that need not import it first: each is forked from a process that has imported it, also
+what it imports later, and has done nothing else. Half a second of imports for each command would be most of the processor time
+of the tests of commands.
 
 From there on it is a process like any other: with the arguments, environment, folder and open files that it was given, and
 ended by its own interpreter. What an interpreter does before is left to the tests that start the command in the background, at
@@ -8,6 +9,8 @@ a terminal (commands.py) or from a shell.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import select
@@ -17,10 +20,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, active_count
 
 from tests.waiting import WATCHDOG_S
+from tests.warm import MODULES
 
 REQUEST_MAX = 1 << 18
 
@@ -104,5 +109,10 @@ def fork_commands(asked: socket.socket) -> bool:
 if __name__ == "__main__":
     from orbitmq.cli.main import main
 
+    for further in MODULES[main.__module__]:
+        with suppress(ImportError):
+            importlib.import_module(further)
+    gc.collect()
+    gc.freeze()
     if fork_commands(socket.socket(fileno=int(sys.argv[1]))):
         main()
