@@ -267,6 +267,7 @@ def core_settings(settings: TreeSettings) -> Any:
     core.spin_us = settings.spin_us
     core.retention_hours = settings.retention_hours
     core.retention_bytes = settings.retention_bytes
+    core.dedup_window_ms, core.dedup_ids = files.dedup_window_s * 1000, files.dedup_ids
     # RocketMQ writes the broker's address and port here. This broker serves one machine: 127.0.0.1, port 10911.
     core.store_host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
     core.supervisor_pid = os.getpid()

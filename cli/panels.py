@@ -27,6 +27,8 @@ EVENTS = {
     "blanks": "files ended",
     "redelivered": "verdicts given again",
     "faults": "given up",
+    "duplicates": "stored before",
+    "ids": "ids remembered",
 }
 
 

@@ -47,6 +47,9 @@ def send(
     deliver_at: Annotated[
         datetime | None, typer.Option(help="Deliver it at this time; without a time zone, it is local.", formats=TIMES)
     ] = None,
+    dedup: Annotated[
+        str | None, typer.Option(help="An id of the message: within a window, a second one of this id is not stored.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send it this many times.")] = 1,
     lines: Annotated[bool, typer.Option("--lines", help="With [bold]-[/]: every line is a message.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for a receipt.")] = 30.0,
@@ -67,6 +70,8 @@ def send(
     if not bodies:
         err.print("nothing to send: standard input was empty")
         raise typer.Exit(1)
+    if dedup is not None and len(bodies) != 1:
+        raise typer.BadParameter("--dedup is the id of one message: send one at a time")
     durability = None if flushed is None else "flushed" if flushed else "appended"
     placed: dict[str, Any] = {"queue": queue, "queue_key": queue_key, "durability": durability}
     placed |= {"delay_level": delay_level or None, "delay": delay, "deliver_at": deliver_at}
@@ -75,7 +80,7 @@ def send(
     client = orbitmq.connect(name, store=store, wait=wait)
     with client as broker, broker.producer(message_max=message_max, timeout=timeout) as producer:
         if len(bodies) == 1:
-            _send_one(producer, topic, bodies[0], tags=tag, keys=key or (), **placed)
+            _send_one(producer, topic, bodies[0], tags=tag, keys=key or (), dedup=dedup, **placed)
         else:
             _send_many(producer, topic, bodies, key, tags=tag, **placed)
 
@@ -83,7 +88,8 @@ def send(
 def _send_one(producer: Producer, topic: str, body: bytes, **fields: Any) -> None:
     receipt = producer.send(topic, body, **fields)
     place = f"{escape(_where(topic, fields))}/{receipt.queue}@{receipt.offset}"
-    out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}")
+    before = "  stored before" if receipt.duplicate else ""
+    out.print(f"[green]{receipt.durability}[/]  {place}  {receipt.size} bytes  {receipt.id}{before}")
 
 
 def _send_many(producer: Producer, topic: str, bodies: list[bytes], key: list[str] | None, **fields: Any) -> None:

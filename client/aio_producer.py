@@ -77,13 +77,15 @@ class AsyncProducer(Shown):
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt; see Producer.send for arguments and errors. If the call is cancelled while
         it waits, the message has been sent. To ask for the receipt later, use `send_async` and keep its Pending."""
         pending = await self.send_async(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-            durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=timeout,
+            durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, dedup=dedup,
+            timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -102,13 +104,15 @@ class AsyncProducer(Shown):
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Returns once the message is on its way. Await the Pending for the receipt. See Producer.send_async."""
         return await self._post(
             lambda: self._producer.send_async(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=0,
+                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, dedup=dedup,
+            timeout=0,
             ),
             topic,
             timeout,
@@ -129,13 +133,15 @@ class AsyncProducer(Shown):
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. Returns once it is on its way. See Producer.send_oneway."""
         await self._post(
             lambda: self._producer.send_oneway(
                 topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=properties, flag=flag,
-                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, timeout=0,
+                durability=durability, delay_level=delay_level, delay=delay, deliver_at=deliver_at, dedup=dedup,
+            timeout=0,
             ),
             topic,
             timeout,
@@ -155,12 +161,14 @@ class AsyncProducer(Shown):
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
         properties: BatchProperties | None = None,
+        dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages and waits for their receipts. See Producer.send_batch, also for what its errors carry."""
         pending = await self.send_batch_async(
             topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-            delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties, timeout=timeout,
+            delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties, dedup=dedup,
+            timeout=timeout,
         )  # fmt: skip
         return await self._receipt(pending, topic, timeout)
 
@@ -178,6 +186,7 @@ class AsyncProducer(Shown):
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
         properties: BatchProperties | None = None,
+        dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Returns once all messages are on their way. An error before that has `sent` and `pending`; see
@@ -190,7 +199,7 @@ class AsyncProducer(Shown):
             try:
                 batch = make(
                     topic, bodies, tags=tags, keys=keys, queue=queue, queue_key=queue_key, durability=durability,
-                    delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties,
+                    delay_level=delay_level, delay=delay, deliver_at=deliver_at, properties=properties, dedup=dedup,
                 )  # fmt: skip
                 break
             except NotReadyError:

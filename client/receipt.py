@@ -23,6 +23,7 @@ class Receipt:
         size: of the record, bytes.
         durability: the level reached when the receipt was made: "appended" (in the page cache: survives any process's
             death) or "flushed" (on disk: survives the machine's).
+        duplicate: the message was stored before, under the same id, and is not stored again: this is the place of the first.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class Receipt:
     size: int
     durability: Durability
     store_host: bytes = field(repr=False)
+    duplicate: bool = False
 
     @property
     def id(self) -> str:
@@ -48,7 +50,8 @@ class Receipts(Sequence[Receipt]):
     Asking for the receipt of a refused message raises the reason. `raw` is the underlying table, for programs that want all
     receipts at once
     (`numpy.frombuffer`): 32 bytes a message (u64 physical offset, u64 queue offset, u32 size, u32 queue, u32 code, u32 detail;
-    code 1 is "appended"), in native byte order.
+    code 1 is "appended", 12 "stored
+    before under the same id"), in native byte order.
     """
 
     __slots__ = ("_batch",)

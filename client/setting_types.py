@@ -17,6 +17,8 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
     connections_per_process: int | _Unsaid
     connections_per_user: int | _Unsaid
+    dedup_ids: int | _Unsaid
+    dedup_window_s: int | _Unsaid
     flush: Literal["timed", "batch"] | _Unsaid
     flush_interval_ms: int | _Unsaid
     group: str | _Unsaid

@@ -96,6 +96,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> Receipt:
         """Sends a message and waits for its receipt.
@@ -110,6 +111,8 @@ class ProducerBase:
             queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
             properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
+            dedup: an id, str or bytes of 1 to 255 bytes: if a message was stored under it within the last dedup_window_s, in this
+                topic, this one is not stored again, and the receipt is that of the first, with duplicate=True.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
@@ -145,6 +148,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> Pending:
         """Sends a message without waiting for its receipt.
@@ -159,6 +163,8 @@ class ProducerBase:
             queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
             properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
+            dedup: an id, str or bytes of 1 to 255 bytes: if a message was stored under it within the last dedup_window_s, in this
+                topic, this one is not stored again, and the receipt is that of the first, with duplicate=True.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
@@ -193,6 +199,7 @@ class ProducerBase:
         delay_level: int | None = None,
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
+        dedup: str | bytes | None = None,
         timeout: float | None = None,
     ) -> None:
         """Sends a message without asking for a receipt. `failed` counts messages that were not stored.
@@ -207,6 +214,8 @@ class ProducerBase:
             queue_key: str or bytes, instead of queue: messages with equal keys go to the same queue, in order.
             properties: other names and values, str; together with tags and keys at most 32,767 bytes.
             flag: a number of the sender's own, signed 32 bits.
+            dedup: an id, str or bytes of 1 to 255 bytes: if a message was stored under it within the last dedup_window_s, in this
+                topic, this one is not stored again, and the receipt is that of the first, with duplicate=True.
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
@@ -238,6 +247,7 @@ class ProducerBase:
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
         properties: BatchProperties | None = None,
+        dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
     ) -> Receipts:
         """Sends many messages of one topic and waits for their receipts. Much cheaper than as many calls of send().
@@ -250,6 +260,7 @@ class ProducerBase:
             properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.
             queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
+            dedup: a sequence with the id of each message; see send().
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
@@ -292,6 +303,7 @@ class ProducerBase:
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
         properties: BatchProperties | None = None,
+        dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """Sends many messages of one topic without waiting for their receipts.
@@ -304,6 +316,7 @@ class ProducerBase:
             properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.
             queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.
             queue_key: str or bytes instead of queue, for all messages.
+            dedup: a sequence with the id of each message; see send().
             durability: "appended": survives the death of any process; "flushed": is on disk; None: the producer's level,
                 else the topic's.
             delay_level: from 1 (a second) to 18 (two hours), see docs/delay.md: consumers get it so much later. The receipt is of
@@ -347,6 +360,7 @@ class ProducerBase:
         delay: float | timedelta | None = None,
         deliver_at: float | datetime | None = None,
         properties: BatchProperties | None = None,
+        dedup: Sequence[str | bytes] | None = None,
         timeout: float | None = None,
     ) -> PendingBatch:
         """A batch of which nothing is sent yet; `push` sends it. Arguments are those of send_batch_async."""

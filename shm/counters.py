@@ -42,6 +42,8 @@ class Counter(IntEnum):
     SESSIONS = lib.COUNT_SESSIONS
     FAULTS = lib.COUNT_FAULTS
     REDELIVERED = lib.COUNT_REDELIVERED
+    DUPLICATES = lib.COUNT_DUPLICATES
+    IDS = lib.COUNT_IDS
 
 
 @dataclass(frozen=True, slots=True)

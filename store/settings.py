@@ -16,6 +16,8 @@ FILE_SIZE_MAX = (1 << 31) - 1
 LOG_FILE_SIZE_MIN = 64 * KIB
 MESSAGE_MAX = 4 * MIB
 PAGE = 4096
+DEDUP_WINDOW_MAX_S = 7 * 86_400
+DEDUP_IDS_MAX = 100_000_000  # 24 bytes each, and 8 to 16 more to find it
 
 # The sizes that are part of the files and therefore cannot change in an existing store.
 FILE_SETTINGS = ("log_file_size", "queue_file_units", "index_slots", "index_entries")
@@ -41,6 +43,9 @@ class StoreSettings:
     # What happens to messages that do not wait for the disk after a sync of the log has failed: "refuse", or "go-on", which
     # accepts them although the disk may never have them.
     after_failed_sync: str = "refuse"
+    # For how long the id of a message is remembered, under which a second one is not stored, and how many ids there may be.
+    dedup_window_s: int = 120
+    dedup_ids: int = 1_000_000
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,6 +65,8 @@ class StoreSettings:
         # A record of more than half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
         _within("message_max", self.message_max, KIB, min(MESSAGE_MAX, self.log_file_size // 2))
         _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
+        _within("dedup_window_s", self.dedup_window_s, 1, DEDUP_WINDOW_MAX_S)
+        _within("dedup_ids", self.dedup_ids, 1, DEDUP_IDS_MAX)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise _refused(name, getattr(self, name), f"it must be one of {', '.join(allowed)}")

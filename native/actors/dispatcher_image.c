@@ -16,7 +16,7 @@
 #define NOTED_MAX 1536u /* most bytes of all the properties above: two topics, an id, four numbers, WORK_TEXT_MAX and the names */
 
 static const char *const noted[] = {"RECONSUME_TIME", "WAIT",           "DELAY",          "TIMER_OUT_MS", "REAL_TOPIC",
-                                     "REAL_QID",       "FAILURE_REASON", "FAILURE_DIGEST", "__CRC32#"};
+                                     "REAL_QID",       "FAILURE_REASON", "FAILURE_DIGEST", "__CRC32#", "DEDUP_ID"};
 
 static bool is_noted(struct slice name)
 {

@@ -6,6 +6,7 @@
  */
 #include "actors/handler_parts.h"
 #include "base/bytes.h"
+#include "format/dedup_id.h"
 #include "format/reserved.h"
 
 static const struct topic_entry *resolve(struct handler *handler, const struct send_frame *frame)
@@ -73,7 +74,9 @@ static void make_tail(struct alike *like, const struct topic_entry *topic, const
     struct slice name;
     record_template_tail(&like->template, parts);
     const struct slice ours = record_template_properties(&like->template);
-    like->reserved = reserved_find(ours.data, ours.size, &name);
+    const struct slice rest = dedup_rest(ours);
+    like->reserved = reserved_find(rest.data, rest.size, &name);
+    like->has_id = rest.size != ours.size;
     like->topic = topic;
     like->header = false;
 }
@@ -104,7 +107,7 @@ enum verdict handler_judge(struct handler *handler, const struct judged_frame *f
         const struct record_parts parts = handler_parts(handler, frame, message, properties);
         make_tail(like, frame->topic, &parts);
     }
-    if (like->reserved)
+    if (like->reserved || like->has_id != !!(frame->head.flags & SEND_DEDUP))
         return VERDICT_RESERVED;
     if (header_is(like, frame, message))
         return VERDICT_APPENDED;

@@ -28,6 +28,7 @@ struct intake {
 struct alike {
     const struct topic_entry *topic; /* the topic in the template; NULL: there is none yet */
     bool reserved;                   /* one of the properties in the template has a name that no sender may set */
+    bool has_id;                     /* its properties begin with an id (dedup_id.h) */
     bool header;                     /* the template's header is set, for this flag, sys_flag, born_ms and its body_size: */
     uint32_t flag;
     uint32_t sys_flag; /* as the sender wrote it */

@@ -3,6 +3,7 @@
  * REAL_QID stay in the properties. The prepared transaction offset says which message it was (delay_mark).
  */
 #include "actors/scheduler_parts.h"
+#include "format/dedup_id.h"
 
 #include <errno.h>
 #include <string.h>
@@ -63,9 +64,11 @@ static void take_properties(struct scheduler *scheduler, const struct record_vie
 {
     uint32_t size = view->properties.size - (record_sealed(view) ? RECORD_CRC_SIZE : 0);
     size = record_trim(view->properties.data, size);
-    memcpy(scheduler->properties, view->properties.data, size);
+    /* Its id was that of the send, and is not that of another one. */
+    const struct slice kept = dedup_rest((struct slice){view->properties.data, size});
+    memcpy(scheduler->properties, kept.data, kept.size);
     parts->properties = scheduler->properties;
-    parts->properties_size = size;
+    parts->properties_size = kept.size;
 }
 
 /* True if the record is the waiting one that it is taken for. */

@@ -35,6 +35,10 @@ struct writer *writer_open(struct attachment *tree)
     const struct commit_slot last = commit_read(&tree->control->commit);
     writer->wrote = last.wrote;
     writer->store_ms = last.store_ms;
+    if (!writer_dedup_open(writer)) {
+        writer_close(writer);
+        return NULL;
+    }
     for (uint32_t i = 0; i < settings->lanes; i++) {
         struct ring *ring = &tree->lanes[i]->ring;
         /* acquire: what our predecessor freed */
@@ -48,6 +52,7 @@ void writer_close(struct writer *writer)
 {
     small_write_close(&writer->small);
     log_map_close(&writer->map);
+    writer_dedup_close(writer);
     free(writer);
 }
 
@@ -97,12 +102,41 @@ static void reject(struct writer *writer, struct write_group *group, uint32_t la
     group->rejected++;
 }
 
+/* Answers a message with an id, if there is nothing to append. */
+static __attribute__((noinline)) bool judge_id(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
+{
+    struct completion answer = {.queue_id = record->queue_id};
+    if (group->small)
+        record->code = VERDICT_APPENDED; /* a predecessor may have noted something else */
+    const enum verdict verdict = writer_dedup_judge(writer, record, &answer);
+    if (verdict == VERDICT_NONE)
+        return false;
+    if (verdict != VERDICT_DUPLICATE) {
+        reject(writer, group, lane, record, verdict, answer.detail);
+        return true;
+    }
+    if (group->small) { /* for take_back() */
+        record->code = VERDICT_DUPLICATE;
+        record->placed = answer.physical_offset;
+    }
+    answer.code = VERDICT_DUPLICATE;
+    writer_answer(writer, lane, record, &answer);
+    group->duplicates++;
+    if (record->flags & SEND_FLUSH)
+        ask(writer, group, record->session_slot);
+    CRASH_POINT("writer_id_answered");
+    return true;
+}
+
 /* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Answers its sender.
  * False: the group must end here and wait. */
 static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     uint32_t detail = 0;
     enum verdict verdict = refusal(writer, record, &detail);
+    const bool has_id = record->flags & SEND_DEDUP;
+    if (verdict == VERDICT_NONE && __builtin_expect(has_id, 0) && judge_id(writer, group, lane, record))
+        return true;
     if (verdict == VERDICT_NONE && !writer_make_room(writer, record->image_size)) {
         verdict = refusal(writer, record, &detail);
         if (verdict == VERDICT_NONE)
@@ -145,6 +179,8 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
         record->placed = writer->wrote; /* otherwise the lane is only read: its lines stay the handler's */
     const struct completion answer = {writer->wrote, queue_offset, record->image_size, record->queue_id, VERDICT_APPENDED, 0};
     writer_answer(writer, lane, record, &answer);
+    if (__builtin_expect(has_id, 0))
+        writer_dedup_note(writer, writer->wrote);
     writer->wrote += record->image_size;
     group->bytes += record->image_size;
     if (record->flags & SEND_FLUSH)
@@ -190,16 +226,21 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
                look.position < writer->lanes[lane].position) {
             struct lane_record *record = (struct lane_record *)payload;
             if (header.type == LANE_APPEND && record->placed != LANE_UNPLACED && record->placed >= writer->failed_at) {
-                struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
-                /* relaxed: as in apply() */
-                atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
-                group->bytes -= record->image_size;
+                if ((record->flags & SEND_DEDUP) && record->code == VERDICT_DUPLICATE) {
+                    group->duplicates--; /* of one that is taken back too */
+                } else {
+                    struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
+                    /* relaxed: as in apply() */
+                    atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
+                    group->bytes -= record->image_size;
+                }
                 reject(writer, group, lane, record, VERDICT_STORE_FAILED,
                        atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
             }
             ring_pass(&look, &header);
         }
     }
+    dedup_table_take_back(&writer->dedup.table, writer->failed_at);
     writer->wrote = writer->failed_at;
 }
 
@@ -213,7 +254,7 @@ static void commit(struct writer *writer, struct write_group *group)
         slot.applied[i] = writer->lanes[i].position;
     commit_write(&control->commit, &slot);
     CRASH_POINT("writer_committed");
-    if (group->bytes == 0)
+    if (group->bytes == 0 && !group->flush) /* only duplicates may wait for the disk without adding anything */
         return;
     /* release: the log's bytes before the position that lets others read them [W1] */
     atomic_store_explicit(&control->wrote.value, writer->wrote, memory_order_release);
@@ -245,7 +286,7 @@ void writer_wake_followers(struct writer *writer, const struct write_group *grou
     /* seq_cst: the lanes' heads before our look at who waits for room; a handler raises `stalled`, announces with a full
      * fence, then looks at the head [M1] */
     atomic_thread_fence(memory_order_seq_cst);
-    if (group->bytes) {
+    if (group->bytes || group->flush) {
         wakes += bell_ring(&tree->control->reput_bell);
         CRASH_POINT("writer_reput_rung");
         if (group->flush || tree->control->settings.flush_every_message)
@@ -309,8 +350,9 @@ uint32_t writer_step(struct writer *writer)
     writer_look_ahead(writer);
 
     count(tree->page, COUNT_STEPS, 1);
-    count(tree->page, COUNT_MESSAGES, group.messages - group.rejected);
+    count(tree->page, COUNT_MESSAGES, group.messages - group.rejected - group.duplicates);
     count(tree->page, COUNT_REJECTED, group.rejected);
+    count(tree->page, COUNT_DUPLICATES, group.duplicates);
     count(tree->page, COUNT_BYTES, group.bytes);
     histogram_record(&tree->page->histogram, group.messages);
     return group.messages;
@@ -341,6 +383,7 @@ void writer_tick(struct writer *writer, bool idle)
 {
     if (idle)
         attachment_sweep(writer->tree); /* not only before a sleep: a writer that spins may never sleep */
+    writer_dedup_tick(writer);
     attachment_beat(writer->tree);
 }
 

@@ -4,13 +4,17 @@
  *   writer_log.c       where the next record goes: files entered and left, pages made ready
  *   writer_deliver.c   verdicts into the sessions' slots
  *   writer_takeover.c  what a predecessor left
+ *   writer_dedup.c     which messages with an id were stored before
  */
 #ifndef ORBITMQ_WRITER_PARTS_H
 #define ORBITMQ_WRITER_PARTS_H
 
 #include "format/log_map.h"
+#include "format/log_walk.h"
 #include "base/pace.h"
+#include "actors/dedup_table.h"
 #include "actors/small_write.h"
+#include "shared/verdict.h"
 #include "actors/writer.h"
 
 /* The session that a record of a lane comes from. */
@@ -19,6 +23,19 @@ struct addressee {
     bool gone;                  /* the slot is another session's, or nobody's; or the record is an actor's own */
     uint64_t window;
     struct completion *slots;   /* NULL if it is gone, or we cannot map it */
+};
+
+/* The ids that are remembered. */
+struct writer_dedup {
+    struct dedup_table table;
+    struct log_map log;     /* where records are compared; read-only */
+    struct log_walk walk;   /* of the takeover, while it is loading */
+    uint64_t seed[2];
+    uint64_t hash;          /* of the message that was judged last */
+    uint64_t shown;         /* how many the counters say there are */
+    bool marked;            /* this writer has made sure that a successor looks for ids */
+    bool loading, loaded;
+    bool short_of_memory;
 };
 
 struct writer {
@@ -42,6 +59,7 @@ struct writer {
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
     struct addressee to;    /* of the last verdict */
     uint64_t touched[LANES_MAX][SESSION_WORDS]; /* sessions whose answered[] counts */
+    struct writer_dedup dedup;
     struct { uint64_t sequence; uint32_t epoch; } answered[SESSIONS_MAX]; /* the newest message that has its verdict */
 };
 
@@ -50,6 +68,7 @@ struct write_group {
     uint64_t bytes;
     uint32_t messages;
     uint32_t rejected;
+    uint32_t duplicates;    /* messages that were stored before */
     uint32_t askers;        /* sessions that have begun to wait for the disk */
     bool flush;             /* somebody waits for the disk */
     bool waits;             /* for the next CommitLog file */
@@ -85,6 +104,24 @@ bool writer_make_room(struct writer *writer, uint32_t size);
 
 /* The file for which the last group ended, or a reason why there is none. */
 bool writer_file_ready(const struct writer *writer);
+
+/* ---- writer_dedup.c ---- */
+
+bool writer_dedup_open(struct writer *writer);
+void writer_dedup_close(struct writer *writer);
+
+/* For a record with an id, whose predecessors are in the mapped log: VERDICT_NONE if it may be appended; else its verdict, with
+ * the place of the first in *answer, or a detail. */
+enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record *record, struct completion *answer);
+
+/* The record that was judged last has been appended. */
+void writer_dedup_note(struct writer *writer, uint64_t at);
+
+/* From time to time: forgets what is older than the window. */
+void writer_dedup_tick(struct writer *writer);
+
+/* For a successor: reads the ids of the last window out of the log. False: not done by end_ms, call again. */
+bool writer_dedup_load(struct writer *writer, uint64_t end_ms);
 
 /* ---- writer_deliver.c ---- */
 

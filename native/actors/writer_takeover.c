@@ -146,6 +146,8 @@ enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms)
         if (bell_sleep(&control->writer_bell, ticket, TAKE_OVER_NAP_NS) == BELL_SIGNAL)
             return RUN_SIGNAL;
     }
+    if (!writer_dedup_load(writer, end))
+        return RUN_TIME;
     struct topics *topics = writer->tree->topics;
     const uint32_t queues = atomic_load_explicit(&topics->queue_count, memory_order_acquire);
     for (uint32_t slot = 0; slot < queues; slot++) {

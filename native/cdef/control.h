@@ -14,7 +14,8 @@ struct settings {
     uint8_t store_host[8];
     uint32_t supervisor_pid, retention_hours;
     uint64_t retention_bytes;
-    char store[3968];
+    uint32_t dedup_window_ms, dedup_ids;
+    char store[3960];
 };
 struct positions_seen {
     uint64_t wrote, flushed, confirmed, reput, allocated, min_offset, wrote_ms, reput_ms;

@@ -31,7 +31,7 @@ enum reserved reserved_property(struct slice name)
         NOTE("CLUSTER")
         break;
     case 8:
-        ID("UNIQ_KEY") NOTE("TRACE_ON") NOTE("__CRC32#") WISH("BUYER_ID") WISH("MQ2_FLAG") REPLY("MSG_TYPE")
+        ID("UNIQ_KEY") NOTE("DEDUP_ID") NOTE("TRACE_ON") NOTE("__CRC32#") WISH("BUYER_ID") WISH("MQ2_FLAG") REPLY("MSG_TYPE")
         WISH("REAL_QID") WISH("TRAN_MSG")
         break;
     case 9:

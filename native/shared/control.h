@@ -98,7 +98,9 @@ struct settings {
     uint32_t supervisor_pid;
     uint32_t retention_hours;     /* of topics without a time of their own; 0: for ever */
     uint64_t retention_bytes;     /* of the CommitLog's files; 0: any number */
-    char store[3968];             /* absolute path of the store's root, NUL-terminated */
+    uint32_t dedup_window_ms;     /* how long the writer remembers the id of a message */
+    uint32_t dedup_ids;           /* how many it remembers at most */
+    char store[3960];             /* absolute path of the store's root, NUL-terminated */
 };
 
 struct control {

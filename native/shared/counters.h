@@ -35,7 +35,9 @@ enum counter {
     COUNT_DIRTY = 10,      /* dirty queues handed to the notifier */
     COUNT_SESSIONS = 11,   /* sessions attached now */
     COUNT_FAULTS = 12,     /* sessions given up for what they wrote */
-    COUNT_REDELIVERED = 13 /* verdicts delivered again after a predecessor's death */
+    COUNT_REDELIVERED = 13, /* verdicts delivered again after a predecessor's death */
+    COUNT_DUPLICATES = 14, /* messages that were stored before, under the same id */
+    COUNT_IDS = 15         /* ids remembered now */
 };
 
 struct histogram {

@@ -91,6 +91,7 @@ static inline uint64_t session_completed(const struct session *session)
 enum { SQ_SEND = 1 };
 enum {
     SEND_FLUSH = 1,   /* the sender will wait for the disk: tell the flush service at once */
+    SEND_DEDUP = 2,   /* the properties of each message begin with an id (dedup_id.h): what was stored under it is not stored again */
 };
 struct send_frame {
     uint32_t topic;      /* index in the topic table */

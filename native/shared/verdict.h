@@ -2,6 +2,9 @@
 #ifndef ORBITMQ_VERDICT_H
 #define ORBITMQ_VERDICT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum verdict {
     VERDICT_NONE = 0,
     VERDICT_APPENDED = 1,
@@ -14,7 +17,12 @@ enum verdict {
     VERDICT_STORE_FAILED = 8,       /* the log is in its error state; detail: errno */
     VERDICT_RESERVED = 10,          /* a property has a name that no sender may set */
     VERDICT_READ_ONLY = 9,          /* the store was opened read-only */
+    VERDICT_DUPLICATE = 12,         /* stored before under the same id, within the window; the place is the first's */
+    VERDICT_DEDUP_FULL = 13,        /* no more ids can be remembered; detail: the limit */
     VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is accepted; detail: errno */
 };
+
+/* True if the message is in the log. */
+static inline bool verdict_stored(uint32_t code) { return code == VERDICT_APPENDED || code == VERDICT_DUPLICATE; }
 
 #endif

@@ -194,6 +194,8 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
             assert producer.ready and producer.wait_settled(producer.settled, 0, 1.0)
         receipts.append(slowly.receipt(0))
         assert slowly.cut() == 1 and slowly.flush_end >= 0
+        receipts += [producer.send("orders", b"f", dedup="17"), *producer.send_batch("orders", [b"g", b"h"], dedup=["a", b"b"])]
+        assert not receipts[-1].duplicate
         assert pending.done() and later.done() and len(batch.raw) == 64
         producer.flush(timeout=5)
         assert (producer.in_flight, producer.failed, producer.closed) == (0, 0, False)

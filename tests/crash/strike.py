@@ -54,6 +54,7 @@ OWNER = {
     "topic_registry": "coordinator",
     "small_write": "writer",
     "writer": "writer",
+    "writer_dedup": "writer",
     "writer_deliver": "writer",
     "writer_log": "writer",
     "writer_takeover": "writer",

@@ -84,6 +84,7 @@ class Producing:
         bodies = [BODY.pack(self.who, self.number + n) + bytes(self.rng.randrange(600)) for n in range(count)]
         keys = [f"{self.who}-{self.number + n}" for n in range(count)]
         way = self.rng.randrange(4)
+        ids = keys if self.rng.random() < 0.5 else None
         sent = 0
         try:
             if self.rng.random() < 0.05:
@@ -91,13 +92,18 @@ class Producing:
                 self.sender.send(SEALED, bodies[0])
                 offsets = [-1]
             elif count == 1:
-                offsets = [self.sender.send(TOPIC, bodies[0], keys=keys[0], durability=durability).physical_offset]
+                how: dict[str, Any] = {"durability": durability, "dedup": ids and ids[0]}
+                offsets = [self.sender.send(TOPIC, bodies[0], keys=keys[0], **how).physical_offset]
             elif way == 0:
                 offsets = self._one_by_one(bodies)
             else:
                 sent = count
-                done = self.sender.send_batch(TOPIC, bodies, keys=keys, durability=durability)
+                done = self.sender.send_batch(TOPIC, bodies, keys=keys, durability=durability, dedup=ids)
                 offsets = [receipt.physical_offset for receipt in done]
+                if ids and count <= 20:
+                    with suppress(*AWAY):
+                        done = self.sender.send_batch(TOPIC, bodies, durability=durability, dedup=ids)
+                        assert [receipt.physical_offset for receipt in done] == offsets
             verdicts = [str(offset) for offset in offsets]
         except errors.NoPermission:
             verdicts = ["refused"]

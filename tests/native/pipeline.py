@@ -22,8 +22,10 @@ APPENDED, UNKNOWN_TOPIC, NO_PERMISSION, UNKNOWN_QUEUE, TOO_LARGE, PROPERTIES, ST
 STORE_FAILED = 8
 RESERVED = 10
 SYNC_FAILED = 11
+DUPLICATE, DEDUP_FULL = 12, 13
 SQ_SEND = 1
 SEND_FLUSH = 1
+SEND_DEDUP = 2
 FRAME = struct.Struct("=IIIIQ")
 MESSAGE = struct.Struct("=IIIIII")
 GENERATION = 77
@@ -194,6 +196,7 @@ def pipeline(
     settings.queue_file_units, settings.index_slots, settings.index_entries = 1000, 100, 1000
     settings.message_max, settings.flush_interval_ms, settings.read_only = message_max, 500, read_only
     settings.go_on_unsynced = go_on_unsynced
+    settings.dedup_window_ms, settings.dedup_ids = 120_000, 1000
     settings.supervisor_pid = os.getpid()
     settings.store = str(root).encode()
     control, wake = shared(ffi.sizeof("struct control")), shared(ffi.sizeof("struct wake"))

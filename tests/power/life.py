@@ -28,7 +28,7 @@ from orbitmq.store.recovery.recover import recover
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.settings import StoreSettings
 from orbitmq.store.tree_settings import TreeSettings
-from tests.native.pipeline import Session, Verdict, message
+from tests.native.pipeline import SEND_DEDUP, SEND_FLUSH, Session, Verdict, message
 
 WINDOW = 64
 QUEUES = 2
@@ -112,11 +112,13 @@ class Life:
         self._session = Session(inside, 0, WINDOW, 1 << 18, 1)
         self._answered = 0
 
-    def send(self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool) -> list[Verdict]:
-        """Sends (body, properties, queue) each, and waits for the verdicts; `flushed` asks for the disk too."""
+    def send(self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool, ids: bool = False) -> list[Verdict]:
+        """Sends (body, properties, queue) each, and waits for the verdicts; `flushed` asks for the disk too. ids: properties
+        begin with one."""
         assert len(messages) <= WINDOW
         parts = [message(body, properties, queue) for body, properties, queue in messages]
-        self._session.send(*parts, topic=self.topics[topic].index, topic_hash=self._hashes[topic], flags=int(flushed))
+        flags = (SEND_FLUSH if flushed else 0) | (SEND_DEDUP if ids else 0)
+        self._session.send(*parts, topic=self.topics[topic].index, topic_hash=self._hashes[topic], flags=flags)
         while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + len(parts):
             self.make_file()
         first = self._answered + 1

@@ -18,7 +18,7 @@ from orbitmq.store.tree_settings import TreeSettings
 from orbitmq.store.verify.verify import verify
 from tests.power.life import QUEUES, Life, finder, open_store
 
-FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40)
+FILES = StoreSettings(log_file_size=64 << 10, queue_file_units=40, index_slots=31, index_entries=40, dedup_window_s=5)
 TOPICS = ("alarms", "flows")
 RETENTION_BYTES = 3 * FILES.log_file_size  # the least that a broker accepts; two of these are ahead, or begun
 
@@ -32,6 +32,8 @@ class Sent:
     queue_offset: int
     body: bytes
     keys: tuple[str, ...]
+    id: str = ""  # the one by which it is known
+    ms: int = 0  # when it was stored
 
 
 @dataclass(slots=True)
@@ -43,9 +45,19 @@ class Model:
     places: list[int] = field(default_factory=list)  # physical offset of each message sent
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-    def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...]) -> None:
-        self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys))
+    def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...], id_: str = "", ms: int = 0) -> None:
+        self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms))
         self.next_offsets[topic, queue] += 1
+
+    def first_of(self, topic: str, id_: str, now_ms: int, begin: int) -> int | None:
+        """The message, by its place in the list, of which one with this id is a duplicate now; the log begins at `begin`."""
+        for place in reversed(range(len(self.sent))):
+            one = self.sent[place]
+            if now_ms - one.ms >= FILES.dedup_window_s * 1000 or (place < len(self.places) and self.places[place] < begin):
+                return None
+            if (one.topic, one.id) == (topic, id_):
+                return place
+        return None
 
     def expire(self, begin: int) -> None:
         """What lies before the physical offset may be removed from now on."""

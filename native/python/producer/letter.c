@@ -13,7 +13,7 @@
 static const char *const argument_names[ARGUMENTS] = {
     [ARG_TAGS] = "tags", [ARG_KEYS] = "keys", [ARG_QUEUE] = "queue", [ARG_QUEUE_KEY] = "queue_key",
     [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
-    [ARG_DELIVER_AT] = "deliver_at", [ARG_TIMEOUT] = "timeout",
+    [ARG_DELIVER_AT] = "deliver_at", [ARG_DEDUP] = "dedup", [ARG_TIMEOUT] = "timeout",
     [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag", [ARG_CANCELS] = "_cancels", [ARG_OWN] = "_own",
 };
 static PyObject *interned[ARGUMENTS];
@@ -171,6 +171,33 @@ int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **jo
     return result;
 }
 
+int parse_id(PyObject *value, const char **id, uint32_t *size, PyObject **owner)
+{
+    PyObject *text = value;
+    *id = NULL;
+    *size = 0;
+    *owner = NULL;
+    if (value == Py_None)
+        return 0;
+    if (PyBytes_Check(value)) {
+        if (!(text = *owner = PyObject_CallMethod(value, "hex", NULL)))
+            return -1;
+    } else if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "dedup must be str or bytes, not %R", (PyObject *)Py_TYPE(value));
+        return -1;
+    }
+    if (property_text(text, "dedup", false, id, size) < 0) {
+        Py_CLEAR(*owner);
+        return -1;
+    }
+    if (*size <= DEDUP_ID_MAX)
+        return 0;
+    py_raise("PropertiesTooLarge", NULL, Py_BuildValue("{s:I,s:I}", "size", *size, "limit", DEDUP_ID_MAX),
+             "could not use a dedup id of %u bytes: it may take %u", *size, DEDUP_ID_MAX);
+    Py_CLEAR(*owner);
+    return -1;
+}
+
 int parse_durability(PyObject *value, enum durability *durability)
 {
     if (value == Py_None)
@@ -268,6 +295,8 @@ static int refuse_reserved(PyObject *name, const char *text, uint32_t size)
         why = "how long a message waits is given as delay= or delay_level=";
     if (strncmp(text, "TIMER_DE", 8) == 0)
         why = "when a message is delivered is given as deliver_at= or delay=";
+    if (strcmp(text, "DEDUP_ID") == 0)
+        why = "the id of a message is given as dedup=";
     return property_error(name, "property", why);
 }
 
@@ -364,6 +393,9 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return later_at(value, &letter->later);
     case ARG_OWN:
         return add_own(letter, value);
+    case ARG_DEDUP:
+        Py_CLEAR(letter->id_text);
+        return parse_id(value, &letter->id, &letter->id_size, &letter->id_text);
     case ARG_CANCELS:
         return later_cancel(value, &letter->later);
     case ARG_TIMEOUT:
@@ -406,6 +438,17 @@ void letter_clear(struct letter *letter)
     letter->viewed = false;
     Py_CLEAR(letter->joined);
     Py_CLEAR(letter->extra);
+    Py_CLEAR(letter->id_text);
+}
+
+uint8_t *id_property_put(uint8_t *at, const char *text, uint32_t size)
+{
+    if (!text)
+        return at;
+    memcpy(at, DEDUP_PROPERTY, DEDUP_PROPERTY_SIZE);
+    memcpy(at + DEDUP_PROPERTY_SIZE, text, size);
+    at[DEDUP_PROPERTY_SIZE + size] = PROPERTY_END;
+    return at + id_property_size(text, size);
 }
 
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size)
@@ -421,13 +464,14 @@ uint32_t letter_properties_size(const struct letter *letter)
 {
     const uint64_t extra = letter->extra ? (uint64_t)PyBytes_Size(letter->extra) : 0;
     const uint64_t size = properties_size(letter->tags_size, letter->tags, letter->keys_size, letter->keys) + extra +
-                          later_size(&letter->later);
+                          later_size(&letter->later) + id_property_size(letter->id, letter->id_size);
     return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
 uint8_t *letter_properties(const struct letter *letter, uint8_t *at)
 {
     at = later_put(&letter->later, at);
+    at = id_property_put(at, letter->id, letter->id_size);
     if (letter->tags)
         at = properties_put(at, "TAGS", letter->tags, letter->tags_size);
     if (letter->keys)

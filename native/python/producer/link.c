@@ -100,7 +100,7 @@ static void deliver(struct link *link, const struct run *run, const struct compl
     switch (run->kind) {
     case RUN_ONEWAY:
         for (uint32_t i = 0; i < count; i++)
-            link->failed += verdicts[i].code != VERDICT_APPENDED;
+            link->failed += !verdict_stored(verdicts[i].code);
         break;
     case RUN_PENDING:
         ((Pending *)run->owner)->verdict = verdicts[0];

@@ -129,6 +129,8 @@ static PyObject *take_texts(PyObject *values, Py_ssize_t count, const char *what
 uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at)
 {
     at = later_put(&batch->later, at);
+    if (batch->id)
+        at = id_property_put(at, batch->id[i].text, batch->id[i].size);
     if (batch->same.size)
         memcpy(at, batch->same.text, batch->same.size);
     at += batch->same.size;
@@ -252,6 +254,40 @@ static int take_properties(Batch *batch, PyObject *value)
     return batch->extras ? 0 : -1;
 }
 
+/* dedup=: an id for each message. */
+static int take_ids(Batch *batch, PyObject *values)
+{
+    const Py_ssize_t count = batch->count;
+    if (PyUnicode_Check(values) || PyBytes_Check(values)) {
+        PyErr_SetString(PyExc_TypeError, "dedup must be a sequence with the id of each message, not one of them");
+        return -1;
+    }
+    PyObject *items = PySequence_Tuple(values);
+    if (!items)
+        return -1;
+    if (PyTuple_Size(items) != count) {
+        wrong_count(count, PyTuple_Size(items), "ids");
+        Py_DECREF(items);
+        return -1;
+    }
+    int result = (batch->ids = PyTuple_New(count)) && (batch->id = new_pieces(count)) ? 0 : -1;
+    for (Py_ssize_t i = 0; i < count && result == 0; i++) {
+        PyObject *item = PyTuple_GetItem(items, i), *owner = NULL;
+        if (item == Py_None) {
+            PyErr_SetString(PyExc_TypeError, "dedup must have an id for each message of the batch, not None");
+            result = -1;
+        } else if ((result = parse_id(item, &batch->id[i].text, &batch->id[i].size, &owner)) == 0) {
+            if (!owner) {
+                Py_INCREF(item);
+                owner = item;
+            }
+            result = PyTuple_SetItem(batch->ids, i, owner);
+        }
+    }
+    Py_DECREF(items);
+    return result;
+}
+
 /* The queue that the caller chose for a batch. */
 struct destination {
     int64_t queue;  /* -1: not given */
@@ -281,6 +317,8 @@ static int take_argument(Batch *batch, int which, PyObject *value, struct destin
         return later_delay(value, &batch->later);
     case ARG_DELIVER_AT:
         return later_at(value, &batch->later);
+    case ARG_DEDUP:
+        return value == Py_None ? 0 : take_ids(batch, value);
     case ARG_TIMEOUT:
         return parse_timeout(value, timeout_ns);
     case ARG_POSITIONAL:
@@ -319,12 +357,14 @@ void parcel_drop(Batch *batch)
     Py_CLEAR(batch->keys);
     Py_CLEAR(batch->tags);
     Py_CLEAR(batch->extras);
+    Py_CLEAR(batch->ids);
     PyMem_Free(batch->body);
     PyMem_Free(batch->key);
     PyMem_Free(batch->tag);
     PyMem_Free(batch->extra);
+    PyMem_Free(batch->id);
     PyMem_Free((char *)batch->same.text);
-    batch->body = batch->key = batch->tag = batch->extra = NULL;
+    batch->body = batch->key = batch->tag = batch->extra = batch->id = NULL;
     batch->same = (struct piece){NULL, 0};
     table_drop(batch);
 }

@@ -106,7 +106,7 @@ PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
         take_news(self);
     }
     const struct on_disk wish = wish_of(self);
-    if (self->durable && self->verdict.code == VERDICT_APPENDED && disk_wait(&wish, timeout_ns, deadline_ns, &self->verdict) < 0)
+    if (self->durable && verdict_stored(self->verdict.code) && disk_wait(&wish, timeout_ns, deadline_ns, &self->verdict) < 0)
         return NULL;
     return verdict_result(self->producer, self->topic, &self->verdict, disk_flushed(&wish));
 }
@@ -115,7 +115,7 @@ PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
 static uint64_t flush_end(const Pending *self)
 {
     const struct on_disk wish = wish_of(self);
-    return self->durable && self->verdict.code == VERDICT_APPENDED && disk_open(&wish) ? wish.end : 0;
+    return self->durable && verdict_stored(self->verdict.code) && disk_open(&wish) ? wish.end : 0;
 }
 
 bool pending_open(const Pending *self) { return self->verdict.code == VERDICT_NONE || flush_end(self) != 0; }

@@ -128,7 +128,7 @@ static int push(Producer *self, Batch *batch)
             room = least;
         const uint32_t first = batch->sent;
         producer_lock(link);
-        const enum sender_result result = sender_open(sender, topic, batch->durable ? SEND_FLUSH : 0, born_ms, room);
+        const enum sender_result result = sender_open(sender, topic, frame_flags(batch->durable, batch->ids), born_ms, room);
         if (result == SENDER_OK) {
             (batch->table ? table_fill : fill_frame)(batch, sender);
             sender_close(sender);
@@ -193,14 +193,16 @@ void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdic
     memcpy(batch->verdicts + index, verdicts, (size_t)count * sizeof *verdicts);
     batch->answered = index + count;
     for (uint32_t i = 0; i < count; i++)
-        if (verdicts[i].code != VERDICT_APPENDED && batch->failed++ == 0)
+        if (!verdict_stored(verdicts[i].code) && batch->failed++ == 0)
             batch->first_failed = index + i;
     const struct completion *last = &verdicts[count - 1];
-    for (; last >= verdicts; last--)
-        if (last->code == VERDICT_APPENDED) {
-            batch->end = last->physical_offset + last->size;
-            break;
-        }
+    for (; last >= verdicts; last--) {
+        const uint64_t end = last->physical_offset + last->size;
+        if (verdict_stored(last->code) && end > batch->end)
+            batch->end = end;
+        if (last->code == VERDICT_APPENDED)
+            break; /* those before it, and what they may be duplicates of, are before it in the log */
+    }
 }
 
 void batch_lose(Batch *batch, uint32_t code)

@@ -23,7 +23,7 @@ static enum sender_result post_once(Producer *self, const struct letter *letter,
     };
     const uint32_t stride = (uint32_t)send_message_stride(message.properties_size, message.body_size);
     producer_lock(link);
-    const enum sender_result result = sender_open(sender, topic, letter->durable ? SEND_FLUSH : 0, born_ms, stride);
+    const enum sender_result result = sender_open(sender, topic, frame_flags(letter->durable, letter->id), born_ms, stride);
     if (result == SENDER_OK) {
         uint8_t *at = letter_properties(letter, sender_add(sender, &message));
         memcpy(at, letter->body, letter->body_size);

@@ -19,6 +19,8 @@
 #define ORBITMQ_PRODUCER_H
 
 #include "python/objects.h"
+#include "python/producer/later.h"
+#include "format/dedup_id.h"
 #include "format/properties.h"
 #include "format/record.h"
 #include "client/sender.h"
@@ -28,6 +30,9 @@
 
 /* In addition to enum verdict, in completions of our own: nobody will answer. */
 enum { VERDICT_LOST = 0x10000, VERDICT_FORKED = 0x10001, VERDICT_NOT_ON_DISK = 0x10002 };
+
+/* The flags of a frame whose messages wait for the disk, and have ids. */
+static inline uint32_t frame_flags(bool durable, bool ids) { return (durable ? SEND_FLUSH : 0) | (ids ? SEND_DEDUP : 0); }
 
 /* What a send or a producer asks for. */
 enum durability {
@@ -39,30 +44,6 @@ enum durability {
 typedef struct producer Producer;
 typedef struct pending Pending;
 typedef struct batch Batch;
-
-/* ---- later.c ---- */
-
-/* When messages are to be delivered. */
-struct later {
-    uint32_t level; /* 0: none */
-    uint32_t given; /* how many of the three arguments */
-    uint64_t at_ms; /* since 1970; 0: at once */
-    bool cancels;   /* it is no message, and cancels the one at this queue offset: */
-    uint64_t offset;
-};
-
-static inline bool later_waits(const struct later *later) { return later->level || later->at_ms || later->cancels; }
-/* For send_message: the level, and what it adds to the properties. */
-static inline uint32_t later_word(const struct later *later) { return later->cancels ? SEND_CANCEL : later->at_ms ? SEND_AT : later->level; }
-static inline uint32_t later_size(const struct later *later) { return later->at_ms || later->cancels ? SEND_AT_SIZE : 0; }
-uint8_t *later_put(const struct later *later, uint8_t *at);
-
-/* The arguments; later_one after the last. -1 with an exception. */
-int later_level(PyObject *value, struct later *later);
-int later_delay(PyObject *value, struct later *later);
-int later_at(PyObject *value, struct later *later);
-int later_cancel(PyObject *value, struct later *later); /* the library's own: client/cancel.py */
-int later_one(const struct later *later);
 
 /* ---- link.c ---- */
 
@@ -194,6 +175,8 @@ struct letter {
     const uint8_t *body;
     const char *tags;     /* NULL: none */
     const char *keys;     /* NULL: none */
+    const char *id;       /* NULL: none */
+    PyObject *id_text;    /* owns it, if it was given as bytes */
     PyObject *joined;     /* owns keys when there are several */
     PyObject *extra;      /* bytes: the other properties, encoded; or NULL */
     PyObject *queue_key;  /* borrowed, or NULL */
@@ -201,6 +184,7 @@ struct letter {
     uint32_t body_size;
     uint32_t tags_size;
     uint32_t keys_size;
+    uint32_t id_size;
     uint32_t flag;
     struct later later;
     int64_t queue;        /* -1: not given */
@@ -223,6 +207,8 @@ uint8_t *letter_properties(const struct letter *letter, uint8_t *at);
 int parse_tags(PyObject *value, const char **tags, uint32_t *size);
 int parse_keys(PyObject *value, const char **keys, uint32_t *size, PyObject **joined);
 PyObject *parse_properties(PyObject *mapping, bool own); /* bytes, encoded; NULL with an exception */
+/* An id: str, or bytes, of which the hexadecimal digits are used; *owner holds what was made of them. */
+int parse_id(PyObject *value, const char **id, uint32_t *size, PyObject **owner);
 int parse_durability(PyObject *value, enum durability *durability);
 int parse_timeout(PyObject *value, uint64_t *timeout_ns);
 int parse_queue(PyObject *value, int64_t *queue);
@@ -241,7 +227,7 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
  * positional arguments; -1 with TypeError. */
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
-    ARG_PROPERTIES, ARG_TIMEOUT, /* all before for batches too */
+    ARG_PROPERTIES, ARG_DEDUP, ARG_TIMEOUT, /* all before for batches too */
     ARG_FLAG, ARG_CANCELS, ARG_OWN, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
@@ -251,6 +237,9 @@ static inline uint32_t properties_size(uint32_t tags_size, bool tags, uint32_t k
 {
     return (tags ? 6 + tags_size : 0) + (keys ? 6 + keys_size : 0); /* four letters of name, two separators */
 }
+/* The same for an id, which comes before all of them; text NULL: none. */
+static inline uint32_t id_property_size(const char *text, uint32_t size) { return text ? (uint32_t)DEDUP_PROPERTY_SIZE + size + 1 : 0; }
+uint8_t *id_property_put(uint8_t *at, const char *text, uint32_t size);
 uint8_t *properties_put(uint8_t *at, const char *name, const char *value, uint32_t size);
 
 /* Most bytes that body and properties of a message to this topic may take together. */
@@ -314,8 +303,9 @@ struct batch {
     PyObject *bodies;   /* tuple of bytes, which keeps them; NULL once all are sent, like the following */
     PyObject *keys, *tags; /* tuples of str or None, or NULL */
     PyObject *extras;   /* tuple of bytes or None, encoded; or the bytes of all; or NULL */
+    PyObject *ids;      /* tuple of str, or NULL */
     struct piece *body; /* where each message's body is, ... */
-    struct piece *key, *tag, *extra; /* ... its keys, tags, and other properties; NULL: none has any */
+    struct piece *key, *tag, *extra, *id; /* ... its keys, tags, other properties, and id; NULL: none has any */
     struct piece same;  /* the beginning of all properties strings: tags that were given once for all; its text is ours */
     struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
     struct completion *verdicts;
@@ -350,7 +340,9 @@ static inline uint64_t parcel_properties_size(const Batch *batch, uint32_t i)
 {
     const struct piece tag = batch->tag ? batch->tag[i] : (struct piece){NULL, 0};
     const struct piece key = batch->key ? batch->key[i] : (struct piece){NULL, 0};
-    return later_size(&batch->later) + batch->same.size + (batch->extra ? batch->extra[i].size : 0) + properties_size(tag.size, tag.text, key.size, key.text);
+    const struct piece id = batch->id ? batch->id[i] : (struct piece){NULL, 0};
+    return later_size(&batch->later) + id_property_size(id.text, id.size) + batch->same.size + (batch->extra ? batch->extra[i].size : 0) +
+           properties_size(tag.size, tag.text, key.size, key.text);
 }
 
 /* Puts them to `at`; returns where they end. */

@@ -8,10 +8,10 @@
 
 #define DOC_MESSAGE                                                                                                            \
     "$self, topic, body, *, tags=None, keys=(), queue=None, queue_key=None, properties=None, flag=0, durability=None, "            \
-    "delay_level=None, delay=None, deliver_at=None, timeout=None"
+    "delay_level=None, delay=None, deliver_at=None, dedup=None, timeout=None"
 #define DOC_BATCH                                                                                                              \
     "$self, topic, bodies, *, tags=None, keys=None, queue=None, queue_key=None, durability=None, delay_level=None, "               \
-    "delay=None, deliver_at=None, properties=None, timeout=None"
+    "delay=None, deliver_at=None, properties=None, dedup=None, timeout=None"
 
 #define DOC_QUEUES                                                                                                             \
     "    queue: number of the topic's queue, from 0; None: the queues take turns.\n"                                           \
@@ -34,7 +34,9 @@
     "    tags: one tag, for consumers that filter by it.\n"                                                                    \
     "    keys: a key or several, to find the message by (Client.find); without blanks.\n" DOC_QUEUES                           \
     "    properties: other names and values, str; together with tags and keys at most 32,767 bytes.\n"                                  \
-    "    flag: a number of the sender's own, signed 32 bits.\n" DOC_WAITS "\n"
+    "    flag: a number of the sender's own, signed 32 bits.\n"                                                                   \
+    "    dedup: an id, str or bytes of 1 to 255 bytes: if a message was stored under it within the last dedup_window_s, in this\n" \
+    "        topic, this one is not stored again, and the receipt is that of the first, with duplicate=True.\n" DOC_WAITS "\n"
 
 #define DOC_REFUSED                                                                                                            \
     "    UnknownTopic, UnknownQueue, NoPermission, TopicNameError, MessageTooLarge, PropertiesTooLarge, PropertyError, "       \
@@ -76,7 +78,8 @@
     "    keys: a sequence with the key or keys of each message, or None for it.\n"                                             \
     "    properties: one mapping from str to str for all messages, or a sequence of a mapping or None for each.\n"             \
     "    queue: number of the topic's queue, from 0; None: each queue gets a run of consecutive messages.\n"                   \
-    "    queue_key: str or bytes instead of queue, for all messages.\n" DOC_WAITS "\n"
+    "    queue_key: str or bytes instead of queue, for all messages.\n"                                                         \
+    "    dedup: a sequence with the id of each message; see send().\n" DOC_WAITS "\n"
 
 #define DOC_BATCH_ERROR                                                                                                        \
     "A batch is not all or nothing: the error is that of the first message which was not stored. Its attributes describe "     \

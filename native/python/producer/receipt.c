@@ -3,8 +3,9 @@
  */
 #include "python/producer/producer.h"
 
-enum member { TOPIC, QUEUE, OFFSET, PHYSICAL_OFFSET, SIZE, DURABILITY, STORE_HOST, MEMBERS };
-static const char *const names[MEMBERS] = {"topic", "queue", "offset", "physical_offset", "size", "durability", "store_host"};
+enum member { TOPIC, QUEUE, OFFSET, PHYSICAL_OFFSET, SIZE, DURABILITY, STORE_HOST, DUPLICATE, MEMBERS };
+static const char *const names[MEMBERS] = {"topic", "queue", "offset", "physical_offset", "size", "durability", "store_host",
+                                          "duplicate"};
 
 /* Kept for as long as the process lives. */
 static PyTypeObject *type;
@@ -57,7 +58,8 @@ PyObject *receipt_new(const Producer *producer, PyObject *topic, const struct co
         fill(receipt, OFFSET, PyLong_FromUnsignedLongLong(verdict->queue_offset)) &&
         fill(receipt, PHYSICAL_OFFSET, PyLong_FromUnsignedLongLong(verdict->physical_offset)) &&
         fill(receipt, SIZE, PyLong_FromUnsignedLong(verdict->size)) &&
-        fill(receipt, DURABILITY, another(on_disk ? flushed : appended)) && fill(receipt, STORE_HOST, another(producer->host)))
+        fill(receipt, DURABILITY, another(on_disk ? flushed : appended)) && fill(receipt, STORE_HOST, another(producer->host)) &&
+        fill(receipt, DUPLICATE, another(verdict->code == VERDICT_DUPLICATE ? Py_True : Py_False)))
         return receipt;
     Py_XDECREF(receipt);
     return NULL;

@@ -84,6 +84,10 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("PropertiesTooLarge", "send fewer keys or properties, or put them into the body",
                           Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
                           "could not send to topic %R: the properties pass the limit of %u bytes", topic, verdict->detail);
+    case VERDICT_DEDUP_FULL:
+        return py_raise("Full", "wait until some are older than {dedup_window_s of broker} || raise {dedup_ids of broker}",
+                        Py_BuildValue("{s:O,s:s,s:I}", "topic", topic, "limit", "dedup_ids", "size", verdict->detail),
+                        "could not send to topic %R: the broker remembers %u ids already, its most", topic, verdict->detail);
     case VERDICT_STORE_FULL:
         return PyObject_CallMethod((PyObject *)producer, "_store_full", "OI", topic, verdict->detail);
     case VERDICT_STORE_FAILED:
@@ -125,7 +129,7 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
 
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed)
 {
-    if (verdict->code != VERDICT_APPENDED)
+    if (!verdict_stored(verdict->code))
         return rejected(producer, topic, verdict);
     return receipt_new(producer, topic, verdict, flushed >= verdict->physical_offset + verdict->size);
 }

@@ -1,0 +1,19 @@
+struct dedup_entry {
+    uint64_t hash, physical_offset, store_ms;
+};
+struct dedup_table {
+    struct dedup_entry *entries;
+    uint32_t *slots;
+    uint64_t first, next;
+    uint32_t mask;
+};
+struct dedup_probe {
+    uint32_t step;
+};
+bool dedup_table_open(struct dedup_table *table, uint32_t room);
+void dedup_table_close(struct dedup_table *table);
+const struct dedup_entry *dedup_table_next(const struct dedup_table *table, uint64_t hash, struct dedup_probe *probe);
+bool dedup_table_put(struct dedup_table *table, const struct dedup_entry *entry);
+bool dedup_table_grow(struct dedup_table *table);
+void dedup_table_expire(struct dedup_table *table, uint64_t through_ms);
+void dedup_table_take_back(struct dedup_table *table, uint64_t from_offset);
