@@ -31,6 +31,7 @@ def tail(
         str | None, typer.Option("--group", "-g", help="Share the queues with this group's members, and commit what was shown.")
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only these, such as 'paid || refunded'.")] = None,
+    sql: Annotated[str | None, typer.Option("--sql", help="Only these, such as 'price > 100'; names are properties.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end where the topic ends.")] = True,
     skip_damaged: Annotated[
@@ -56,7 +57,7 @@ def tail(
     show = print_json if as_json else print_line
     shown = 0
     with orbitmq.connect(name, store=store, wait=wait) as broker:
-        consumer = broker.consumer(group, topics=[topic], tags=tag, start=_start(start))
+        consumer = broker.consumer(group, topics=[topic], tags=tag, sql=sql, start=_start(start))
         try:
             if start.isdecimal():
                 _seek_all(consumer, broker, topic, int(start))

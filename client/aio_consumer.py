@@ -235,7 +235,9 @@ class AsyncConsumer(Shown):
                 if not self._consumer.prompt:
                     await self.settle(deadline)
                 found = take()
-                if good(found) or (deadline is not None and time.monotonic() >= deadline):
+                if good(found):
+                    return found
+                if deadline is not None and time.monotonic() >= deadline and (timeout or not self._events.unread()):
                     return found
                 await self._wait(deadline)
         finally:

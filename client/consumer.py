@@ -22,6 +22,7 @@ from orbitmq.client.offset_range import log_removals
 from orbitmq.client.parameters import made_with
 from orbitmq.client.positions import Positions
 from orbitmq.client.session import ConsumerOpener
+from orbitmq.client.sql_filter import checked_sql
 from orbitmq.client.subscription import check_bytes, tag_list, topic_names
 from orbitmq.client.unclosed import state
 from orbitmq.errors import Closed, SettingError, UsageError
@@ -62,6 +63,7 @@ class Consumer(Positions):
             join_settings(asked, list(names), listener),
             listener,
             tags=tag_list(asked.tags),
+            sql=checked_sql(asked.sql),
             start=asked.start,
             verify=asked.verify,
             strict=asked.removed == "raise",
@@ -262,7 +264,12 @@ class Consumer(Positions):
             try:
                 found = take(most)
                 self._tell()
-                if size(found) or not self._wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                if size(found):
+                    return found
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                # Filters may have held back all that was looked at. Then a look goes on to the end of the queues; but an event
+                # loop has other tasks between.
+                if not self._wait(left) or (left == 0 and (timeout or self._awaited)):
                     return found
             except GONE as error:
                 self._outlive(error)

@@ -41,7 +41,7 @@ _sessions: weakref.WeakSet[ConsumerSession] = weakref.WeakSet()
 
 
 class ConsumerSession(Shown):
-    """topics, tags, start, verify, strict, spin: what is read in every session, and how. settings: of a member; None: no
+    """topics, tags, sql, start, verify, strict, spin: what is read in every session, and how. settings: of a member; None: no
     group."""
 
     def __init__(
@@ -53,6 +53,7 @@ class ConsumerSession(Shown):
         listener: Listener,
         *,
         tags: Sequence[bytes],
+        sql: bytes | None,
         start: Literal["earliest", "latest"],
         verify: bool,
         strict: bool,
@@ -65,6 +66,7 @@ class ConsumerSession(Shown):
         self._topics = topics
         self._doing = f"read {', '.join(map(repr, topics))}"  # what could not be done, for error messages
         self._tags = tags
+        self._sql = sql
         self._start = start
         self._verify = verify
         self._strict = strict
@@ -192,6 +194,7 @@ class ConsumerSession(Shown):
             self._reader.strict = self._strict
             self._reader.home = self._home
             self._reader.filter(self._tags)
+            self._reader.sql(self._sql)
             self._hold = PullHold(handle)
             self._hold.spin(self._spin_ns)
             self._assignment = Assignment(self._reader, self._hold)
@@ -323,6 +326,11 @@ class Events:
                 self._session._member.done(event)
 
         self._session._use(work, rebalance=False)
+
+    def unread(self) -> bool:
+        """True if a look that found nothing may not have come to the end of the queues, because filters held messages back."""
+        session = self._session
+        return bool(session._tags or session._sql) and not session._stale and session._reader.ready()
 
     def part(self) -> bool:
         """Before the consumer is closed: releases all queues. False: there is nothing to tell the program."""

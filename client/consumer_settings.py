@@ -21,6 +21,8 @@ class ConsumerSettings:
 
     Args:
         tags: only messages with one of these tags: "a || b"; None: all messages.
+        sql: only messages for which this RocketMQ filter is true, such as "price > 100 AND region IN ('eu', 'us')", where names
+            are properties, and TAGS and KEYS; None: all messages. docs/filters.md has the grammar.
         start: where a group begins in a queue from which it has consumed nothing.
         batch: number of messages that iteration and poll fetch at once.
         verify: check each body against its CRC before it is delivered; a damaged body raises CorruptRecord. Without the
@@ -52,6 +54,7 @@ class ConsumerSettings:
     topics: Several[str] = ()
     _: KW_ONLY
     tags: str | None = None
+    sql: str | None = None
     start: Literal["earliest", "latest"] = "earliest"
     batch: int = 1000
     verify: bool = True

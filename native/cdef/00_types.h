@@ -2,3 +2,4 @@ struct bell;
 struct lock;
 struct ring;
 struct actor_page;
+struct sql_program;

@@ -30,6 +30,7 @@ void reader_close(struct reader *reader)
     reader_release(reader);
     reader_clear(reader);
     reader_filter(reader, NULL, 0);
+    reader_filter_sql(reader, NULL);
     free(reader->refs);
     free(reader->cursors);
     free(reader->names);
@@ -126,6 +127,9 @@ static inline enum judged judge(struct reader *reader, struct message_ref *ref, 
                                  view.queue_id != queue_id || view.topic.size != topic->size ||
                                  !bytes_equal(view.topic.data, topic->text, topic->size)))
         fault = RECORD_BAD_PLACE;
+    if (fault == RECORD_GOOD && reader->sql &&
+        sql_evaluate(reader->sql, view.properties.data, view.properties.size) != SQL_TRUE)
+        return JUDGED_PASSED;
     if (fault == RECORD_GOOD) {
         ref->body_at = (uint32_t)(view.body.data - ref->record);
         ref->body_size = view.body.size;
@@ -153,6 +157,12 @@ struct budget {
     uint64_t bytes; /* of bodies and properties; the last record may exceed them */
 };
 
+static inline void spend(struct budget *budget, uint32_t record_size)
+{
+    const uint64_t bytes = record_size > RECORD_FIXED ? record_size - RECORD_FIXED : 0;
+    budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
+}
+
 /* Decodes units into references after the fetch, wanted tags only, each with its record's address. Returns units looked at; *staged
  * references are at refs[count ...]. Stops where the budget ends, and before a unit whose record's file cannot be opened, with
  * *error set. */
@@ -173,8 +183,7 @@ static uint32_t stage(struct reader *reader, uint32_t index, uint64_t offset, co
         *ref++ = (struct message_ref){.record = record, .file = reader->log_file, .physical_offset = unit.physical_offset,
                                       .queue_offset = offset + i, .tags_code = unit.tags_code, .size = unit.size,
                                       .cursor = index};
-        const uint64_t bytes = unit.size > RECORD_FIXED ? unit.size - RECORD_FIXED : 0;
-        budget->bytes -= bytes < budget->bytes ? bytes : budget->bytes;
+        spend(budget, ref[-1].size);
     }
     budget->units -= i;
     *staged = (uint32_t)(ref - (reader->refs + reader->count));
@@ -276,11 +285,18 @@ static enum taken take_run(struct reader *reader, uint32_t index, uint32_t most,
             run = budget->units;
         uint32_t staged = 0;
         int error = 0;
+        const uint64_t bytes = budget->bytes;
+        const uint32_t count = reader->count;
         const uint32_t looked = stage(reader, index, cursor->position, units, (uint32_t)run, budget, &staged, &error);
         uint64_t next = cursor->position + looked;
         reader->looked += looked;
         const bool good = check(reader, staged, cursor, &next);
         cursor->position = next;
+        if (reader->count - count < staged) { /* what was passed over costs nothing */
+            budget->bytes = bytes;
+            for (uint32_t i = count; i < reader->count; i++)
+                spend(budget, reader->refs[i].size);
+        }
         /* A unit without a message may also have fallen below a min_offset raised since: the blank ones before a queue's first
          * message. */
         if ((!good || error) && !expired(reader, cursor))

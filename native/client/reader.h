@@ -19,6 +19,7 @@
 #include "shared/control.h"
 #include "format/log_map.h"
 #include "format/record.h"
+#include "format/sql.h"
 #include "shared/topics.h"
 
 #define READER_SCAN_UNITS 65536u /* most units looked at in one fetch, so that a filter that never matches still returns */
@@ -94,6 +95,7 @@ struct reader {
     uint32_t name_count, name_room;
     struct reader_tag *tags;  /* no tags: everything */
     uint32_t tag_count;
+    struct sql_program *sql;  /* NULL: everything */
     struct message_ref *refs; /* the fetch */
     uint32_t count, room;
     uint32_t recent;          /* messages of the last fetch that had any */
@@ -151,10 +153,14 @@ void reader_pause(struct reader *reader, uint32_t cursor, bool paused);
 /* Only messages with one of these tags. Returns 0 or ENOMEM. */
 int reader_filter(struct reader *reader, const struct slice *tags, uint32_t count);
 
+/* Only messages for which the filter is true; NULL: all. The reader owns the program from now on. A message must also have one of the
+ * tags, if there are any. One that does not pass is not checked further: its body may be damaged. */
+void reader_filter_sql(struct reader *reader, struct sql_program *program);
+
 /* Makes the next fetch, at most `most` messages with about `bytes` bytes of bodies and properties, and moves the positions past them. The first
  * record may be larger, and the last may exceed `bytes`. Returns how many messages. 0 with a fault set: the
  * message at fault.queue_offset cannot be read; the position stays before it, and the next fetch begins with another queue. 0
- * without a fault: there is nothing new (reader_ready is false), or only messages of other tags so far (it is true). */
+ * without a fault: there is nothing new (reader_ready is false), or only messages that the filters hold back so far (it is true). */
 uint32_t reader_fetch(struct reader *reader, uint32_t most, uint64_t bytes, enum reader_use use);
 
 /* The same for a caller that holds messages already: a fault is left for the next fetch, which begins with it. */

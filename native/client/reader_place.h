@@ -1,7 +1,7 @@
 /* What the files of the reader share: where units and records lie in memory, and what is noted of one that cannot be had.
  *
  *   reader.c         a reader's life; rounds over its queues, fetches out of them
- *   reader_queues.c  which queues it reads and where it stands in each, which tags it wants
+ *   reader_queues.c  which queues it reads and where it stands in each, which messages it wants
  *   reader_copy.c    bodies that are checked while they are copied
  *   reader_search.c  single messages: by physical offset, by store time
  *   reader_place.c   the mapped files behind all of these

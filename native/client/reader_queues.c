@@ -1,4 +1,4 @@
-/* Which queues a reader reads, its position in each, and which tags it wants. */
+/* Which queues a reader reads, its position in each, and which messages it wants. */
 #include "client/reader_place.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -106,4 +106,10 @@ int reader_filter(struct reader *reader, const struct slice *tags, uint32_t coun
         reader->tag_count = i + 1;
     }
     return 0;
+}
+
+void reader_filter_sql(struct reader *reader, struct sql_program *program)
+{
+    sql_free(reader->sql);
+    reader->sql = program;
 }

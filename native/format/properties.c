@@ -119,6 +119,17 @@ struct slice properties_get(const uint8_t *properties, uint32_t size, const char
     return found;
 }
 
+void properties_find(const uint8_t *properties, uint32_t size, const struct slice *names, uint32_t count, struct slice *values)
+{
+    struct walk walk = {.data = properties, .size = size};
+    struct slice segment;
+    memset(values, 0, count * sizeof *values);
+    while (next_segment(&walk, &segment))
+        for (uint32_t i = 0; i < count; i++)
+            if (has_name(segment, (const char *)names[i].data, names[i].size, &values[i]))
+                break;
+}
+
 /* Reads one character that does not begin with an ASCII byte; returns the number of bytes it takes, at least 1.
  *
  * A bad part becomes one U+FFFD. Its length is what Java's decoder takes: the longest beginning of a character that the bytes

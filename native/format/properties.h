@@ -31,6 +31,9 @@ void properties_known(const uint8_t *properties, uint32_t size, struct known_pro
 /* The value of one name, which is not empty and holds no separator, or data == NULL. */
 struct slice properties_get(const uint8_t *properties, uint32_t size, const char *name, uint32_t name_size);
 
+/* The values of `count` names, as properties_get gives them, in one pass. */
+void properties_find(const uint8_t *properties, uint32_t size, const struct slice *names, uint32_t count, struct slice *values);
+
 /* Steps through the string: *position starts at 0; returns false at the end. Skips what properties_known skips. */
 bool properties_next(const uint8_t *properties, uint32_t size, uint32_t *position, struct slice *name, struct slice *value);
 

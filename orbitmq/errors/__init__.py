@@ -15,6 +15,7 @@
     │   ├── OffsetOutOfRange             carries the valid range
     │   ├── ColumnError                  a column of a DataFrame that cannot be sent: its type, or a value in it
     │   └── SettingError                 a setting of the broker or a client that is not valid
+    │       ├── FilterError              a text that is no SQL92 filter; carries the column
     │       └── WouldDelete              one that would delete messages at once, and nobody has allowed it
     ├── NoPermission                     not for this user; or the topic may not be written or read
     ├── Full                             no room now: the window, the ring, or a table; a later retry helps
@@ -61,6 +62,7 @@ from orbitmq.errors.exports import ExportBusy, ExportDamaged, ExportDiffers, Exp
 from orbitmq.errors.remedy import Hint, Knob
 from orbitmq.errors.requests import (
     ColumnError,
+    FilterError,
     GroupInUse,
     GroupNameError,
     MessageTooLarge,
@@ -104,6 +106,7 @@ __all__ = [
     "ExportError",
     "ExportFailed",
     "Fenced",
+    "FilterError",
     "Full",
     "GroupInUse",
     "GroupNameError",

@@ -313,6 +313,30 @@ class SettingError(UsageError):
         self.done = done
 
 
+class FilterError(SettingError):
+    """A text that is no SQL92 filter.
+
+    value: the text. column: of what is wrong, in characters from 1. found: what stands there, "" at the end. expected: what
+    could stand there. The message ends with the line and a caret under the place."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        setting: str | None = None,
+        option: str | None = None,
+        value: object = None,
+        column: int | None = None,
+        found: str | None = None,
+        expected: str | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        super().__init__(message, setting=setting, option=option, value=value, **common)
+        self.column = column
+        self.found = found
+        self.expected = expected
+
+
 class WouldDelete(SettingError):
     """Messages are to be kept for a shorter time, or in less room, than the store's last broker kept them, and some would be
     deleted at once.

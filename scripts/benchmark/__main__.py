@@ -19,6 +19,7 @@ from scripts.benchmark import (
     ceiling,
     delays,
     drain,
+    filters,
     ladder,
     latency,
     lifecycle,
@@ -37,8 +38,8 @@ from scripts.benchmark.spark import memory, planning, read
 from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
-    *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *queues.MEASURES,
-    *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *request.MEASURES,
+    *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
+    *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *request.MEASURES,
     *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 FAMILIES = ("spark", "work")

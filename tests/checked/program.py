@@ -235,6 +235,7 @@ def consume(broker: orbitmq.Client, count: int) -> None:
         "billing",
         ["orders"],
         tags=None,
+        sql="price IS NULL OR price > 0",
         start="earliest",
         batch=100,
         verify=True,

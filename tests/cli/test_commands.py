@@ -192,6 +192,8 @@ def test_tail_shows_what_was_sent(broker: Path, run: Run) -> None:
     assert told[0]["keys"] == ["k"] and told[0]["tags"] == "a"
     assert run("tail", "tales", "--from", "1", "--no-follow").stdout.startswith("tales/0@1")
     assert run("tail", "tales", "--from", "earliest", "--no-follow", "--tag", "b").stdout.count("\n") == 1
+    assert run("tail", "tales", "--from", "earliest", "--no-follow", "--sql", "TAGS = 'b'").stdout.startswith("tales/0@1")
+    failed(run("tail", "tales", "--sql", "TAGS = "), "column 8", "TAGS = \n", "expected")
     assert run("tail", "tales", "--group", "g", "--from", "earliest", "--count", "1").stdout.startswith("tales/0@0")
     assert run("tail", "tales", "--group", "g", "--no-follow").stdout.startswith("tales/0@1")
     assert run("tail", "tales", "--group", "g", "--no-follow").stdout == ""

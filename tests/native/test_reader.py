@@ -132,6 +132,39 @@ def test_tags_are_compared_by_code_and_by_text(store: ComposedStore) -> None:
     assert len(drain(reader)) == 5
 
 
+def test_a_filter_holds_messages_back(store: ComposedStore) -> None:
+    """With tags, both must agree. What is held back costs nothing of the bytes of a fetch, and is not checked."""
+    slot = store.add_topic("t", 1)
+    for number in range(100):
+        properties = {"n": str(number), "TAGS": "odd" if number % 2 else "even"}
+        physical = store.append("t", slot, b"%04d" % number * 25, properties=properties)
+    path = store.root / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[physical + 88] ^= 1  # the body of the last one, which the filter holds back
+    path.write_bytes(data)
+    store.publish()
+    reader = store.reader()
+    reader.add(slot, 0)
+    reader.sql(b"n BETWEEN 10 AND 98 AND NOT (n > 12 AND n < 90)")
+    expected = [10, 11, 12, *range(90, 99)]
+    assert [int(body[:4]) for body in reader.bodies(100, 2500)] == expected
+    assert reader.positions() == [100] and not reader.ready()
+    reader.filter([b"odd"])
+    reader.seek(0, 0)
+    assert [int(bytes(m)[:4]) for m in drain(reader, 2)] == [n for n in expected if n % 2]
+    reader.filter([])
+    reader.sql(b"n < 0")
+    reader.seek(0, 0)
+    assert reader.messages(1000) == [] and reader.positions() == [100]
+    reader.sql(None)
+    reader.seek(0, 97)
+    assert len(reader.messages(2)) == 2
+    with pytest.raises(CorruptRecord):
+        reader.messages(2)
+    with pytest.raises(ValueError, match="no filter"):
+        reader.sql(b"n <")
+
+
 @pytest.mark.parametrize("where", ["body", "magic", "size", "place", "properties size"])
 def test_damage_is_never_delivered(store: ComposedStore, where: str) -> None:
     """One bit is flipped in the second of three messages. The error names it, and the others arrive."""

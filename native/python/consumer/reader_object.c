@@ -258,6 +258,26 @@ static PyObject *reader_object_filter(PyObject *object, PyObject *tags)
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+/* The text was compiled before, so that its faults were reported. */
+static PyObject *reader_object_sql(PyObject *object, PyObject *text)
+{
+    struct reader_object *self = py_reader_self(object);
+    struct sql_program *program = NULL;
+    if (text != Py_None) {
+        char *data;
+        Py_ssize_t size;
+        struct sql_fault fault;
+        if (PyBytes_AsStringAndSize(text, &data, &size) < 0)
+            return NULL;
+        program = sql_compile((const uint8_t *)data, size > SQL_TEXT_MAX ? SQL_TEXT_MAX + 1 : (uint32_t)size, &fault);
+        if (!program)
+            return fault.memory ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "no filter: %R", text);
+    }
+    py_reader_put_back(self);
+    reader_filter_sql(self->reader, program);
+    Py_RETURN_NONE;
+}
+
 /* ---- the type ---- */
 
 static PyObject *reader_object_ready(PyObject *object, PyObject *unused)
@@ -414,6 +434,7 @@ GUARDED_FAST(search_time, reader_object_search_time)
 GUARDED(rising, reader_object_rising)
 GUARDED_FAST(since, reader_object_since)
 GUARDED(filter, reader_object_filter)
+GUARDED(sql, reader_object_sql)
 GUARDED(messages, py_delivery_messages)
 GUARDED_FAST(range, py_delivery_range)
 GUARDED(message, py_delivery_message)
@@ -441,6 +462,7 @@ static PyMethodDef reader_methods[] = {
     ONE(rising),
     FAST(since),
     ONE(filter),
+    ONE(sql),
     ONE(messages),
     FAST(range),
     ONE(message),
