@@ -96,7 +96,7 @@ class OrbitReader(DataSourceReader):
 def read_slices(
     root: str, sizes: tuple[int, int], slices: Sequence[planning.Slice], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of the slices, with the columns and tags of the options; each queue in order.
+    """The messages of the slices, with the columns and filters of the options; each queue in order.
 
     sizes: of the store's log files, bytes, and of its ConsumeQueue files, units.
 
@@ -110,6 +110,7 @@ def read_slices(
         # The CRC covers only the body. A query that does not ask for bodies does not have them fetched from memory either.
         reader.verify = "value" in options.columns
         reader.filter(options.tags)
+        reader.sql(options.sql)
         for each in slices:
             reader.add_offline(each.topic, each.queue, each.begin, each.end)
         while True:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orbitmq.client.sql_filter import SqlFault, refusal, sql_or_fault
 from orbitmq.client.subscription import TagFault, tags_or_fault
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.refusal import refused, unknown_hint
@@ -31,6 +32,7 @@ KNOWN = (
     "failOnDataLoss",
     "read",
     "tags",
+    "sql92",
     "columns",
     "includeHeaders",
     "minPartitions",
@@ -46,7 +48,7 @@ _log = logging.getLogger("orbitmq")
 class SourceOptions:
     """Where to read, what, and in how many pieces. Exactly one of path (root of a store) and broker (a name) is set.
 
-    read: "flushed" or "appended". tags: encoded; none: all messages. max_records: most messages in one partition; 0: the
+    read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages in one partition; 0: the
         planner's choice.
     min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
         seconds for which min_per_trigger may delay messages.
@@ -60,6 +62,7 @@ class SourceOptions:
     fail_on_data_loss: bool
     read: str
     tags: tuple[bytes, ...]
+    sql: bytes | None
     columns: tuple[str, ...]
     min_partitions: int
     max_records: int
@@ -106,6 +109,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         fail_on_data_loss=switch(values, "failOnDataLoss", True),
         read=_read(values),
         tags=_tags(values),
+        sql=_sql(values),
         columns=columns_of(values),
         min_partitions=count(values, "minPartitions"),
         max_records=count(values, "maxRecordsPerPartition"),
@@ -185,3 +189,11 @@ def _tags(values: Mapping[str, str]) -> tuple[bytes, ...]:
     if isinstance(found, TagFault):
         raise refused("tags", text, found.why, found.hint)
     return tuple(found)
+
+
+def _sql(values: Mapping[str, str]) -> bytes | None:
+    text = values.get("sql92")
+    found = None if text is None else sql_or_fault(text)
+    if isinstance(found, SqlFault):
+        raise refusal(found, str(text), option="sql92")
+    return found

@@ -142,6 +142,14 @@ def test_several_offsets_narrow_and_are_handed_back() -> None:
     assert found.offsets == (3, 10) and found.rest == [asked]
 
 
+def test_sql92_meets_conditions_and_tags(stored: StoredTopics) -> None:
+    """A batch and a stream read slices with the same options (read_slices)."""
+    rows, _ = read(stored, condition("In", "tags", ("Aa", "c")), sql92="TAGS IN ('c', 'BB')")
+    assert rows == [row[:3] for row in stored.of("orders", "bills") if row[4] == "c"]
+    rows, _ = read(stored, sql92="TAGS IS NULL")
+    assert rows == [row[:3] for row in stored.of("orders", "bills") if row[4] is None]
+
+
 def test_conditions_meet_the_options(stored: StoredTopics) -> None:
     rows, _ = read(stored, condition("In", "tags", ("Aa", "c")), tags="c || BB")
     assert rows == [row[:3] for row in stored.of("orders", "bills") if row[4] == "c"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.errors import SettingError
+from orbitmq.errors import FilterError, SettingError
 from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.source.options import EARLIEST, LATEST, parse
 
@@ -87,6 +87,15 @@ def test_of_a_stream() -> None:
     assert parse({**PLAIN, "startingOffsets": '{"orders": {"1": 5}}'}, streaming=True).starting.of("orders", 0) == EARLIEST
     with pytest.raises(SettingError, match="a stream does not end"):
         parse({**PLAIN, "endingOffsets": "latest"}, streaming=True)
+
+
+def test_a_filter() -> None:
+    """The error is the library's, with Spark's option."""
+    assert parse({**PLAIN, "sql92": "a > 1"}).sql == b"a > 1"
+    assert parse(PLAIN).sql is None
+    with pytest.raises(FilterError, match="column 3") as caught:
+        parse({**PLAIN, "sql92": "a ? 1"}, streaming=True)
+    assert (caught.value.option, caught.value.setting, caught.value.column) == ("sql92", None, 3)
 
 
 def test_tags_and_columns() -> None:
