@@ -48,8 +48,8 @@ _log = logging.getLogger("orbitmq")
 class SourceOptions:
     """Where to read, what, and in how many pieces. Exactly one of path (root of a store) and broker (a name) is set.
 
-    read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages in one partition; 0: the
-        planner's choice.
+    read: "flushed" or "appended". tags: encoded; none: all messages. sql: a SQL92 filter, encoded. max_records: most messages
+        in one partition; 0: the planner's choice.
     min_partitions: 0: any number. max_per_trigger, min_per_trigger: messages of a micro-batch; 0: no limit. max_trigger_delay:
         seconds for which min_per_trigger may delay messages.
     """
