@@ -23,6 +23,7 @@ from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.file_system import disk_error
+from orbitmq.store.halves import OP_TOPIC, TRANSACTION_TOPICS
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import states
 
@@ -136,12 +137,14 @@ class Operations(Administration):
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Makes a topic in which delayed messages wait. Any sender may ask for it, as it may send delayed messages."""
+        """Makes a topic in which delayed messages wait, or the topics of transactions. Any sender may ask for it, as it may
+        send both."""
         topic = question["topic"]
-        if topic not in DELAY_TOPICS:
+        if topic not in (*DELAY_TOPICS, OP_TOPIC):
             raise ProtocolError(f"cannot do 'prepare_delays' with topic {topic!r:.64}", operation="prepare_delays")
         if not self._tree.settings.read_only:
-            self._topics.add_delays(topic)
+            for name in TRANSACTION_TOPICS if topic == OP_TOPIC else (topic,):
+                self._topics.add_waiting(name)
         return None
 
     def prepare_replies(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -62,7 +62,8 @@ class Retention:
         self._topics = TopicTable(tree.topics)
         self._layout = tree.settings.layout
         self._files = tree.settings.files
-        self._waiting = Waiting(self._layout, self._files.queue_file_units, self._topics.bounds, stopping)
+        sizes = self._files.queue_file_units, self._files.log_file_size
+        self._waiting = Waiting(self._layout, *sizes, self._topics.bounds, stopping)
         self._says_why = True  # that nothing is removed, because a message waits
         self._rising_from = int(lib.control_rising(tree.control))
         self._newest: dict[int, int | None] = {}  # by start, for files in which times may go back

@@ -8,6 +8,7 @@ import time
 
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
+from orbitmq.actors.halves import Keeper
 from orbitmq.actors.pages import PAGE_SCHEDULER
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
@@ -32,6 +33,7 @@ class Scheduler(CoreActor):
         self._files = Delays()  # what they say
         self._writing: threading.Thread | None = None  # what is due does not wait for the disk
         self._outcome: Delays | OSError = self._files
+        self._halves = Keeper(tree)
         if not tree.settings.read_only:
             self._files = delays.load(tree.settings.layout)
             self._begin()
@@ -48,6 +50,7 @@ class Scheduler(CoreActor):
         if time.monotonic() >= self._keep_at and self._files.start is not None:
             self._keep_at = time.monotonic() + self._interval_s
             self._keep()
+        self._halves.tick()
 
     def need(self) -> None:
         """Something is due for the first time in this store: the files come before it."""

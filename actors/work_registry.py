@@ -196,7 +196,7 @@ class WorkRegistry:
     def prepare_retries(self, name: str) -> None:
         """A message of the group is to come again, or to be a dead letter: makes the topics for that, and its workers take the
         former. Raises: TopicNameError, Full, StoreFull; OSError."""
-        self._topics.add_delays(DELAY_TOPIC)
+        self._topics.add_waiting(DELAY_TOPIC)
         self._topics.add_own(RETRY + name, self._groups.configs.retry_queues(name))
         self._topics.add_own(DEAD + name, 1)
         group = self._plan.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orbitmq.actors import halves
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.pages import PAGE_WRITER
 from orbitmq.actors.tree import Tree
@@ -31,6 +32,8 @@ class Writer(CoreActor):
         result = lib.writer_take_over(self.handle, limit_ms)
         if result == lib.RUN_FAILED:
             self.fail()
+        if result == lib.RUN_NEED:
+            halves.restore(self.tree, self.handle)
         self.owns_log = result == lib.RUN_NEED
         if self.owns_log and self._left_over and not self.tree.positions().wrote_error:
             self._unsynced.lower_tail()

@@ -13,6 +13,7 @@ from orbitmq.client.aio_consumer import AsyncConsumer
 from orbitmq.client.aio_dead_letters import AsyncDeadLetters
 from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aio_requests import AsyncRequests
+from orbitmq.client.aio_transactions import AsyncTransactionAdministration
 from orbitmq.client.aio_worker import AsyncDecorator, Opening
 from orbitmq.client.aside import aside, aside_or_here
 from orbitmq.client.client import Client
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from orbitmq.store.setting_sources import SettingState
 
 
-class AsyncClient(AsyncAdministration, AsyncRequests, Shown):
+class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequests, Shown):
     """A connection to a broker. A thread puts questions to the broker; sending and reading messages needs no thread."""
 
     def __init__(self, client: Client) -> None:

@@ -13,10 +13,12 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from orbitmq.client.aio_transaction import AsyncTransaction
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
+from orbitmq.client.transaction import Half, Transaction
 from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.client.waiter import awaiting
 from orbitmq.errors import OrbitError, TimedOut
@@ -220,6 +222,36 @@ class AsyncProducer(Shown):
             batch.cut()
             raise
         return batch
+
+    def transaction(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> AsyncTransaction:
+        """Begins a transaction, once it is awaited or entered with `async with`; see Producer.transaction."""
+
+        async def begin() -> Transaction:
+            half = Half(self._producer.group, properties)
+            pending = await self._post(
+                lambda: self._producer.send_async(
+                    topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=half.properties, flag=flag,
+                    durability=durability, timeout=0, **half.own,
+                ),
+                topic,
+                timeout,
+            )  # fmt: skip
+            return Transaction(self._producer, topic, half.id, await self._receipt(pending, topic, timeout))
+
+        return AsyncTransaction(begin)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Waits until everything sent so far has its verdict. Raises: TimedOut."""

@@ -21,6 +21,7 @@ from orbitmq.client.several import Several, not_one_text
 from orbitmq.client.status import Status, read_status
 from orbitmq.client.topic_administration import TopicAdministration
 from orbitmq.client.topic_info import TopicInfo
+from orbitmq.client.transaction_administration import TransactionAdministration
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
 from orbitmq.client.worker_settings import WorkerSettings
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession")
 
 
-class Client(Administration, TopicAdministration, DelayAdministration, QueueLocking, Requests, Shown):
+class Client(
+    Administration, TopicAdministration, DelayAdministration, TransactionAdministration, QueueLocking, Requests, Shown
+):
     """A connection to a broker. Several threads may use it. It reconnects by itself in a forked child, and after the
     coordinator has died.
 
@@ -312,6 +315,19 @@ class Client(Administration, TopicAdministration, DelayAdministration, QueueLock
                 made = CancelProducer(self._connection)
                 self._keep(made)
             kept = vars(self).setdefault("_cancels", made)  # another thread, or a signal handler, may have been faster
+            if kept is not made:
+                made.close()
+        return kept
+
+    def _settler(self) -> Producer:
+        kept: Producer | None = vars(self).get("_settles")
+        if kept is None:
+            with self._makes("a producer"):
+                from orbitmq.client.producer import producer_of_ends
+
+                made = producer_of_ends(self._connection, self._connection.wait, self._connection.timeout)
+                self._keep(made)
+            kept = vars(self).setdefault("_settles", made)  # as above
             if kept is not made:
                 made.close()
         return kept

@@ -14,17 +14,20 @@ import errno
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, cast
 
 from orbitmq.client.bell import Bell
+from orbitmq.client.body import Body
 from orbitmq.client.parameters import made_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
 from orbitmq.client.session import ConsumerOpener, PatientOpener, SessionHandle, SessionOpener
+from orbitmq.client.settling import RECORD_MAX, WINDOW
+from orbitmq.client.transaction import Half, Transaction
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
 from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
@@ -32,6 +35,7 @@ from orbitmq.errors.remedy import all_of, as_hint, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
 from orbitmq.shm.disk_fault import shortage
+from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full
 
@@ -85,6 +89,7 @@ class Producer(Shown, ProducerBase):
         super().__init__(asked.on_full == "wait", asked.durability, asked.timeout, wait > 0)
         self._opener = opener
         self._wait_s = wait
+        self.group = asked.group
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
@@ -201,7 +206,45 @@ class Producer(Shown, ProducerBase):
             self._waiter = waiter_of(self)
         return self._waiter
 
+    @property
+    def ends(self) -> Producer:
+        """The session by which transactions end."""
+        kept: Producer | None = vars(self).get("_ends")
+        if kept is None:
+            made = producer_of_ends(self._opener, self._wait_s, self.timeout)
+            kept = vars(self).setdefault("_ends", made)  # another thread, or a signal handler, may have been faster
+            if kept is not made:
+                made.close()
+        return kept
+
     # Called by users.
+
+    def transaction(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Transaction:
+        """Begins a transaction: stores the message where nobody receives it, and returns when it is stored. `commit()` of what
+        is returned sends it, `rollback()` does not (docs/transactions.md). As a context manager, it commits at the end of the
+        block, or rolls back if the block raises.
+
+        Arguments and errors: as send(). Full: too many transactions have begun since the oldest that has not ended.
+        """
+        half = Half(self.group, properties)
+        stored = self.send(
+            topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=half.properties, flag=flag,
+            durability=durability, timeout=timeout, **half.own,
+        )  # fmt: skip
+        return Transaction(self, topic, half.id, stored)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until no message of this producer is in flight: each has its verdict, and its Pending knows it.
@@ -228,6 +271,8 @@ class Producer(Shown, ProducerBase):
 
     def retire(self) -> None:
         super().retire()
+        if "_ends" in vars(self):
+            self.ends.retire()
         self._retired.ring()  # threads that wait for a broker find the producer closed
 
     def _forked(self) -> None:
@@ -255,6 +300,13 @@ class Producer(Shown, ProducerBase):
         # the error that ended the block matters most; a message without a verdict reports that through its Pending
         with suppress(OrbitError):
             self.close()
+
+
+def producer_of_ends(opener: SessionOpener, wait: float, timeout: float) -> Producer:
+    """One for the ends of transactions (settling.py), made when it is first needed."""
+    made = Producer(opener, window=WINDOW, message_max=RECORD_MAX, wait=wait, timeout=timeout)
+    made._made_by = 0  # the user has not made it, and is not warned about it
+    return made
 
 
 class LoopSide:

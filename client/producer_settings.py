@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from orbitmq.client.group_name import check_producer_group
 from orbitmq.errors import SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability
@@ -30,7 +31,9 @@ class ProducerSettings:
         wait: seconds that this call, and each send, waits for an absent broker, as long as nothing of the send is on its
             way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
 
-    Raises: SettingError; BrokerNotRunning; Full: no session could be opened.
+        group: name of the producer group, for transactions: its members know how they end (docs/transactions.md).
+
+    Raises: SettingError; GroupNameError; BrokerNotRunning; Full: no session could be opened.
     """
 
     _: KW_ONLY
@@ -40,12 +43,14 @@ class ProducerSettings:
     timeout: float = 30.0
     durability: Durability | None = None
     wait: float | None = None
+    group: str = "DEFAULT_PRODUCER"
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= WINDOW_MAX:
             raise _impossible("window", self.window, f"it must be 1 to {WINDOW_MAX} messages")
         if not MESSAGE_MIN <= self.message_max <= MESSAGE_MAX:
             raise _impossible("message_max", self.message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
+        check_producer_group(self.group)
         if self.on_full not in ("wait", "error"):
             raise _impossible("on_full", self.on_full, "it is 'wait' or 'error'")
         if self.durability not in (None, "appended", "flushed"):

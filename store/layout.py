@@ -14,6 +14,7 @@
                    rising            the place in the log from which times are known to rise
                    reput             how far the log is indexed
                    delayed           how far delayed messages are delivered
+                   transactions      how far half messages are settled
                    holder            who holds the lock
                    broker.json       which broker runs on the store, and how to reach it (broker_file.py)
                    tree.json         its segments of shared memory
@@ -158,6 +159,10 @@ class StoreLayout:
         return self.own / "delayed"
 
     @cached_property
+    def transactions(self) -> Path:
+        return self.own / "transactions"
+
+    @cached_property
     def abort_made(self) -> Path:
         return self.own / "abort"  # until it is moved to its place
 
@@ -300,6 +305,7 @@ class StoreLayout:
         yield self.rising, "the file of the order of times"
         yield self.reput, "the file of reput's position"
         yield self.delayed, "the note of delivered delayed messages"
+        yield self.transactions, "the note of settled half messages"
         yield self.work_plan, "the plan of work"
         yield self.retries, "the note of retries"
         yield self.clock, "the note of the clock"

@@ -1,4 +1,5 @@
-"""Which delayed messages still wait for their time, by what the files say of them (delays.py): retention asks.
+"""Which delayed messages still wait for their time, and which half messages for the end of their transaction, by what the files
+say of them (delays.py, halves.py): retention asks.
 
 The files never say more than the disk has. A message whose delivery a power cut could take back therefore still counts as
 waiting.
@@ -6,16 +7,20 @@ waiting.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueBounds, Topic
-from orbitmq.store import delays
+from orbitmq.store import delays, halves
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
 from orbitmq.store.delays import DELAY_TOPIC, LEVELS, TIMER_TOPIC, Delays
+from orbitmq.store.halves import HALF_TOPIC, Halves
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.log_head import stored_ms
 
+HALF_KEPT_MS = 72 * 3600 * 1000  # so long a half message that is not settled counts as waiting; RocketMQ's fileReservedTime
 PIECE_UNITS = 1 << 16  # looked at between two questions whether to stop
 
 
@@ -23,10 +28,17 @@ class Waiting:
     """Args: bounds: of a queue slot. stopping: ends a search early; it then answers with what it has found."""
 
     def __init__(
-        self, layout: StoreLayout, file_units: int, bounds: Callable[[int], QueueBounds], stopping: Callable[[], bool]
+        self,
+        layout: StoreLayout,
+        file_units: int,
+        file_size: int,
+        bounds: Callable[[int], QueueBounds],
+        stopping: Callable[[], bool],
     ) -> None:
         self._layout = layout
         self._file_units = file_units
+        self._file_size = file_size
+        self._halves = Halves()
         self._bounds = bounds
         self._stopping = stopping
         self._passed = 0  # in the queue of messages with a time, all before this are done, which no tree takes back
@@ -35,6 +47,7 @@ class Waiting:
     def refresh(self) -> None:
         """Reads the files. Raises: OSError, StoreFailed."""
         self._known = delays.load(self._layout)
+        self._halves = halves.load(self._layout)
 
     def oldest(self, topics: list[Topic]) -> tuple[int, int] | None:
         """(physical offset, due time in ms) of the waiting message that was stored first. None: none waits.
@@ -55,6 +68,14 @@ class Waiting:
                 if self._passed < bounds.maximum:
                     unit = queue.peek(self._passed)
                     found.append((unit.physical_offset, unit.tags_code))
+            elif topic.name == HALF_TOPIC:
+                bounds, queue = self._bounds(topic.first_slot), self._queues(topic, 1)[0]
+                first = max(bounds.minimum, self._halves.floor)
+                if first < bounds.maximum:
+                    place = queue.peek(first).physical_offset
+                    begun_ms = stored_ms(self._layout, self._file_size, place)
+                    if begun_ms is not None and begun_ms + HALF_KEPT_MS > self._now_ms():
+                        found.append((place, begun_ms + HALF_KEPT_MS))
         return min(found, default=None)
 
     def count(self, topics: list[Topic], end: int) -> int:
@@ -76,6 +97,10 @@ class Waiting:
                     total += lib.delay_count_waiting(content, units, at, self._known.timer)
                     at += units
         return total
+
+    @staticmethod
+    def _now_ms() -> int:
+        return time.time_ns() // 1_000_000
 
     def _queues(self, topic: Topic, most: int) -> list[ConsumeQueue]:
         numbers = range(min(topic.queues, most))

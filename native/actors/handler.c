@@ -26,6 +26,7 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
     handler->lane = tree->lanes[lane];
     handler->last_topic = TOPIC_NONE;
     handler->pace = pace_start();
+    log_map_open(&handler->log, tree->control->settings.store, tree->control->settings.log_file_size, false);
     handler->step_bytes = handler->lane->capacity;
     ring_producer_attach(&handler->out, &handler->lane->ring, handler->lane->capacity);
     handler->published = handler->out.position;
@@ -37,7 +38,11 @@ struct handler *handler_open(struct attachment *tree, uint32_t lane)
     return handler;
 }
 
-void handler_close(struct handler *handler) { free(handler); }
+void handler_close(struct handler *handler)
+{
+    log_map_close(&handler->log);
+    free(handler);
+}
 
 void handler_limit_step(struct handler *handler, uint64_t bytes) { handler->step_bytes = bytes; }
 

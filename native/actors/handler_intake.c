@@ -102,6 +102,37 @@ void handler_settle(struct handler *handler, uint32_t slot, struct session_map *
         count(handler->tree->page, COUNT_WAKES, 1);
 }
 
+/* Puts what settles a half message, or a refusal, into the lane. False when the lane has no room now. */
+static bool settle(struct handler *handler, uint32_t slot, const struct judged_frame *frame, const uint8_t *payload)
+{
+    struct intake *intake = &handler->intake[slot];
+    struct send_settle asked;
+    struct settling settling = {0};
+    uint32_t detail = 0;
+    memcpy(&asked, payload, sizeof asked);
+    OWN_COPY(asked);
+    const enum verdict verdict = handler_judge_settle(handler, frame, &asked, &settling, &detail);
+    const uint32_t size = verdict == VERDICT_APPENDED ? handler_settle_size(&settling) : 0;
+    struct lane_record *record = ring_claim(&handler->out, sizeof *record + size);
+    if (!record)
+        return false;
+    *record = (struct lane_record){.session_slot = slot, .session_epoch = intake->epoch, .sequence = intake->sequence + 1,
+                                   .flags = frame->head.flags, .code = verdict, .detail = detail};
+    if (verdict == VERDICT_APPENDED)
+        handler_put_settle(handler, &settling, record);
+    else
+        count(handler->tree->page, COUNT_REJECTED, 1);
+    ring_commit(&handler->out, sizeof *record + size, verdict == VERDICT_APPENDED ? LANE_SETTLE : LANE_REJECT);
+    CRASH_POINT("handler_intake_settled");
+    return true;
+}
+
+/* Bytes before a message's properties that its delay_level asks for. */
+static inline uint32_t prefix_size(uint32_t delay_level)
+{
+    return delay_level < SEND_SETTLE ? 0 : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle) : SEND_AT_SIZE;
+}
+
 /* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
 static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_frame *frame, struct send_message *message,
                     const uint8_t *payload)
@@ -112,14 +143,28 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     const struct topic_entry *topic = frame->topic;
     uint32_t queue = message->queue_id;
     uint64_t value = 0;
-    if (__builtin_expect(message->delay_level >= SEND_CANCEL, 0)) {
+    struct slice group = {0};
+    uint8_t name[SEND_GROUP_MAX];
+    if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
+        return settle(handler, slot, frame, payload);
+    if (__builtin_expect(message->delay_level >= SEND_HALF, 0)) {
         memcpy(&value, payload, SEND_AT_SIZE);
         OWN_COPY(value);
         payload += SEND_AT_SIZE;
         message->properties_size -= SEND_AT_SIZE;
+        if (message->delay_level == SEND_HALF) {
+            group = (struct slice){name, (uint32_t)(value < SEND_GROUP_MAX ? value : SEND_GROUP_MAX)};
+            group.size = group.size < message->properties_size ? group.size : message->properties_size;
+            memcpy(name, payload, group.size);
+            payload += group.size;
+            message->properties_size -= group.size;
+        }
     }
     enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
-    if (__builtin_expect(message->delay_level != 0, 0) && verdict == VERDICT_APPENDED) {
+    if (__builtin_expect(message->delay_level == SEND_HALF, 0) && verdict == VERDICT_APPENDED) {
+        verdict = handler_divert_half(handler, frame, message, group, &topic, &queue, &detail);
+        template = &handler->delayed;
+    } else if (__builtin_expect(message->delay_level != 0, 0) && verdict == VERDICT_APPENDED) {
         verdict = handler_divert(handler, frame, message, value, &topic, &queue, &detail);
         template = &handler->delayed;
     }
@@ -171,7 +216,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
         memcpy(&message, payload + at, sizeof message);
         OWN_COPY(message);
         const uint64_t stride = send_message_stride(message.properties_size, message.body_size);
-        if (stride > size - at || (message.delay_level >= SEND_CANCEL && message.properties_size < SEND_AT_SIZE))
+        if (stride > size - at || message.properties_size < prefix_size(message.delay_level))
             return INTAKE_FAULTY;
         const uint8_t *content = payload + at + sizeof message;
         at += stride;

@@ -4,12 +4,15 @@
  *   handler_intake.c   frames of one session, from its ring into the lane; what a successor must know of them
  *   handler_judge.c    whether a message may be stored, and what its record has in common with the last one
  *   handler_delay.c    where a delayed message goes instead
+ *   handler_half.c     where a half message goes instead
+ *   handler_settle.c   what settles a half message
  */
 #ifndef ORBITMQ_HANDLER_PARTS_H
 #define ORBITMQ_HANDLER_PARTS_H
 
 #include "actors/handler.h"
 #include "base/pace.h"
+#include "format/log_map.h"
 #include "format/record_template.h"
 #include "shared/verdict.h"
 
@@ -65,6 +68,19 @@ struct handler {
     struct intake intake[SESSIONS_MAX];
     struct record_template delayed;     /* of a delayed message */
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
+    struct log_map log;                 /* read-only, for half messages */
+};
+
+/* What a half and the operation message may not take together of the largest record: so a lane always has room for both. */
+#define SETTLE_ROOM 512u
+
+/* What settles a half message. */
+struct settling {
+    struct lane_settle settle;
+    struct record_parts message, op;
+    uint32_t size; /* of the message's record; 0: there is none */
+    uint32_t slot; /* of its queue */
+    char op_body[24];
 };
 
 enum intake_result { INTAKE_EMPTY, INTAKE_MORE, INTAKE_STALLED, INTAKE_FAULTY };
@@ -105,5 +121,21 @@ struct record_parts handler_parts(const struct handler *handler, const struct ju
  * which it waits, and handler->delayed is the template of its record. Anything but VERDICT_APPENDED: why that is not possible; nothing is changed. */
 enum verdict handler_divert(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                             uint64_t value, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
+
+/* ---- handler_half.c ---- */
+
+/* The same for a half message. group: the name of the producer group, our own copy. */
+enum verdict handler_divert_half(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
+                                 struct slice group, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
+
+/* ---- handler_settle.c ---- */
+
+/* What is wrong with the end of a transaction, or VERDICT_APPENDED: then *settling is filled, and good until the next message. */
+enum verdict handler_judge_settle(struct handler *handler, const struct judged_frame *frame, const struct send_settle *settle,
+                                  struct settling *settling, uint32_t *detail);
+
+/* Bytes that it takes behind a lane record; fills those. */
+uint32_t handler_settle_size(const struct settling *settling);
+void handler_put_settle(struct handler *handler, struct settling *settling, struct lane_record *record);
 
 #endif

@@ -4,11 +4,10 @@
  */
 #include "actors/scheduler_parts.h"
 #include "format/dedup_id.h"
+#include "format/transaction.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define HALF_TOPIC "RMQ_SYS_TRANS_HALF_TOPIC"
 
 /* The record of a unit, mapped and parsed; NULL with errno. */
 static const uint8_t *record_of(struct scheduler *scheduler, const struct queue_unit *unit, struct record_view *view)

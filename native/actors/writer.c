@@ -81,8 +81,7 @@ static enum verdict refusal(const struct writer *writer, const struct lane_recor
     return VERDICT_NONE;
 }
 
-/* Notes that a session waits for the disk; the flush service wants to know how many do. */
-static void ask(struct writer *writer, struct write_group *group, uint32_t slot)
+void writer_ask(struct writer *writer, struct write_group *group, uint32_t slot)
 {
     const uint64_t bit = UINT64_C(1) << (slot % 64);
     uint64_t *word = &writer->asked[slot / 64];
@@ -123,9 +122,31 @@ static __attribute__((noinline)) bool judge_id(struct writer *writer, struct wri
     writer_answer(writer, lane, record, &answer);
     group->duplicates++;
     if (record->flags & SEND_FLUSH)
-        ask(writer, group, record->session_slot);
+        writer_ask(writer, group, record->session_slot);
     CRASH_POINT("writer_id_answered");
     return true;
+}
+
+enum writer_room writer_admit(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record, uint32_t size,
+                              uint32_t *detail)
+{
+    enum verdict verdict = refusal(writer, record, detail);
+    if (verdict == VERDICT_NONE && !writer_make_room(writer, size)) {
+        verdict = refusal(writer, record, detail);
+        if (verdict == VERDICT_NONE)
+            *detail = writer->short_of
+                          ? (uint32_t)writer->short_of
+                          : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
+        if (verdict == VERDICT_NONE && *detail == 0) {
+            group->waits = true;
+            return WRITER_WAITS;
+        }
+        verdict = verdict ? verdict : VERDICT_STORE_FULL;
+    }
+    if (verdict == VERDICT_NONE)
+        return WRITER_ROOM;
+    reject(writer, group, lane, record, verdict, *detail);
+    return WRITER_REFUSED;
 }
 
 /* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Answers its sender.
@@ -133,26 +154,12 @@ static __attribute__((noinline)) bool judge_id(struct writer *writer, struct wri
 static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     uint32_t detail = 0;
-    enum verdict verdict = refusal(writer, record, &detail);
     const bool has_id = record->flags & SEND_DEDUP;
-    if (verdict == VERDICT_NONE && __builtin_expect(has_id, 0) && judge_id(writer, group, lane, record))
+    if (__builtin_expect(has_id, 0) && refusal(writer, record, &detail) == VERDICT_NONE && judge_id(writer, group, lane, record))
         return true;
-    if (verdict == VERDICT_NONE && !writer_make_room(writer, record->image_size)) {
-        verdict = refusal(writer, record, &detail);
-        if (verdict == VERDICT_NONE)
-            detail = writer->short_of
-                         ? (uint32_t)writer->short_of
-                         : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
-        if (verdict == VERDICT_NONE && detail == 0) {
-            group->waits = true;
-            return false;
-        }
-        verdict = verdict ? verdict : VERDICT_STORE_FULL;
-    }
-    if (verdict != VERDICT_NONE) {
-        reject(writer, group, lane, record, verdict, detail);
-        return true;
-    }
+    const enum writer_room room = writer_admit(writer, group, lane, record, record->image_size, &detail);
+    if (room != WRITER_ROOM)
+        return room == WRITER_REFUSED;
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; other processes show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
@@ -160,7 +167,7 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
     const bool small = group->small && awaits_disk(writer, record);
     /* In the log's order, so that nothing is written behind a record that the disk refuses. */
     if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
-        verdict = refusal(writer, record, &detail);
+        const enum verdict verdict = refusal(writer, record, &detail);
         reject(writer, group, lane, record, verdict, detail);
         return true;
     }
@@ -184,7 +191,7 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
     writer->wrote += record->image_size;
     group->bytes += record->image_size;
     if (record->flags & SEND_FLUSH)
-        ask(writer, group, record->session_slot);
+        writer_ask(writer, group, record->session_slot);
     return true;
 }
 
@@ -205,7 +212,7 @@ static void apply_lane(struct writer *writer, struct write_group *group, uint32_
         struct lane_record *record = (struct lane_record *)payload;
         if (header.type == LANE_REJECT)
             pass_on(writer, group, lane, record);
-        else if (!apply(writer, group, lane, record))
+        else if (!(header.type == LANE_SETTLE ? writer_settle(writer, group, lane, record) : apply(writer, group, lane, record)))
             return;
         group->messages++;
         ring_pass(in, &header);
@@ -342,6 +349,7 @@ uint32_t writer_step(struct writer *writer)
 
     CRASH_POINT("writer_applied");
     commit(writer, &group);
+    writer_settled(writer);
     for (uint32_t i = 0; i < lanes; i++)
         if (from[i] != writer->lanes[i].position)
             writer_deliver(writer, &group, i);

@@ -92,6 +92,8 @@ void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied)
             break; /* what followed was padding */
         assert(found == RING_RECORD);
         answers(writer, lane, (const struct lane_record *)payload);
+        if (header.type == LANE_SETTLE)
+            writer_settled_over(writer, (struct lane_record *)payload);
         ring_pass(&look, &header);
     }
 }

@@ -5,6 +5,7 @@
  *   writer_deliver.c   verdicts into the sessions' slots
  *   writer_takeover.c  what a predecessor left
  *   writer_dedup.c     which messages with an id were stored before
+ *   writer_settle.c    which half messages are settled, and how
  */
 #ifndef ORBITMQ_WRITER_PARTS_H
 #define ORBITMQ_WRITER_PARTS_H
@@ -24,6 +25,8 @@ struct addressee {
     uint64_t window;
     struct completion *slots;   /* NULL if it is gone, or we cannot map it */
 };
+
+#define WRITER_SETTLED_MAX 1024u /* half messages that one group settles */
 
 /* The ids that are remembered. */
 struct writer_dedup {
@@ -57,6 +60,9 @@ struct writer {
     bool delivered_over;    /* takeover: verdicts are delivered and the tail is zeroed */
     uint64_t asked_at;      /* the flushed position that asked[] belongs to */
     uint64_t asked[SESSION_WORDS]; /* sessions that have come to wait for the disk since then */
+    uint32_t half_slot;     /* of the queue of half messages, once one was settled */
+    uint32_t settled_count; /* of the half messages that this group settles: */
+    struct { uint64_t half; enum half_state how; } settled[WRITER_SETTLED_MAX];
     struct addressee to;    /* of the last verdict */
     uint64_t touched[LANES_MAX][SESSION_WORDS]; /* sessions whose answered[] counts */
     struct writer_dedup dedup;
@@ -79,6 +85,14 @@ struct write_group {
 /* ---- writer.c ---- */
 
 void writer_free_lanes(struct writer *writer);
+
+/* Whether so many bytes can be appended for a record now. WRITER_REFUSED: its sender is answered. WRITER_WAITS: the group must end here. */
+enum writer_room { WRITER_ROOM, WRITER_REFUSED, WRITER_WAITS };
+enum writer_room writer_admit(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record, uint32_t size,
+                              uint32_t *detail);
+
+/* Notes that a session waits for the disk; the flush service wants to know how many do. */
+void writer_ask(struct writer *writer, struct write_group *group, uint32_t slot);
 
 /* Wakes every process that this group concerns and that sleeps. */
 void writer_wake_followers(struct writer *writer, const struct write_group *group);
@@ -134,5 +148,16 @@ void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied);
 
 /* Tells the sessions of this lane how far their verdicts go. Marks those whose clients sleep. */
 void writer_deliver(struct writer *writer, struct write_group *group, uint32_t lane);
+
+/* ---- writer_settle.c ---- */
+
+/* As apply() for a record of type LANE_SETTLE. */
+bool writer_settle(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record);
+
+/* The group is committed: says which half messages it has settled. */
+void writer_settled(struct writer *writer);
+
+/* For a successor: the same for a record that its predecessor has committed. */
+void writer_settled_over(struct writer *writer, struct lane_record *record);
 
 #endif

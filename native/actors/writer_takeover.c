@@ -114,6 +114,7 @@ static void deliver_over(struct writer *writer)
         }
     }
     writer_free_lanes(writer);
+    halves_raise_floor(&control->halves, 0);
     group.bytes = 1; /* reput and the flush service must look again, whatever our predecessor told them */
     group.flush = true;
     writer_wake_followers(writer, &group);

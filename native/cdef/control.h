@@ -80,3 +80,8 @@ void control_ring_dispatcher(struct wake *wake);
 uint32_t control_work_version(const struct control *control);
 uint64_t group_epoch(const struct control *control, uint32_t group);
 uint64_t group_raise_epoch(struct control *control, uint32_t group);
+enum half_state { HALF_OPEN, HALF_COMMITTED, HALF_ROLLED_BACK, HALF_SETTLED, ... };
+int control_half_state(const struct control *control, uint64_t offset);
+uint64_t control_halves_known(const struct control *control);
+uint64_t control_halves_floor(const struct control *control);
+bool control_halves_ready(const struct control *control);

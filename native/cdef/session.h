@@ -11,3 +11,5 @@ struct session_parts {
 };
 void session_parts(struct session *session, const struct session_shape *shape, struct session_parts *parts);
 uint64_t session_completed(const struct session *session);
+enum { SETTLE_COMMIT, SETTLE_ROLLBACK, SETTLE_GIVE_UP, ... };
+#define SEND_GROUP_MAX ...

@@ -128,8 +128,10 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
         return "as in RocketMQ, a group's dead letters are kept there; only the broker puts them there";
     if (reserved_topic_of_replies(name, size))
         return "as in RocketMQ, replies are kept there; the first request() makes it, and reply() writes to it";
-    if (begins(name, size, "RMQ_SYS_TRANS_") || is(name, size, "TRANS_CHECK_MAX_TIME_TOPIC"))
-        return "RocketMQ keeps open transactions there, which OrbitMQ does not have yet";
+    if (begins(name, size, "RMQ_SYS_TRANS_"))
+        return "transactions are kept there, as in RocketMQ; begin one with transaction() for the topic that it is for";
+    if (is(name, size, "TRANS_CHECK_MAX_TIME_TOPIC"))
+        return "half messages whose transactions nobody ended are kept there, as in RocketMQ; only the broker puts them there";
     if (begins(name, size, "%LMQ%"))
         return "RocketMQ keeps queues of other topics there, which OrbitMQ does not have";
     if (begins(name, size, "RMQ_SYS_") || begins(name, size, "rmq_sys_") || is(name, size, "TBW102") ||

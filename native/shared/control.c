@@ -46,6 +46,25 @@ static uint32_t look_error(const struct position *position)
     return atomic_load_explicit(&position->error, memory_order_acquire);
 }
 
+int control_half_state(const struct control *control, uint64_t offset) { return (int)halves_state(&control->halves, offset); }
+
+bool control_halves_ready(const struct control *control)
+{
+    /* acquire: what is known of them, before the word that says so */
+    return atomic_load_explicit(&control->halves.ready, memory_order_acquire);
+}
+
+uint64_t control_halves_known(const struct control *control)
+{
+    return atomic_load_explicit(&control->halves.known, memory_order_acquire); /* acquire: as in halves_state [Z1] */
+}
+
+uint64_t control_halves_floor(const struct control *control)
+{
+    /* relaxed: it only grows */
+    return atomic_load_explicit(&control->halves.floor, memory_order_relaxed);
+}
+
 int delay_cancel_outcome(const struct control *control, uint64_t offset) { return (int)delay_record_outcome(&control->delay, offset); }
 
 void control_positions(const struct control *control, struct positions_seen *seen)

@@ -9,6 +9,7 @@
 #include "shared/bell.h"
 #include "shared/counters.h"
 #include "shared/delay_record.h"
+#include "shared/halves.h"
 #include "shared/lane.h"
 #include "shared/session.h"
 #include "shared/work_note.h"
@@ -141,6 +142,7 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint64_t worked[QUEUE_WORDS];
     _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
     struct work_note work_note;
+    struct halves halves; /* the writer's */
     struct session_entry sessions[SESSIONS_MAX];
     struct group_entry groups[GROUPS_MAX];
     struct actor_page actors[ACTORS_MAX];
@@ -190,6 +192,13 @@ struct positions_seen {
 void control_positions(const struct control *control, struct positions_seen *seen);
 /* delay_record_outcome, of this tree: an enum cancel_outcome. */
 int delay_cancel_outcome(const struct control *control, uint64_t offset);
+/* Of the half message at this offset of RMQ_SYS_TRANS_HALF_TOPIC: an enum half_state. */
+int control_half_state(const struct control *control, uint64_t offset);
+bool control_halves_ready(const struct control *control);
+/* All operation messages are about half messages below it. */
+uint64_t control_halves_known(const struct control *control);
+/* All half messages below it are settled. */
+uint64_t control_halves_floor(const struct control *control);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);
 uint32_t control_tree_state(const struct control *control);

@@ -24,7 +24,7 @@
 enum own_lane { OWN_LANE_SCHEDULER = 0, OWN_LANE_DISPATCHER = 1, OWN_LANES };
 #define LANES_MAX (HANDLERS_MAX + OWN_LANES)
 
-enum { LANE_APPEND = 1, LANE_REJECT = 2 };
+enum { LANE_APPEND = 1, LANE_REJECT = 2, LANE_SETTLE = 3 };
 
 struct lane_record { /* payload of the ring record; the image follows, 8-byte aligned */
     uint32_t session_slot;   /* in a lane of the broker's own: put_name.kind */
@@ -41,6 +41,20 @@ struct lane_record { /* payload of the ring record; the image follows, 8-byte al
 };
 static_assert(sizeof(struct lane_record) + RING_HEADER == 64, "with the ring's header a line; the image begins on the next");
 #define LANE_UNPLACED UINT64_MAX
+
+/* Behind a lane record of type LANE_SETTLE: how a half message is settled. Then two images, which the writer appends one right behind the
+ * other, or neither: that of the message, which a rollback has not, and that of the operation message. image_size and seal of the lane record
+ * are the message's, and so is its queue; its `code` is the writer's note of the verdict, for a successor. */
+struct lane_settle {
+    uint64_t half;      /* queue offset */
+    uint32_t half_slot; /* of its queue */
+    uint32_t how;       /* enum half_state */
+    uint32_t op_slot;
+    uint32_t op_size;
+    struct record_seal op_seal;
+};
+static_assert(sizeof(struct lane_settle) % 8 == 0, "the images are aligned");
+static inline uint32_t lane_settle_op_at(uint32_t image_size) { return (uint32_t)sizeof(struct lane_settle) + ((image_size + 7) & ~7u); }
 
 struct lane {
     struct segment_header header;

@@ -106,13 +106,25 @@ struct send_message { /* then properties, then body, then up to 7 bytes to the n
     uint32_t queue_id;
     uint32_t flag;
     uint32_t sys_flag;  /* only SYSFLAG_COMPRESSED is let through */
-    uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h); SEND_AT: at a time; SEND_CANCEL: no message */
+    uint32_t delay_level; /* 0: to its topic at once; from 1 on: later (delay.h); SEND_AT and what follows: see there */
 };
 /* At a time: the first 8 bytes of what properties_size counts are the time, ms since 1970, in native byte order. Of SEND_CANCEL they are
  * the queue offset, in rmq_sys_wheel_timer, of a message for the same topic that is not to come. */
 #define SEND_AT UINT32_MAX
 #define SEND_CANCEL (UINT32_MAX - 1)
 #define SEND_AT_SIZE 8u
+/* A half message: what properties_size counts begins with the size of the producer group's name (8 bytes), then the name. */
+#define SEND_HALF (UINT32_MAX - 2)
+#define SEND_GROUP_MAX 255u
+/* Settles a half message: the same begins with a send_settle. The frame's topic, queue and body do not matter. */
+#define SEND_SETTLE (UINT32_MAX - 3)
+struct send_settle {
+    uint64_t offset;          /* of the half, in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC */
+    uint64_t physical_offset; /* of its record */
+    uint64_t how;             /* SETTLE_ */
+    uint8_t id[32];           /* the first bytes of its UNIQ_KEY, then zeros; all zeros: whatever it is */
+};
+enum { SETTLE_COMMIT = 1, SETTLE_ROLLBACK = 2, SETTLE_GIVE_UP = 3 }; /* the last: copied to TRANS_CHECK_MAX_TIME_TOPIC */
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_message) == 24, "frames keep 8-byte alignment");
 
 static inline uint64_t send_message_stride(uint64_t properties_size, uint64_t body_size)

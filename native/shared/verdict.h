@@ -20,6 +20,9 @@ enum verdict {
     VERDICT_DUPLICATE = 12,         /* stored before under the same id, within the window; the place is the first's */
     VERDICT_DEDUP_FULL = 13,        /* no more ids can be remembered; detail: the limit */
     VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is accepted; detail: errno */
+    VERDICT_SETTLED = 14,           /* the half message was settled before; detail: enum half_state */
+    VERDICT_UNKNOWN_HALF = 15,      /* there is no such half message */
+    VERDICT_HALVES_FULL = 18,       /* too many half messages since the oldest that is not settled; detail: the limit */
 };
 
 /* True if the message is in the log. */

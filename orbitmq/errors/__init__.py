@@ -8,6 +8,7 @@
     │   ├── GroupInUse                   it has members, and so cannot be deleted
     │   ├── UnknownTopic (also KeyError)
     │   ├── UnknownQueue
+    │   ├── UnknownTransaction           its half message is not in the log (any more)
     │   ├── TopicExists                  with other settings than asked for
     │   ├── MessageTooLarge              body and properties exceed the limit of the session or the broker
     │   ├── PropertiesTooLarge
@@ -26,6 +27,7 @@
     ├── Interrupted                      interrupt() ended this wait; nothing was taken
     ├── Fenced                           queues went to another member; what was delivered of them could not be committed
     ├── JobLost                          jobs were not this worker's any more when it settled them; they come again
+    ├── TransactionSettled               the transaction was committed or rolled back before
     ├── BrokerError                      a failure of the broker
     │   ├── BrokerNotRunning             no broker answers under this name
     │   ├── BrokerStopped                it stopped, or died, while this client was connected
@@ -76,6 +78,7 @@ from orbitmq.errors.requests import (
     UnknownGroup,
     UnknownQueue,
     UnknownTopic,
+    UnknownTransaction,
     UsageError,
     WouldDelete,
 )
@@ -90,7 +93,17 @@ from orbitmq.errors.store import (
     StoreUnsupported,
     StoreVersion,
 )
-from orbitmq.errors.waits import Closed, Fenced, Full, Interrupted, JobLost, NoMeans, RequestTimeout, TimedOut
+from orbitmq.errors.waits import (
+    Closed,
+    Fenced,
+    Full,
+    Interrupted,
+    JobLost,
+    NoMeans,
+    RequestTimeout,
+    TimedOut,
+    TransactionSettled,
+)
 
 __all__ = [
     "BrokerBroken",
@@ -136,9 +149,11 @@ __all__ = [
     "TimedOut",
     "TopicExists",
     "TopicNameError",
+    "TransactionSettled",
     "UnknownGroup",
     "UnknownQueue",
     "UnknownTopic",
+    "UnknownTransaction",
     "UsageError",
     "WouldDelete",
 ]

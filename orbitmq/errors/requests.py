@@ -99,6 +99,10 @@ class GroupInUse(UsageError):
         self.pids = pids
 
 
+class UnknownTransaction(UsageError):
+    """The log has no half message of this transaction. id: the transaction's."""
+
+
 class UnknownTopic(UsageError, KeyError):
     """No topic of this name exists. topics: the existing ones. option: the option of Spark's that names it."""
 

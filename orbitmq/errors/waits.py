@@ -172,3 +172,17 @@ class JobLost(OrbitError):
     @property
     def _retry(self) -> Retry:
         return Retry.NO
+
+
+class TransactionSettled(OrbitError):
+    """The transaction has ended before.
+
+    outcome: "committed" or "rolled back"; None: the broker does not remember which."""
+
+    def __init__(self, message: str, *, outcome: str | None = None, **common: Unpack[Common]) -> None:
+        super().__init__(message, **common)
+        self.outcome = outcome
+
+    @property
+    def _retry(self) -> Retry:
+        return Retry.NO

@@ -33,7 +33,7 @@ from orbitmq.store.log_scan import LogScan, scan_log
 from orbitmq.store.note import Note
 from orbitmq.store.positions import Positions, Recorded
 from orbitmq.store.record import Fault, Record, parse
-from orbitmq.store.recovery import kept_config, log_rewrite
+from orbitmq.store.recovery import kept_config, log_rewrite, lone_commit
 from orbitmq.store.recovery import queues as queue_recovery
 from orbitmq.store.recovery.fallbacks import fallbacks
 from orbitmq.store.recovery.log_cut import cut_after, find_tail, set_aside
@@ -307,7 +307,7 @@ class _Recovery:
         suspect = found.fault.damage or found.end < floor
         if suspect and found.records == 0 and start % self.file_size:
             found = scan_log(self.layout, self.file_size, start - start % self.file_size, show)
-        return found
+        return lone_commit.without(found, self._record_at)
 
     def _cut(self, scan: LogScan) -> None:
         why = f"the record there {scan.fault.text}" if scan.fault.damage else "something lies behind the end of the log"

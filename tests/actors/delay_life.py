@@ -77,7 +77,7 @@ class DelayLife:
         self.most = most  # units of messages with a time that it reads in one step; 0: as many as usual
         self.life = Life(settings, open_store(settings), topics)
         for topic in DELAY_TOPICS:
-            self.life.registry.add_delays(topic)
+            self.life.registry.add_waiting(topic)
         self.life.take_writes()
         self.ahead = ahead
         self.scheduler: Any = None

@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,17 @@ from with_arrow import poll_arrow, poll_arrow_later
 
 import orbitmq
 from orbitmq import aio
-from orbitmq.errors import Closed, GroupInUse, Interrupted, OrbitError, RequestTimeout, TimedOut, UnknownTopic
+from orbitmq.errors import (
+    Closed,
+    GroupInUse,
+    Interrupted,
+    OrbitError,
+    RequestTimeout,
+    TimedOut,
+    TransactionSettled,
+    UnknownTopic,
+    UnknownTransaction,
+)
 
 QueueKey = tuple[str, int]
 
@@ -175,6 +186,49 @@ def bodies() -> Iterator[bytes]:
     yield from (b"a", b"b")
 
 
+def transactions(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
+    """Every way to begin and end one."""
+    level: Literal["appended", "flushed"] = "flushed"
+    receipts: list[orbitmq.Receipt] = []
+    with broker.producer(group="shop") as producer:
+        with producer.transaction("orders", b"tx", tags="t", keys="tx", queue=0, properties={"a": "b"}, timeout=5) as tx:
+            assert (tx.state, tx.topic, tx.half.topic, tx.receipt) == ("open", "orders", "orders", None)
+            assert tx.id
+        assert tx.receipt is not None
+        receipts.append(tx.receipt)
+        receipts.append(producer.transaction("orders", "2", queue_key="k", durability="flushed").commit(timeout=5))
+        producer.transaction("orders", b"3").rollback(durability=level, timeout=5)
+        left = [producer.transaction("orders", b"4"), producer.transaction("orders", b"5")]
+        first, last = broker.open_transactions("shop")
+        assert [first.id, last.id] == [each.id for each in left] and first.age_s >= 0 and first.body == bytes(first.message)
+        assert (first.topic, first.queue >= 0, first.group, first.begun_ms > 0) == ("orders", True, "shop", True)
+        receipts.append(broker.commit_transaction(first, durability=None, timeout=5))
+        broker.rollback_transaction(last, durability=None, timeout=5)
+        try:
+            left[1].commit()
+        except TransactionSettled as error:
+            assert error.outcome == "rolled back"
+        try:
+            broker.rollback_transaction(replace(first, id="another"))
+        except UnknownTransaction as error:
+            assert error.message
+    return receipts
+
+
+async def transactions_later(client: aio.AsyncClient, producer: aio.AsyncProducer) -> None:
+    """Every way to begin and end one."""
+    async with producer.transaction("orders", b"tx", tags="t", keys=["k"], queue=0) as tx:
+        assert (tx.state, tx.topic, tx.half.queue) == ("open", "orders", 0) and tx.id
+    assert tx.receipt is not None
+    await (await producer.transaction("orders", b"tx")).commit(durability=None, timeout=30)
+    await (await producer.transaction("orders", b"tx")).rollback(durability=None, timeout=30)
+    await producer.transaction("orders", b"tx")
+    await producer.transaction("orders", b"tx")
+    open_ones = await client.open_transactions()
+    await client.commit_transaction(open_ones[0], durability=None, timeout=30)
+    await client.rollback_transaction(open_ones[1], durability=None, timeout=30)
+
+
 def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
     """Every way to send."""
     level: Literal["appended", "flushed"] = "flushed"
@@ -200,6 +254,7 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
         producer.flush(timeout=5)
         assert (producer.in_flight, producer.failed, producer.closed) == (0, 0, False)
         producer.close(timeout=5)
+    receipts += transactions(broker)
     try:
         with broker.producer() as producer:
             producer.prepare()
@@ -339,6 +394,7 @@ async def with_asyncio(name: str) -> None:
             later = await producer.send_batch_async("orders", [b"three"], keys=[None])
             assert [(await pending).topic, *(each.topic for each in await later)] == ["orders", "orders"]
             assert await client.cancel(await producer.send("orders", b"pay", delay=1000.0), timeout=30.0, durability="appended")
+            await transactions_later(client, producer)
             await producer.send_oneway("orders", b"four")
             receipts: Sequence[orbitmq.Receipt] = await producer.send_batch("orders", [b"five"])
             await producer.flush()

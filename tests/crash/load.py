@@ -22,8 +22,9 @@ from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
+from tests.crash.transaction_account import settle_transactions
 from tests.crash.work_account import failures, wrongs
-from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SIDE, TOPIC, WORK_GROUP
+from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -104,7 +105,7 @@ class Load:
         self.workers: list[Worker] = []
         self.start()
         self.client = orbitmq.connect(self.name, timeout=WATCHDOG_S)
-        for topic in (TOPIC, SIDE, LATER):
+        for topic in (TOPIC, SIDE, LATER, SETTLED):
             self.client.create_topic(topic, queues=4)
         self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
         self.workers = [Worker(self, role, place) for place, role in enumerate(roles)]
@@ -225,7 +226,7 @@ class Load:
         """Ends the load, waits until everything is consumed, and compares."""
         self.plan.disarm()
         self.repair()
-        for role in ("produce", "delay", "stir"):
+        for role in ("produce", "delay", "transact", "stir"):
             self._end(role)
         until(self._drained, "the group to have everything")
         for role in ("share", "keep", "toil", "fail"):
@@ -239,6 +240,8 @@ class Load:
             account.wrong += failures(self.client, self.folder, FAIL_GROUP)
         if any(worker.role == "delay" for worker in self.workers):
             settle_delayed(self.client, self.folder, account)
+        if any(worker.role == "transact" for worker in self.workers):
+            settle_transactions(self.client, self.folder, account)
         self.close()
         return account
 

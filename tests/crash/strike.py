@@ -49,6 +49,9 @@ OWNER = {
     "delay_record": "scheduler",
     "delays": "scheduler",
     "put_lane": "scheduler",
+    "halves": "scheduler",
+    "handler_settle": "handler 0",
+    "writer_settle": "writer",
     "scheduler": "scheduler",
     "sessions": "coordinator",
     "topic_registry": "coordinator",
@@ -97,6 +100,7 @@ BEFORE = {
     "log_cut_zeroed": ("writer_copied", "supervisor_reaped"),
     "supervisor_reaped": ("writer_committed",),
     "supervisor_restarted": ("writer_committed",),
+    "writer_settle_told_over": ("writer_settle_told",),
     "writer_takeover_scrubbing": ("writer_copied",),
 }
 

@@ -1,12 +1,13 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|share|toil|fail|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|transact|share|toil|fail|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
 produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
          and notes each one's verdict, a line a message
 delay    sends numbered messages that wait a second at most, cancels some, and notes each one's verdict and what became of it
+transact begins transactions, ends them, some twice or not at all, and notes what it asked for and what became of it
 share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
@@ -31,12 +32,14 @@ import orbitmq
 from orbitmq import errors
 from orbitmq.client.producer import Pending, Producer
 from orbitmq.client.receipt import Receipt
+from orbitmq.client.transaction import Transaction
 from orbitmq.client.work_session import WorkSession
 
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
 SIDE = "side"
 LATER = "later"  # for delayed messages
+SETTLED = "settled"  # for transactions
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
@@ -193,6 +196,45 @@ def _send_delayed(sender: Producer, bodies: list[bytes], **how: Any) -> list[Rec
     except errors.BrokerError as error:
         sent = error.sent or 0
     return ["perhaps"] * sent + ["refused"] * (len(bodies) - sent)
+
+
+def transact(name: str, path: Path, who: int, seed: int) -> None:
+    """A line for each step: number, and "begin", "commit", "rollback" before it is asked for, "committed" or "rolled" after."""
+    rng = random.Random(seed)
+    number = 0
+    with path.open("w", buffering=1) as ledger:
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY):
+                sender = client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S, group=f"group-{who % 3}")
+                for left in client.open_transactions():  # of the dead, and some of others that live
+                    with suppress(errors.TransactionSettled, errors.UnknownTransaction):
+                        client.rollback_transaction(left, timeout=TIMEOUT_S)
+                while not over(rng.choice((0, 0.02))):
+                    begun = []
+                    for _ in range(rng.choice((1, 1, 4))):
+                        number += 1
+                        ledger.write(f"{number} begin\n")
+                        body = BODY.pack(who, number) + bytes(rng.randrange(600))
+                        begun.append((number, sender.transaction(SETTLED, body)))
+                    for each, transaction in begun:
+                        _settle_some(rng, ledger, each, transaction)
+                sender.close()
+                break
+
+
+def _settle_some(rng: random.Random, ledger: TextIO, number: int, transaction: Transaction) -> None:
+    """Ends it as chance says, perhaps more than once: the first end counts."""
+    durability: Any = rng.choice(("appended", "appended", "flushed"))
+    for doing in rng.choice((("commit",), ("commit",), ("rollback",), ("commit", "rollback"), ("rollback", "commit"), ())):
+        ledger.write(f"{number} {doing}\n")
+        transaction.state = "open"  # the broker is asked again
+        with suppress(errors.TransactionSettled):
+            if doing == "commit":
+                transaction.commit(durability=durability)
+                ledger.write(f"{number} committed\n")
+            else:
+                transaction.rollback(durability=durability)
+                ledger.write(f"{number} rolled\n")
 
 
 def share(name: str, path: Path, _who: int, seed: int) -> None:
@@ -377,5 +419,5 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, delay, share, toil, fail, keep, stir)}[sys.argv[1]]
+    work = {each.__name__: each for each in (produce, delay, transact, share, toil, fail, keep, stir)}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -122,6 +122,19 @@ int later_cancel(PyObject *value, struct later *later)
     return 0;
 }
 
+int later_own(PyObject *value, struct later *later, uint32_t word)
+{
+    char *bytes;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(value, &bytes, &size) < 0)
+        return -1;
+    later->own = word;
+    later->own_bytes = (const uint8_t *)bytes;
+    later->own_size = (uint32_t)size;
+    later->given++;
+    return 0;
+}
+
 int later_one(const struct later *later)
 {
     if (later->given <= 1)
@@ -135,6 +148,10 @@ uint8_t *later_put(const struct later *later, uint8_t *at)
 {
     if (!later_size(later))
         return at;
+    if (later->own) {
+        memcpy(at, later->own_bytes, later->own_size);
+        return at + later->own_size;
+    }
     memcpy(at, later->cancels ? &later->offset : &later->at_ms, SEND_AT_SIZE);
     return at + SEND_AT_SIZE;
 }

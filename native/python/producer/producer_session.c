@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "format/delay.h"
+#include "format/transaction.h"
 #include <time.h>
 
 #define LOOK_MS 100u          /* how often a sender checks that the tree is alive */
@@ -189,8 +190,8 @@ int producer_ready(Producer *self, uint64_t now_ms)
 
 int producer_delays(Producer *self, const struct later *later)
 {
-    const char *topic = later->at_ms || later->cancels ? TIMER_TOPIC : DELAY_TOPIC;
-    if (topics_find(self->link->sender.topics, (const uint8_t *)topic, sizeof DELAY_TOPIC - 1) != TOPIC_NONE)
+    const char *topic = later->own ? OP_TOPIC : later->at_ms || later->cancels ? TIMER_TOPIC : DELAY_TOPIC;
+    if (topics_find(self->link->sender.topics, (const uint8_t *)topic, (uint32_t)strlen(topic)) != TOPIC_NONE)
         return 0;
     PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_delays", "s", topic);
     Py_XDECREF(done);

@@ -114,6 +114,23 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
                           Py_BuildValue("{s:O}", "topic", topic), "could not send to topic %R: the store was opened read-only, %s", topic,
                           damaged ? "because its log is damaged" : "as its broker was told to");
     }
+    case VERDICT_SETTLED:
+        return py_raise("TransactionSettled", NULL,
+                          Py_BuildValue("{s:s}", "outcome",
+                                        verdict->detail == HALF_COMMITTED     ? "committed"
+                                        : verdict->detail == HALF_ROLLED_BACK ? "rolled back"
+                                                                              : NULL),
+                          "could not end a transaction: %s", verdict->detail == HALF_COMMITTED     ? "it was committed before"
+                          : verdict->detail == HALF_ROLLED_BACK ? "it was rolled back before"
+                                                                : "it has ended before");
+    case VERDICT_UNKNOWN_HALF:
+        return py_raise("UnknownTransaction", "a transaction belongs to one store, and its half message is removed with the log's old files", NULL,
+                          "could not end a transaction: the log has no such half message");
+    case VERDICT_HALVES_FULL:
+        return py_raise("Full", "end the oldest transaction first; `orbitmq transactions` lists those that have not ended",
+                          Py_BuildValue("{s:O,s:I,s:s}", "topic", topic, "most", verdict->detail, "limit", "transactions"),
+                          "could not begin a transaction for topic %R: more than %u were begun since the oldest that has not ended", topic,
+                          verdict->detail);
     case VERDICT_LOST:
         return py_raise("PerhapsStored", "look for it by its key before sending it again",
                           Py_BuildValue("{s:O}", "topic", topic),

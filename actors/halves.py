@@ -1,0 +1,91 @@
+"""What the broker knows of half messages across starts.
+
+The writer finds out at the start of a tree which of them are settled (native/actors/writer_settle.c). The scheduler writes down
+from time to time how far they are, so that the next start reads less."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from orbitmq.actors.events import say
+from orbitmq.actors.tree import Tree
+from orbitmq.native._core import lib
+from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import QueueBounds, TopicTable
+from orbitmq.store import halves
+from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
+from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC, Halves
+
+PIECE_UNITS = 1 << 16
+
+
+def restore(tree: Tree, writer: Any) -> None:
+    """By the writer, when its queues are known and before its first step, unless a predecessor in this tree has done it. Reads
+    the operation messages that are not known to be old. Raises: OSError, StoreError."""
+    if lib.control_halves_ready(tree.control):
+        return
+    known = halves.load(tree.settings.layout)
+    open_halves, operations = _bounds(tree, HALF_TOPIC), _bounds(tree, OP_TOPIC)
+    floor = min(max(known.floor, open_halves.minimum), open_halves.maximum)
+    lib.writer_halves_begin(writer, floor, open_halves.maximum)
+    crash_point("halves_begun")
+    queue = ConsumeQueue(tree.settings.layout.root, OP_TOPIC, 0, tree.settings.files.queue_file_units)
+    at = max(known.operations, operations.minimum)
+    while at < operations.maximum:
+        units = queue.bytes_of(at, min(operations.maximum, at + PIECE_UNITS))
+        if not units:
+            break
+        lib.writer_read_ops(writer, units, len(units) // UNIT_SIZE)
+        at += len(units) // UNIT_SIZE
+    lib.writer_halves_ready(writer)
+
+
+class Keeper:
+    """Writes the file: never more than the disk has, because a power cut could take back what settled a half."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._interval_s = tree.settings.offsets_interval_s
+        self._keep_at = time.monotonic() + self._interval_s
+        self._stored = halves.load(tree.settings.layout)
+        # Operation messages below the second are about halves below the first.
+        self._mark = (self._stored.floor, self._stored.operations)
+        self._proven = self._stored.operations
+        self._next: tuple[Halves, int] | None = None  # what to write once the log is on disk up to there
+        self._complaint = ""
+
+    def tick(self) -> None:
+        if time.monotonic() >= self._keep_at and not self._tree.settings.read_only:
+            self._keep_at = time.monotonic() + self._interval_s
+            if lib.control_halves_ready(self._tree.control):
+                self._keep()
+
+    def _keep(self) -> None:
+        positions = self._tree.positions()
+        if self._next is not None and positions.flushed >= self._next[1]:
+            self._store(self._next[0])
+            self._next = None
+        floor = int(lib.control_halves_floor(self._tree.control))
+        if floor >= self._mark[0]:
+            self._proven = max(self._proven, self._mark[1])
+            operations = _bounds(self._tree, OP_TOPIC).maximum  # first: `known` covers the halves of all that are in the log
+            self._mark = (int(lib.control_halves_known(self._tree.control)), operations)
+        found = Halves(floor, self._proven)
+        if self._next is None and found.floor > self._stored.floor:
+            self._next = (found, int(self._tree.positions().wrote))  # after the floor was read: what raised it is below
+
+    def _store(self, found: Halves) -> None:
+        try:
+            halves.store(self._tree.settings.layout, found)
+            self._stored, self._complaint = found, ""
+        except OSError as error:
+            if str(error) != self._complaint:  # reported once, not every few seconds
+                self._complaint = str(error)
+                say(self._tree.settings.name, f"cannot write down which half messages are settled: {error}")
+
+
+def _bounds(tree: Tree, name: str) -> QueueBounds:
+    table = TopicTable(tree.topics)
+    topic = table.find(name)
+    return QueueBounds(0, 0) if topic is None else table.bounds(topic.first_slot)

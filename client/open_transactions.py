@@ -1,0 +1,77 @@
+"""Which transactions have not ended: the half messages that the writer has not settled (native/shared/halves.h)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orbitmq.client.lookup import reader_of
+from orbitmq.client.message import Message
+from orbitmq.native._core import lib
+from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store.halves import HALF_TOPIC
+
+if TYPE_CHECKING:
+    from orbitmq.client.lookup import Attached
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that has not ended.
+
+    Attributes:
+        id: as Transaction.id; "" for one of another broker's client that gave it none.
+        topic: to which its message goes, if it is committed.
+        queue: likewise.
+        group: the producer group.
+        begun_ms: when its half message was stored, milliseconds since the epoch.
+        message: the half message.
+    """
+
+    id: str
+    topic: str
+    queue: int
+    group: str
+    begun_ms: int
+    message: Message = field(compare=False)
+
+    @property
+    def body(self) -> bytes:
+        """A copy of the body."""
+        return bytes(self.message)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it began."""
+        return max(0.0, time.time() - self.begun_ms / 1000)
+
+
+def open_transactions(attached: Attached, group: str | None) -> Iterator[OpenTransaction]:
+    """The oldest first. Raises: CorruptRecord: one of the half messages is damaged."""
+    table = TopicTable(attached.topics)
+    topic = table.find(HALF_TOPIC)
+    if topic is None or not lib.control_halves_ready(attached.control):
+        return
+    bounds = table.bounds(topic.first_slot)
+    with closing(reader_of(attached)) as reader:
+        reader.add(topic.first_slot, bounds.minimum)
+        for offset in range(max(bounds.minimum, int(lib.control_halves_floor(attached.control))), bounds.maximum):
+            if lib.control_half_state(attached.control, offset) != lib.HALF_OPEN:
+                continue
+            reader.seek(0, offset)
+            for message in reader.messages(1):
+                found = _described(message)
+                if message.offset == offset and group in (None, found.group):
+                    yield found
+
+
+def _described(half: Message) -> OpenTransaction:
+    names = half.properties
+    queue = names.get("REAL_QID", "")
+    number = int(queue) if queue.isdecimal() else 0
+    return OpenTransaction(
+        names.get("UNIQ_KEY", ""), names.get("REAL_TOPIC", ""), number, names.get("PGROUP", ""), half.stored_ms, half
+    )

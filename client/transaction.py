@@ -1,0 +1,125 @@
+"""Transactions (docs/transactions.md): a message is stored as a half message, which nobody receives, and then committed or
+rolled back, once.
+
+    with producer.transaction("orders", b"...") as tx:
+        database.commit()
+
+A block that is left without an exception commits; an exception rolls back, and goes on. If the process dies in between, the
+half message stays as it is until somebody ends the transaction.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from orbitmq.client.receipt import Receipt
+from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
+from orbitmq.client.unclosed import Shown
+from orbitmq.errors import OrbitError, PerhapsStored, UnknownTopic, UsageError
+from orbitmq.errors.remedy import as_hint
+from orbitmq.shm.durability import Durability
+
+State = Literal["open", "committed", "rolled back"]
+
+_GROUP = struct.Struct("=Q")
+
+
+class Half:
+    """What a half message has beside its content: its id, and the name of the producer group."""
+
+    def __init__(self, group: str, properties: Mapping[str, str] | None) -> None:
+        named = dict(properties or {})
+        self.id = str(named.setdefault("UNIQ_KEY", uuid.uuid4().hex.upper()))
+        self.properties = named
+        name = group.encode()
+        self.own: dict[str, Any] = {"_half": _GROUP.pack(len(name)) + name}
+
+
+class Transaction(Shown):
+    """A message that is stored and not yet sent. Made by `Producer.transaction()`.
+
+    Attributes:
+        id: of the transaction: the message's UNIQ_KEY, by which it can be found.
+        topic: to which the message goes.
+        half: the receipt of the half message.
+        state: "open", "committed" or "rolled back", as far as this object knows.
+        receipt: of the message, once it is committed here.
+    """
+
+    def __init__(self, producer: Ender, topic: str, id: str, half: Receipt) -> None:
+        self._producer = producer
+        self.topic = topic
+        self.id = id
+        self.half = half
+        self.state: State = "open"
+        self.receipt: Receipt | None = None
+
+    def commit(self, *, durability: Durability | None = None, timeout: float | None = None) -> Receipt:
+        """Sends the message: it is in its topic, and the transaction has ended, or neither.
+
+        Args:
+            durability: what the receipt waits for; None: what the half message's did.
+            timeout: seconds; None: the producer's.
+
+        Raises: TransactionSettled: it has ended before. UnknownTransaction: its half message is not in the log any more.
+            UnknownTopic: the topic was deleted; it can still be rolled back. PerhapsStored: the broker died meanwhile: commit
+            again, which is safe. TimedOut, StoreFull, StoreFailed; NoPermission: the store was opened read-only. UsageError:
+            this object has ended it.
+        """
+        stored = self._end("commit", COMMIT, durability, timeout)
+        self.state = "committed"
+        self.receipt = replace(stored, topic=self.topic)
+        return self.receipt
+
+    def rollback(self, *, durability: Durability | None = None, timeout: float | None = None) -> None:
+        """Ends the transaction without sending the message. Arguments and errors: as commit()."""
+        self._end("roll back", ROLLBACK, durability, timeout)
+        self.state = "rolled back"
+
+    def _end(self, doing: str, how: int, durability: Durability | None, timeout: float | None) -> Receipt:
+        if self.state != "open":
+            raise UsageError(f"could not {doing} the transaction {self.id}: it was {self.state} here before", id=self.id)
+        try:
+            return settle(
+                self._producer.ends,
+                (self.half.offset, self.half.physical_offset),
+                how,
+                self.id,
+                durability=durability or self.half.durability,
+                timeout=timeout,
+            )
+        except OrbitError as error:
+            raise reworded(error, doing, self.id, self.topic) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.state != "open":
+            return
+        if error is None:
+            self.commit()
+            return
+        try:
+            self.rollback()
+        except OrbitError as failed:
+            error.add_note(f"{failed}; the message is not sent before the transaction ends")
+
+    def _words(self) -> str:
+        return f"{self.id} to {self.topic!r}, {self.state}"
+
+
+def reworded(error: OrbitError, doing: str, id: str, topic: str) -> OrbitError:
+    """What an error of its session means for the end of a transaction."""
+    what = f"could not {doing} the transaction {id} of topic {topic!r}"
+    if isinstance(error, UnknownTopic):
+        text = f"{what}: there is no such topic any more"
+        return UnknownTopic(text, hint=as_hint("roll it back, or create the topic again"), topic=topic)
+    if isinstance(error, PerhapsStored):
+        return error.reworded(f"{what} for certain: {error.message}", as_hint("call it again, which is safe: it ends once"))
+    return error.reworded(f"{what}: {error.message}", error.remedy)

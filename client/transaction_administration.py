@@ -1,0 +1,69 @@
+"""What a client can do about transactions that have not ended, whoever has begun them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from orbitmq.client.connection import Connection
+from orbitmq.errors import OrbitError
+from orbitmq.shm.durability import Durability
+from orbitmq.shm.means import means
+
+if TYPE_CHECKING:
+    from orbitmq.client.open_transactions import OpenTransaction
+    from orbitmq.client.producer import Producer
+    from orbitmq.client.receipt import Receipt
+
+
+class TransactionAdministration:
+    """A part of Client."""
+
+    _connection: Connection
+
+    def open_transactions(self, group: str | None = None) -> list[OpenTransaction]:
+        """The transactions that have begun and not ended, the oldest first (docs/transactions.md).
+
+        Args:
+            group: only those of this producer group.
+
+        Raises: CorruptRecord: one of the half messages is damaged. BrokerNotRunning.
+        """
+        with means("list transactions"):
+            from orbitmq.client.open_transactions import open_transactions
+
+            return list(open_transactions(self._connection.attachment, group))
+
+    def commit_transaction(
+        self, transaction: OpenTransaction, *, durability: Durability | None = None, timeout: float | None = None
+    ) -> Receipt:
+        """Ends a transaction, as Transaction.commit does; any process may do it. Arguments and errors: as there."""
+        from orbitmq.client.settling import COMMIT
+
+        stored = self._settle("commit", COMMIT, transaction, durability, timeout)
+        return replace(stored, topic=transaction.topic)
+
+    def rollback_transaction(
+        self, transaction: OpenTransaction, *, durability: Durability | None = None, timeout: float | None = None
+    ) -> None:
+        """Ends a transaction, as Transaction.rollback does; any process may do it. Arguments and errors: as there."""
+        from orbitmq.client.settling import ROLLBACK
+
+        self._settle("roll back", ROLLBACK, transaction, durability, timeout)
+
+    def _settle(
+        self, doing: str, how: int, transaction: OpenTransaction, durability: Durability | None, timeout: float | None
+    ) -> Receipt:
+        from orbitmq.client.settling import settle
+        from orbitmq.client.transaction import reworded
+
+        half = transaction.message
+        try:
+            place = half.offset, half.physical_offset
+            return settle(self._settler(), place, how, transaction.id, durability=durability, timeout=timeout)
+        except OrbitError as error:
+            raise reworded(error, doing, transaction.id, transaction.topic) from None
+
+    def _settler(self) -> Producer:
+        """The session by which transactions end."""
+        raise NotImplementedError

@@ -1,0 +1,76 @@
+#include "shared/halves.h"
+
+#include "base/crash_point.h"
+
+static _Atomic uint64_t *word_of(struct halves *halves, uint64_t offset)
+{
+    return &halves->words[offset % HALVES_SPAN / HALVES_WORD];
+}
+
+static uint32_t shift_of(uint64_t offset) { return 2 * (uint32_t)(offset % HALVES_WORD); }
+
+enum half_state halves_state(const struct halves *halves, uint64_t offset)
+{
+    /* acquire: the places below it were cleared before. Pairs with halves_extend [Z1]. */
+    const uint64_t known = atomic_load_explicit(&halves->known, memory_order_acquire);
+    /* relaxed, both: each says by itself that a half is settled, and neither is ever wrong about that */
+    const uint64_t floor = atomic_load_explicit(&halves->floor, memory_order_relaxed);
+    if (offset >= known)
+        return offset < floor ? HALF_SETTLED : HALF_OPEN;
+    if (known - offset > HALVES_SPAN)
+        return HALF_SETTLED;
+    const uint64_t word = atomic_load_explicit(word_of((struct halves *)halves, offset), memory_order_relaxed);
+    const enum half_state state = word >> shift_of(offset) & 3;
+    return state == HALF_OPEN && offset < floor ? HALF_SETTLED : state;
+}
+
+void halves_begin(struct halves *halves, uint64_t floor, uint64_t next)
+{
+    /* relaxed, both: nobody else looks before the writer is ready */
+    atomic_store_explicit(&halves->floor, floor, memory_order_relaxed);
+    for (uint64_t i = 0; i < HALVES_SPAN / HALVES_WORD; i++)
+        if (atomic_load_explicit(&halves->words[i], memory_order_relaxed))
+            atomic_store_explicit(&halves->words[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&halves->known, next, memory_order_release); /* as in halves_extend [Z1] */
+}
+
+void halves_extend(struct halves *halves, uint64_t next)
+{
+    /* relaxed: only we write it */
+    uint64_t at = atomic_load_explicit(&halves->known, memory_order_relaxed);
+    if (at >= next)
+        return;
+    while (at < next) {
+        const uint64_t left = HALVES_WORD - at % HALVES_WORD, count = left < next - at ? left : next - at;
+        const uint64_t mask = (count == HALVES_WORD ? UINT64_MAX : (UINT64_C(1) << 2 * count) - 1) << shift_of(at);
+        _Atomic uint64_t *word = word_of(halves, at);
+        const uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+        if (before & mask)
+            atomic_store_explicit(word, before & ~mask, memory_order_relaxed);
+        at += count;
+    }
+    CRASH_POINT("halves_cleared");
+    /* release: the cleared places before the offset that makes them valid. Pairs with halves_state [Z1]. */
+    atomic_store_explicit(&halves->known, next, memory_order_release);
+}
+
+void halves_settle(struct halves *halves, uint64_t offset, enum half_state state)
+{
+    _Atomic uint64_t *word = word_of(halves, offset);
+    /* relaxed, both: only we write it, and it says all by itself */
+    const uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+    if ((before >> shift_of(offset) & 3) == HALF_OPEN)
+        atomic_store_explicit(word, before | (uint64_t)state << shift_of(offset), memory_order_relaxed);
+}
+
+void halves_raise_floor(struct halves *halves, uint64_t least)
+{
+    /* relaxed, all: only we write them */
+    const uint64_t known = atomic_load_explicit(&halves->known, memory_order_relaxed);
+    const uint64_t from = atomic_load_explicit(&halves->floor, memory_order_relaxed);
+    uint64_t floor = from < least && least <= known ? least : from;
+    while (floor < known && (atomic_load_explicit(word_of(halves, floor), memory_order_relaxed) >> shift_of(floor) & 3) != HALF_OPEN)
+        floor++;
+    if (floor != from)
+        atomic_store_explicit(&halves->floor, floor, memory_order_relaxed);
+}
