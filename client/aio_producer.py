@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from orbitmq.client.aio_atomic_batch import AsyncAtomicBatch
 from orbitmq.client.aio_transaction import AsyncTransaction
 from orbitmq.client.aside import aside, aside_or_here, running_loop
+from orbitmq.client.atomic_batch import Given
 from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
 from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
@@ -252,6 +254,18 @@ class AsyncProducer(Shown):
             return Transaction(self._producer, topic, half.id, await self._receipt(pending, topic, timeout))
 
         return AsyncTransaction(begin)
+
+    def batch(self, *, durability: Durability | None = None, timeout: float | None = None) -> AsyncAtomicBatch:
+        """An atomic batch, with `async with`; see Producer.batch. If the end of the block is cancelled while it waits for the
+        receipts, the messages have been sent."""
+        return AsyncAtomicBatch(self, durability, timeout)
+
+    async def _send_atomic(
+        self, messages: tuple[Given, ...], durability: Durability | None, timeout: float | None
+    ) -> Receipts:
+        topic = str(messages[0][0][0])
+        pending = await self._post(lambda: self._producer.post_atomic(messages, durability, 0), topic, timeout)
+        return await self._receipt(pending, topic, timeout)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Waits until everything sent so far has its verdict. Raises: TimedOut."""

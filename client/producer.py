@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, cast
 
+from orbitmq.client.atomic_batch import AtomicBatch
 from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
 from orbitmq.client.parameters import made_with
@@ -245,6 +246,19 @@ class Producer(Shown, ProducerBase):
             durability=durability, timeout=timeout, **half.own,
         )  # fmt: skip
         return Transaction(self, topic, half.id, stored)
+
+    def batch(self, *, durability: Durability | None = None, timeout: float | None = None) -> AtomicBatch:
+        """An atomic batch: `with producer.batch() as batch:` collects what `batch.send` is given, for any topics. The end of
+        the block sends all of it, and waits; then `batch.receipts` has the receipts. All messages are stored, or none of them.
+        An exception in the block sends nothing.
+
+        durability, timeout: as in send, for all messages; "flushed" of one of the topics counts for all.
+
+        The end of the block raises, with `index`, the number of the message that is the reason:
+            UnknownTopic, UnknownQueue, NoPermission, MessageTooLarge, ...: as send does; none of the messages is stored.
+            Full, TimedOut, StoreFull, StoreFailed, PerhapsStored: as send does; all are stored, or none.
+        """
+        return AtomicBatch(self, durability, self.timeout if timeout is None else timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until no message of this producer is in flight: each has its verdict, and its Pending knows it.

@@ -346,6 +346,12 @@ class ProducerBase:
 
         receipts, index and failed come with the error that the PendingBatch's result() raises.
         """
+    def post_atomic(
+        self,
+        messages: tuple[tuple[tuple[object, ...], tuple[str, ...]], ...],
+        durability: Literal["appended", "flushed"] | None,
+        timeout: float | None,
+    ) -> PendingBatch: ...
     def make_batch(
         self,
         topic: str,

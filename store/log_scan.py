@@ -26,7 +26,7 @@ class LogScan:
 
     start: int
     end: int
-    fault: Fault  # what is at `end`; Fault.END: nothing was ever written there
+    fault: Fault  # what is at the end; Fault.END: nothing was ever written there
     last_ms: int
     last_offset: int
     records: int
@@ -34,15 +34,20 @@ class LogScan:
     first_ms: int = 0
     first_sealed: bool = False
     rising_from: int = 0
+    fault_at: int = 0  # the place of `fault`: behind `end` if an atomic batch that ends there is not complete
+    headless: bool = False  # that batch began before `start`, and is not left out
 
 
-def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable[[int], None] | None = None) -> LogScan:
-    """Reads records from `start`, a record boundary, to the first that is not good.
+def scan_log(
+    layout: StoreLayout, file_size: int, start: int, progress: Callable[[int], None] | None = None, *, parts: bool = False
+) -> LogScan:
+    """Reads records from `start`, a record boundary, to the first that is not good. If the last of them are those of an atomic
+    batch that is not complete, the log ends before it.
 
-    progress: called between steps with the offset reached.
+    progress: called between steps with the offset reached. parts: such a batch is kept, as far as it goes.
     Raises: StoreFailed: a file cannot be read; has .errno.
     """
-    scan = lib.scan_open(os.fsencode(layout.root), file_size, start)
+    scan = lib.scan_open(os.fsencode(layout.root), file_size, start, parts)
     if scan == ffi.NULL:
         raise MemoryError
     try:
@@ -70,6 +75,8 @@ def scan_log(layout: StoreLayout, file_size: int, start: int, progress: Callable
             first_ms=state.first_ms,
             first_sealed=bool(state.first_sealed),
             rising_from=state.rising_from,
+            fault_at=state.fault_at,
+            headless=bool(state.headless),
         )
     finally:
         lib.scan_close(scan)
@@ -86,5 +93,6 @@ def _queues(scan: ffi.CData, count: int) -> dict[tuple[str, int], int]:
     page = ffi.new("struct scan_queue[]", min(count, _QUEUES_AT_ONCE) or 1)
     for first in range(0, count, _QUEUES_AT_ONCE):
         for queue in page[0 : lib.scan_queues(scan, first, _QUEUES_AT_ONCE, page)]:
-            found[queue_key(queue.name)] = queue.next_offset
+            if queue.next_offset:  # otherwise its only messages were those of a batch that was left out
+                found[queue_key(queue.name)] = queue.next_offset
     return found

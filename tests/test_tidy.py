@@ -342,13 +342,13 @@ def test_symbols_carry_their_noun(path: Path) -> None:
 
 # Words of docs/glossary.md that meant several things once: where a word may stand in native/, and what it is called elsewhere.
 ONE_MEANING = {
-    "batch": ({"python"}, "a write group (actors), a fetch (client), a record batch (Arrow)"),
+    "batch": ({"python"}, "a write group (actors), a fetch (client), a record batch (Arrow); or it says atomic batch"),
 }
 
 
 def other_meanings(room: str, text: str) -> list[str]:
     """Words in a C file that stand for something else in another room."""
-    text = text.replace("record batch", "")
+    text = re.sub("record batch|(?i:atomic batch)", "", text)
     return [word for word, (rooms, _) in ONE_MEANING.items() if room not in rooms and re.search(rf"(?i)\b{word}", text)]
 
 

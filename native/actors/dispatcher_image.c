@@ -15,7 +15,7 @@
 #define SHORT_MS 100u    /* between two looks while this process is short of something */
 #define NOTED_MAX 1536u /* most bytes of all the properties above: two topics, an id, four numbers, WORK_TEXT_MAX and the names */
 
-static const char *const noted[] = {"RECONSUME_TIME", "WAIT",           "DELAY",          "TIMER_OUT_MS", "REAL_TOPIC",
+static const char *const noted[] = {"ATOMIC", "RECONSUME_TIME", "WAIT",           "DELAY",          "TIMER_OUT_MS", "REAL_TOPIC",
                                      "REAL_QID",       "FAILURE_REASON", "FAILURE_DIGEST", "__CRC32#", "DEDUP_ID"};
 
 static bool is_noted(struct slice name)

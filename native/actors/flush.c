@@ -106,7 +106,7 @@ static int sync_again(struct flush *flush, uint64_t from, uint64_t to)
 /* True if [from, to), two record boundaries, still holds good records. */
 static int check(const struct flush *flush, uint64_t from, uint64_t to)
 {
-    struct scan *scan = scan_open(flush->tree->control->settings.store, flush->file_size, from);
+    struct scan *scan = scan_open(flush->tree->control->settings.store, flush->file_size, from, true);
     if (!scan)
         return errno;
     struct scan_state state = {.offset = from};

@@ -117,7 +117,7 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
     if (!record)
         return false;
     *record = (struct lane_record){.session_slot = slot, .session_epoch = intake->epoch, .sequence = intake->sequence + 1,
-                                   .flags = frame->head.flags, .code = verdict, .detail = detail};
+                                   .flags = frame->head.flags & ~LANE_MORE, .code = verdict, .detail = detail};
     if (verdict == VERDICT_APPENDED)
         handler_put_settle(handler, &settling, record);
     else
@@ -133,56 +133,70 @@ static inline uint32_t prefix_size(uint32_t delay_level)
     return delay_level < SEND_SETTLE ? 0 : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle) : SEND_AT_SIZE;
 }
 
-/* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
-static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_frame *frame, struct send_message *message,
-                    const uint8_t *payload)
+bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
 {
-    struct intake *intake = &handler->intake[slot];
-    const struct record_template *template = &handler->like.template;
-    uint32_t detail;
-    const struct topic_entry *topic = frame->topic;
-    uint32_t queue = message->queue_id;
+    if (*at > size || size - *at < sizeof *message)
+        return false;
+    memcpy(message, payload + *at, sizeof *message);
+    OWN_COPY(*message);
+    const uint64_t stride = send_message_stride(message->properties_size, message->body_size);
+    if (stride > size - *at || message->properties_size < prefix_size(message->delay_level))
+        return false;
+    *content = payload + *at + sizeof *message;
+    *at += stride;
+    return true;
+}
+
+struct judged_message handler_judge_message(struct handler *handler, const struct judged_frame *frame, struct send_message *message,
+                                            const uint8_t *content)
+{
+    struct judged_message judged = {.template = &handler->like.template, .topic = frame->topic, .queue = message->queue_id};
     uint64_t value = 0;
     struct slice group = {0};
     uint8_t name[SEND_GROUP_MAX];
-    if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
-        return settle(handler, slot, frame, payload);
     if (__builtin_expect(message->delay_level >= SEND_HALF, 0)) {
-        memcpy(&value, payload, SEND_AT_SIZE);
+        memcpy(&value, content, SEND_AT_SIZE);
         OWN_COPY(value);
-        payload += SEND_AT_SIZE;
+        content += SEND_AT_SIZE;
         message->properties_size -= SEND_AT_SIZE;
         if (message->delay_level == SEND_HALF) {
             group = (struct slice){name, (uint32_t)(value < SEND_GROUP_MAX ? value : SEND_GROUP_MAX)};
             group.size = group.size < message->properties_size ? group.size : message->properties_size;
-            memcpy(name, payload, group.size);
-            payload += group.size;
+            memcpy(name, content, group.size);
+            content += group.size;
             message->properties_size -= group.size;
         }
     }
-    enum verdict verdict = handler_judge(handler, frame, message, payload, &detail);
-    if (__builtin_expect(message->delay_level == SEND_HALF, 0) && verdict == VERDICT_APPENDED) {
-        verdict = handler_divert_half(handler, frame, message, group, &topic, &queue, &detail);
-        template = &handler->delayed;
-    } else if (__builtin_expect(message->delay_level != 0, 0) && verdict == VERDICT_APPENDED) {
-        verdict = handler_divert(handler, frame, message, value, &topic, &queue, &detail);
-        template = &handler->delayed;
+    judged.body = content + message->properties_size;
+    judged.verdict = handler_judge(handler, frame, message, content, &judged.detail);
+    if (__builtin_expect(message->delay_level == SEND_HALF, 0) && judged.verdict == VERDICT_APPENDED) {
+        judged.verdict = handler_divert_half(handler, frame, message, group, &judged.topic, &judged.queue, &judged.detail);
+        judged.template = &handler->delayed;
+    } else if (__builtin_expect(message->delay_level != 0, 0) && judged.verdict == VERDICT_APPENDED) {
+        judged.verdict = handler_divert(handler, frame, message, value, &judged.topic, &judged.queue, &judged.detail);
+        judged.template = &handler->delayed;
     }
-    const uint32_t size = verdict == VERDICT_APPENDED ? template->size : 0;
+    return judged;
+}
+
+bool handler_put(struct handler *handler, uint32_t slot, uint64_t sequence, uint32_t flags, const struct judged_message *judged)
+{
+    const bool accepted = judged->verdict == VERDICT_APPENDED;
+    const uint32_t size = accepted ? judged->template->size : 0;
     struct lane_record *record = ring_claim(&handler->out, sizeof *record + size);
     if (!record)
         return false;
     record->session_slot = slot;
-    record->session_epoch = intake->epoch;
-    record->sequence = intake->sequence + 1;
-    record->queue_id = queue;
+    record->session_epoch = handler->intake[slot].epoch;
+    record->sequence = sequence;
+    record->queue_id = judged->queue;
     record->image_size = size;
-    record->flags = frame->head.flags;
-    record->code = verdict;
-    record->detail = detail;
-    if (verdict == VERDICT_APPENDED) {
-        record->queue_slot = topic->first_slot + queue;
-        record_template_fill(template, queue, payload + message->properties_size, (uint8_t *)(record + 1), &record->seal);
+    record->flags = flags;
+    record->code = judged->verdict;
+    record->detail = judged->detail;
+    if (accepted) {
+        record->queue_slot = judged->topic->first_slot + judged->queue;
+        record_template_fill(judged->template, judged->queue, judged->body, (uint8_t *)(record + 1), &record->seal);
         CRASH_POINT("handler_intake_encoded");
         ring_commit(&handler->out, sizeof *record + size, LANE_APPEND);
         CRASH_POINT("handler_intake_committed");
@@ -192,6 +206,16 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
         count(handler->tree->page, COUNT_REJECTED, 1);
     }
     return true;
+}
+
+/* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
+static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_frame *frame, struct send_message *message,
+                    const uint8_t *content)
+{
+    if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
+        return settle(handler, slot, frame, content);
+    const struct judged_message judged = handler_judge_message(handler, frame, message, content);
+    return handler_put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_MORE, &judged);
 }
 
 /* Takes the rest of one frame. *taken counts messages put into the lane. */
@@ -211,15 +235,9 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     uint64_t at = intake->frame_taken ? intake->frame_at : sizeof frame.head;
     for (uint32_t i = intake->frame_taken; i < frame.head.count; i++) {
         struct send_message message;
-        if (at > size || size - at < sizeof message)
+        const uint8_t *content;
+        if (!handler_next_message(payload, size, &at, &message, &content))
             return INTAKE_FAULTY;
-        memcpy(&message, payload + at, sizeof message);
-        OWN_COPY(message);
-        const uint64_t stride = send_message_stride(message.properties_size, message.body_size);
-        if (stride > size - at || message.properties_size < prefix_size(message.delay_level))
-            return INTAKE_FAULTY;
-        const uint8_t *content = payload + at + sizeof message;
-        at += stride;
         if (intake->sequence + 1 > intake->skip) {
             if (intake->sequence >= window_end) /* acquire: as above */
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;
@@ -252,9 +270,10 @@ enum intake_result handler_take(struct handler *handler, uint32_t slot, struct s
         const enum ring_look look = ring_peek(&intake->in, &header, &payload);
         if (look == RING_EMPTY)
             return INTAKE_EMPTY;
-        if (look == RING_BROKEN || header.type != SQ_SEND)
+        if (look == RING_BROKEN || (header.type != SQ_SEND && header.type != SQ_ATOMIC))
             return INTAKE_FAULTY;
-        result = take_frame(handler, slot, map, payload, header.length - RING_HEADER, taken);
+        result = (header.type == SQ_SEND ? take_frame : handler_take_atomic)(handler, slot, map, payload, header.length - RING_HEADER,
+                                                                             taken);
         if (result == INTAKE_MORE) {
             ring_pass(&intake->in, &header);
             intake->frame_taken = 0;

@@ -2,6 +2,7 @@
  *
  *   handler.c          its life and its loop: which sessions have news, whose turn it is, sleeping
  *   handler_intake.c   frames of one session, from its ring into the lane; what a successor must know of them
+ *   handler_atomic.c   atomic batches, which go into the lane whole or not at all
  *   handler_judge.c    whether a message may be stored, and what its record has in common with the last one
  *   handler_delay.c    where a delayed message goes instead
  *   handler_half.c     where a half message goes instead
@@ -47,6 +48,16 @@ struct judged_frame {
     enum verdict verdict;
 };
 
+/* What a message becomes: a record, or a refusal. */
+struct judged_message {
+    enum verdict verdict;
+    uint32_t detail;
+    const struct record_template *template; /* of its record, if it is accepted; handler_judge may change it */
+    const struct topic_entry *topic;        /* whose record it is */
+    uint32_t queue;
+    const uint8_t *body;                    /* in the client's memory */
+};
+
 struct handler {
     struct attachment *tree;
     uint32_t index;
@@ -66,6 +77,7 @@ struct handler {
     struct alike like;
     uint64_t pending[SESSION_WORDS]; /* sessions that may have frames left */
     struct intake intake[SESSIONS_MAX];
+    struct record_template marked;      /* of a message of an atomic batch */
     struct record_template delayed;     /* of a delayed message */
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
     struct log_map log;                 /* read-only, for half messages */
@@ -99,8 +111,24 @@ struct session_map *handler_attach(struct handler *handler, uint32_t slot);
 /* Takes frames of one session into the lane until there are no more, or its turn is over. *taken counts messages. */
 enum intake_result handler_take(struct handler *handler, uint32_t slot, struct session_map *map, uint32_t *taken);
 
+/* Copies the message at *at out of a frame and moves *at behind it; *content is where its properties begin. False: it is none. */
+bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content);
+
+/* Judges a message, and finds the topic and queue in which it is stored. */
+struct judged_message handler_judge_message(struct handler *handler, const struct judged_frame *frame, struct send_message *message,
+                                            const uint8_t *content);
+
+/* Puts it into the lane as the message of this sequence, unpublished. False: the lane has no room now. */
+bool handler_put(struct handler *handler, uint32_t slot, uint64_t sequence, uint32_t flags, const struct judged_message *judged);
+
 /* Notes how far the session is taken, once the lane is published; then frees the room in its ring. */
 void handler_settle(struct handler *handler, uint32_t slot, struct session_map *map);
+
+/* ---- handler_atomic.c ---- */
+
+/* Takes an atomic batch: INTAKE_MORE if it is in the lane whole, or refused whole; otherwise nothing of it is. */
+enum intake_result handler_take_atomic(struct handler *handler, uint32_t slot, const struct session_map *map, const uint8_t *payload,
+                                       uint64_t size, uint32_t *taken);
 
 /* ---- handler_judge.c ---- */
 

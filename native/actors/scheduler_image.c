@@ -3,6 +3,7 @@
  * REAL_QID stay in the properties. The prepared transaction offset says which message it was (delay_mark).
  */
 #include "actors/scheduler_parts.h"
+#include "format/atomic.h"
 #include "format/dedup_id.h"
 #include "format/transaction.h"
 
@@ -58,13 +59,17 @@ static const struct topic_entry *destination(const struct scheduler *scheduler, 
     return topic;
 }
 
-/* The properties without the CRC property, which the new record gets its own of. */
+/* The properties without the CRC property, which the new record gets its own of, and without the mark of an atomic batch, in which the
+ * new record is not. */
 static void take_properties(struct scheduler *scheduler, const struct record_view *view, struct record_parts *parts)
 {
     uint32_t size = view->properties.size - (record_sealed(view) ? RECORD_CRC_SIZE : 0);
     size = record_trim(view->properties.data, size);
+    struct mark mark;
+    const uint32_t from = mark_read(view->properties, &mark) ? mark.size : 0;
+    size = size > from ? size - from : 0;
     /* Its id was that of the send, and is not that of another one. */
-    const struct slice kept = dedup_rest((struct slice){view->properties.data, size});
+    const struct slice kept = dedup_rest((struct slice){view->properties.data + from, size});
     memcpy(scheduler->properties, kept.data, kept.size);
     parts->properties = scheduler->properties;
     parts->properties_size = kept.size;

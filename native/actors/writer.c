@@ -64,7 +64,7 @@ static bool awaits_disk(const struct writer *writer, const struct lane_record *r
 }
 
 /* Why no room can be made, as the verdict for the sender; VERDICT_NONE if waiting will help. */
-static enum verdict refusal(const struct writer *writer, const struct lane_record *record, uint32_t *detail)
+static enum verdict refusal(const struct writer *writer, bool awaits, uint32_t *detail)
 {
     const struct control *control = writer->tree->control;
     /* acquire: as they were stored, by ourselves and by the flush service; only the numbers are used */
@@ -74,7 +74,7 @@ static enum verdict refusal(const struct writer *writer, const struct lane_recor
         *detail = log_error;
         return VERDICT_STORE_FAILED;
     }
-    if (flush_error && (!control->settings.go_on_unsynced || awaits_disk(writer, record))) {
+    if (flush_error && (!control->settings.go_on_unsynced || awaits)) {
         *detail = flush_error;
         return VERDICT_SYNC_FAILED;
     }
@@ -127,50 +127,73 @@ static __attribute__((noinline)) bool judge_id(struct writer *writer, struct wri
     return true;
 }
 
-enum writer_room writer_admit(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record, uint32_t size,
+/* Whether so many bytes can be appended now; the reason of a refusal is in *verdict and *detail. */
+static enum writer_room admit(struct writer *writer, struct write_group *group, bool awaits, uint32_t size, enum verdict *verdict,
                               uint32_t *detail)
 {
-    enum verdict verdict = refusal(writer, record, detail);
-    if (verdict == VERDICT_NONE && !writer_make_room(writer, size)) {
-        verdict = refusal(writer, record, detail);
-        if (verdict == VERDICT_NONE)
+    *verdict = refusal(writer, awaits, detail);
+    if (*verdict == VERDICT_NONE && !writer_make_room(writer, size)) {
+        *verdict = refusal(writer, awaits, detail);
+        if (*verdict == VERDICT_NONE)
             *detail = writer->short_of
                           ? (uint32_t)writer->short_of
                           : atomic_load_explicit(&writer->tree->control->allocated.error, memory_order_acquire);
-        if (verdict == VERDICT_NONE && *detail == 0) {
+        if (*verdict == VERDICT_NONE && *detail == 0) {
             group->waits = true;
             return WRITER_WAITS;
         }
-        verdict = verdict ? verdict : VERDICT_STORE_FULL;
+        *verdict = *verdict ? *verdict : VERDICT_STORE_FULL;
     }
-    if (verdict == VERDICT_NONE)
-        return WRITER_ROOM;
-    reject(writer, group, lane, record, verdict, *detail);
-    return WRITER_REFUSED;
+    return *verdict == VERDICT_NONE ? WRITER_ROOM : WRITER_REFUSED;
 }
 
-/* Copies one image to the end of the log and fills its holes; for a small write, fills the holes first. Answers its sender.
- * False: the group must end here and wait. */
-static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
+enum writer_room writer_admit(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record, uint32_t size,
+                              uint32_t *detail)
 {
-    uint32_t detail = 0;
-    const bool has_id = record->flags & SEND_DEDUP;
-    if (__builtin_expect(has_id, 0) && refusal(writer, record, &detail) == VERDICT_NONE && judge_id(writer, group, lane, record))
-        return true;
-    const enum writer_room room = writer_admit(writer, group, lane, record, record->image_size, &detail);
-    if (room != WRITER_ROOM)
-        return room == WRITER_REFUSED;
+    enum verdict verdict;
+    const enum writer_room room = admit(writer, group, awaits_disk(writer, record), size, &verdict, detail);
+    if (room == WRITER_REFUSED)
+        reject(writer, group, lane, record, verdict, *detail);
+    return room;
+}
+
+/* What is appended together: one record, or those of an atomic batch. */
+struct unit {
+    uint32_t size;      /* of the images */
+    uint32_t records;
+    bool awaits_disk;
+};
+
+static struct unit measure(const struct writer *writer, const struct ring_consumer *in)
+{
+    struct ring_consumer look = *in;
+    struct ring_record header;
+    uint8_t *payload;
+    struct unit unit = {0};
+    bool more = true;
+    while (more && ring_peek(&look, &header, &payload) == RING_RECORD) {
+        const struct lane_record *record = (const struct lane_record *)payload;
+        unit.size += record->image_size;
+        unit.records++;
+        unit.awaits_disk |= awaits_disk(writer, record);
+        more = record->flags & LANE_MORE;
+        ring_pass(&look, &header);
+    }
+    return unit;
+}
+
+/* Copies one image to the end of the log, where there is room for it, and fills its holes; for a small write, fills the holes first.
+ * Answers its sender. False: the disk has refused what was written before it, or its atomic batch. */
+static bool append(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
+{
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; other processes show it */
     const uint64_t queue_offset = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t at = writer->wrote - writer->file_start;
     const bool small = group->small && awaits_disk(writer, record);
     /* In the log's order, so that nothing is written behind a record that the disk refuses. */
-    if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer)) {
-        const enum verdict verdict = refusal(writer, record, &detail);
-        reject(writer, group, lane, record, verdict, detail);
-        return true;
-    }
+    if (!(small && small_write_takes(&writer->small, at)) && !writer_end_small(writer))
+        return false;
     uint8_t *to = small ? (uint8_t *)(record + 1) : writer->file + at;
     if (!small) {
         memcpy(to, record + 1, record->image_size);
@@ -186,12 +209,54 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
         record->placed = writer->wrote; /* otherwise the lane is only read: its lines stay the handler's */
     const struct completion answer = {writer->wrote, queue_offset, record->image_size, record->queue_id, VERDICT_APPENDED, 0};
     writer_answer(writer, lane, record, &answer);
-    if (__builtin_expect(has_id, 0))
+    if (__builtin_expect(record->flags & SEND_DEDUP, 0))
         writer_dedup_note(writer, writer->wrote);
     writer->wrote += record->image_size;
     group->bytes += record->image_size;
     if (record->flags & SEND_FLUSH)
         writer_ask(writer, group, record->session_slot);
+    return true;
+}
+
+/* Leaves the record at the head of a lane. */
+static void pass(struct ring_consumer *in)
+{
+    struct ring_record header;
+    uint8_t *payload;
+    if (ring_peek(in, &header, &payload) == RING_RECORD)
+        ring_pass(in, &header);
+}
+
+/* Appends one record, or all those of an atomic batch to one file of the log, or refuses them. False: the group must end here and
+ * wait. */
+static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
+{
+    struct ring_consumer *in = &writer->lanes[lane];
+    const struct unit unit = record->flags & LANE_MORE
+                                 ? measure(writer, in)
+                                 : (struct unit){record->image_size, 1, awaits_disk(writer, record)};
+    const bool has_id = unit.records == 1 && (record->flags & SEND_DEDUP);
+    enum verdict verdict;
+    uint32_t detail = 0;
+    if (__builtin_expect(has_id, 0) && refusal(writer, unit.awaits_disk, &detail) == VERDICT_NONE && judge_id(writer, group, lane, record)) {
+        group->messages++;
+        pass(in);
+        return true;
+    }
+    if (admit(writer, group, unit.awaits_disk, unit.size, &verdict, &detail) == WRITER_WAITS)
+        return false;
+    struct ring_record header;
+    uint8_t *payload;
+    for (uint32_t i = 0; i < unit.records && ring_peek(in, &header, &payload) == RING_RECORD; i++) {
+        record = (struct lane_record *)payload;
+        if (verdict == VERDICT_NONE && !append(writer, group, lane, record))
+            verdict = refusal(writer, unit.awaits_disk, &detail); /* take_back() takes the records before it back */
+        if (verdict != VERDICT_NONE)
+            reject(writer, group, lane, record, verdict, detail);
+        group->messages++;
+        ring_pass(in, &header);
+        CRASH_POINT("writer_batch_part");
+    }
     return true;
 }
 
@@ -210,41 +275,78 @@ static void apply_lane(struct writer *writer, struct write_group *group, uint32_
     uint8_t *payload;
     while (group->bytes < WRITER_GROUP_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
         struct lane_record *record = (struct lane_record *)payload;
+        if (header.type == LANE_APPEND) {
+            if (!apply(writer, group, lane, record))
+                return;
+            continue;
+        }
         if (header.type == LANE_REJECT)
             pass_on(writer, group, lane, record);
-        else if (!(header.type == LANE_SETTLE ? writer_settle(writer, group, lane, record) : apply(writer, group, lane, record)))
+        else if (!writer_settle(writer, group, lane, record))
             return;
         group->messages++;
         ring_pass(in, &header);
     }
 }
 
+/* The records that this group has taken from a lane. */
+static bool next_taken(const struct writer *writer, uint32_t lane, struct ring_consumer *look, struct ring_record *header,
+                       struct lane_record **record)
+{
+    uint8_t *payload;
+    if (look->position >= writer->lanes[lane].position || ring_peek(look, header, &payload) != RING_RECORD ||
+        look->position >= writer->lanes[lane].position)
+        return false;
+    *record = (struct lane_record *)payload;
+    return true;
+}
+
+/* If a small write has failed in the middle of an atomic batch, as much as if it had failed at its beginning. */
+static void spare_no_batch(struct writer *writer, uint32_t lane, uint64_t from)
+{
+    struct ring_consumer look;
+    ring_consumer_attach(&look, &writer->tree->lanes[lane]->ring, writer->tree->lanes[lane]->capacity, from);
+    struct ring_record header;
+    struct lane_record *record;
+    uint64_t first = LANE_UNPLACED; /* where the atomic batch begins */
+    for (; next_taken(writer, lane, &look, &header, &record); ring_pass(&look, &header)) {
+        if (header.type != LANE_APPEND)
+            continue;
+        if (first == LANE_UNPLACED)
+            first = record->placed;
+        const bool whole = record->placed != LANE_UNPLACED && record->placed < writer->failed_at;
+        if (!whole && first < writer->failed_at)
+            writer->failed_at = first;
+        if (!(record->flags & LANE_MORE))
+            first = LANE_UNPLACED;
+    }
+}
+
 /* A small write has failed. The records of this group from there on, which nobody reads yet, are taken back, and their senders
- * refused. Nothing is appended any more, so if a part of a record was written, the next recovery cuts it. */
+ * refused. Nothing is appended any more, so if a part of a record or of an atomic batch was written, the next recovery cuts it. */
 static void take_back(struct writer *writer, struct write_group *group, const uint64_t from[])
 {
     const struct attachment *tree = writer->tree;
+    for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++)
+        spare_no_batch(writer, lane, from[lane]);
     for (uint32_t lane = 0; lane < tree->control->settings.lanes; lane++) {
         struct ring_consumer look;
         ring_consumer_attach(&look, &tree->lanes[lane]->ring, tree->lanes[lane]->capacity, from[lane]);
         struct ring_record header;
-        uint8_t *payload;
-        while (look.position < writer->lanes[lane].position && ring_peek(&look, &header, &payload) == RING_RECORD &&
-               look.position < writer->lanes[lane].position) {
-            struct lane_record *record = (struct lane_record *)payload;
-            if (header.type == LANE_APPEND && record->placed != LANE_UNPLACED && record->placed >= writer->failed_at) {
-                if ((record->flags & SEND_DEDUP) && record->code == VERDICT_DUPLICATE) {
-                    group->duplicates--; /* of one that is taken back too */
-                } else {
-                    struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
-                    /* relaxed: as in apply() */
-                    atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
-                    group->bytes -= record->image_size;
-                }
-                reject(writer, group, lane, record, VERDICT_STORE_FAILED,
-                       atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
+        struct lane_record *record;
+        for (; next_taken(writer, lane, &look, &header, &record); ring_pass(&look, &header)) {
+            if (header.type != LANE_APPEND || record->placed == LANE_UNPLACED || record->placed < writer->failed_at)
+                continue;
+            if ((record->flags & SEND_DEDUP) && record->code == VERDICT_DUPLICATE) {
+                group->duplicates--; /* of one that is taken back too */
+            } else {
+                struct queue_slot *queue = topics_queue(tree->topics, record->queue_slot);
+                /* relaxed: as in append() */
+                atomic_fetch_sub_explicit(&queue->next_offset, 1, memory_order_relaxed);
+                group->bytes -= record->image_size;
             }
-            ring_pass(&look, &header);
+            reject(writer, group, lane, record, VERDICT_STORE_FAILED,
+                   atomic_load_explicit(&tree->control->wrote.error, memory_order_relaxed)); /* relaxed: our own */
         }
     }
     dedup_table_take_back(&writer->dedup.table, writer->failed_at);

@@ -15,12 +15,23 @@ struct stretch {
     uint64_t at, size;
 };
 
-/* The parts of what an interrupted write group may have written, from `*reach` and `*at` on: up to one group and one largest record
+/* Most bytes of what is appended together, and goes to one file: a record, or an atomic batch, which passes a lane. */
+static uint64_t unit_max(const struct writer *writer)
+{
+    const struct settings *settings = &writer->tree->control->settings;
+    uint64_t most = settings->message_max;
+    for (uint32_t i = 0; i < settings->lanes; i++)
+        if (lane_batch_max(writer->tree->lanes[i]->capacity) > most)
+            most = lane_batch_max(writer->tree->lanes[i]->capacity);
+    return most + RECORD_BLANK_SIZE;
+}
+
+/* The parts of what an interrupted write group may have written, from `*reach` and `*at` on: up to one group and one largest unit
  * behind `wrote`, here and in as many of the next files as that may have filled. In each file that was left, less than one
- * largest record stayed empty. False: there is no more. */
+ * largest unit stayed empty. False: there is no more. */
 static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, struct stretch *part)
 {
-    const uint64_t gap = writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
+    const uint64_t gap = unit_max(writer);
     if (*reach == 0 || !writer_enter_file(writer, *at - *at % writer->file_size)) /* if there is no file, nothing was written */
         return false;
     const uint64_t left = writer->file_start + writer->file_size - *at;
@@ -35,7 +46,7 @@ static bool next_stretch(struct writer *writer, uint64_t *at, uint64_t *reach, s
 
 static uint64_t whole_reach(const struct writer *writer)
 {
-    return WRITER_GROUP_BYTES + writer->tree->control->settings.message_max + RECORD_BLANK_SIZE;
+    return WRITER_GROUP_BYTES + unit_max(writer);
 }
 
 static bool is_zero(const uint8_t *from, uint64_t size)

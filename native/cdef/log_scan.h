@@ -1,5 +1,6 @@
 struct scan_state {
     uint64_t offset;
+    uint64_t fault_at;
     uint64_t last_ms;
     uint64_t last_offset;
     uint64_t first_ms;
@@ -10,6 +11,7 @@ struct scan_state {
     uint32_t fault;
     uint32_t error;
     uint32_t queue_count;
+    uint32_t headless;
 };
 struct scan_queue {
     uint64_t next_offset;
@@ -17,7 +19,7 @@ struct scan_queue {
 };
 enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };
 struct scan;
-struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from);
+struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from, bool parts);
 void scan_close(struct scan *scan);
 enum scan_result scan_step(struct scan *scan, uint64_t limit_bytes);
 void scan_look(const struct scan *scan, struct scan_state *state);

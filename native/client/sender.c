@@ -28,6 +28,19 @@ void sender_attach(struct sender *sender, struct session *session, const struct 
     sender->submitted = sender->settled = sender_completed(sender);
 }
 
+static void begin_frame(struct sender *sender, struct send_frame *frame, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room)
+{
+    *frame = (struct send_frame){
+        .topic = topic,
+        .topic_hash = sender->topics->topic[topic].hash,
+        .flags = flags,
+        .born_ms = born_ms,
+    };
+    sender->frame = frame;
+    sender->frame_used = 0;
+    sender->frame_room = room;
+}
+
 enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms, uint32_t room)
 {
     assert(!sender->frame && topic < sender->topics->topic_capacity);
@@ -39,16 +52,41 @@ enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t f
     struct send_frame *frame = ring_claim(&sender->sq, (uint32_t)payload);
     if (!frame)
         return SENDER_RING_FULL;
-    frame->topic = topic;
-    frame->topic_hash = sender->topics->topic[topic].hash;
-    frame->count = 0;
-    frame->flags = flags;
-    frame->born_ms = born_ms;
-    sender->frame = frame;
+    sender->before = sender->submitted;
+    sender->atomic = NULL;
+    begin_frame(sender, frame, topic, flags, born_ms, room);
     CRASH_POINT("sender_claimed");
-    sender->frame_used = 0;
-    sender->frame_room = room;
     return SENDER_OK;
+}
+
+enum sender_result sender_open_atomic(struct sender *sender, uint32_t count, uint32_t room)
+{
+    assert(!sender->frame && count > 0);
+    const uint64_t payload = sizeof(struct send_atomic) + (uint64_t)room;
+    if (ring_stride(payload) > sender->shape.sq_capacity / 2 || count > sender->shape.window)
+        return SENDER_TOO_LARGE;
+    if (sender->submitted - sender->settled + count > sender->shape.window)
+        return SENDER_WINDOW_FULL;
+    struct send_atomic *atomic = ring_claim(&sender->sq, (uint32_t)payload);
+    if (!atomic)
+        return SENDER_RING_FULL;
+    *atomic = (struct send_atomic){.count = count};
+    sender->atomic = atomic;
+    sender->before = sender->submitted;
+    sender->atomic_room = room;
+    CRASH_POINT("sender_atomic_claimed");
+    return SENDER_OK;
+}
+
+void sender_atomic_frame(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms)
+{
+    struct send_atomic *atomic = sender->atomic;
+    assert(atomic);
+    uint8_t *at = sender->frame ? (uint8_t *)(sender->frame + 1) + sender->frame_used : (uint8_t *)(atomic + 1);
+    const uint64_t used = (uint64_t)(at - (uint8_t *)(atomic + 1)) + sizeof(struct send_frame);
+    assert(used <= sender->atomic_room);
+    begin_frame(sender, (struct send_frame *)(void *)at, topic, flags, born_ms, sender->atomic_room - (uint32_t)used);
+    atomic->frames++;
 }
 
 uint8_t *sender_add(struct sender *sender, const struct send_message *message)
@@ -91,11 +129,18 @@ static void tell_handler(struct sender *sender)
 void sender_close(struct sender *sender)
 {
     struct send_frame *frame = sender->frame;
+    struct send_atomic *atomic = sender->atomic;
     assert(frame);
     sender->frame = NULL;
+    sender->atomic = NULL;
     if (frame->count == 0)
         return; /* the next claim replaces this one */
-    ring_commit(&sender->sq, (uint32_t)sizeof *frame + sender->frame_used, SQ_SEND);
+    const uint8_t *end = (const uint8_t *)(frame + 1) + sender->frame_used;
+    assert(!atomic || sender->submitted - sender->before == atomic->count);
+    if (atomic)
+        ring_commit(&sender->sq, (uint32_t)(end - (const uint8_t *)atomic), SQ_ATOMIC);
+    else
+        ring_commit(&sender->sq, (uint32_t)(end - (const uint8_t *)frame), SQ_SEND);
     CRASH_POINT("sender_committed");
     ring_publish(&sender->sq);
     CRASH_POINT("sender_published");
@@ -107,10 +152,11 @@ void sender_close(struct sender *sender)
 
 void sender_void(struct sender *sender)
 {
-    if (!sender->frame)
+    if (!sender->frame && !sender->atomic)
         return;
-    sender->submitted -= sender->frame->count;
+    sender->submitted = sender->before;
     sender->frame = NULL;
+    sender->atomic = NULL;
 }
 
 bool sender_alive(const struct sender *sender)

@@ -23,6 +23,9 @@ struct sender {
     uint64_t flush_through; /* the newest message that waits for the disk */
     int supervisor;     /* pidfd of the tree's supervisor, -1: not watched */
     struct send_frame *frame; /* the open one, in the ring */
+    struct send_atomic *atomic; /* the open atomic batch, which the frame belongs to; or NULL */
+    uint32_t atomic_room;
+    uint64_t before;    /* `submitted` when the ring's open record was begun */
     uint32_t frame_used;
     uint32_t frame_room;
 };
@@ -56,7 +59,12 @@ uint8_t *sender_add(struct sender *sender, const struct send_message *message);
 /* Ends the frame and publishes it; rings the handler if it sleeps. An empty frame is dropped. */
 void sender_close(struct sender *sender);
 
-/* Drops the open frame, if there is one: none of it was published. For a caller that finds the lock stolen, or gives up
+/* Opens an atomic batch of so many messages, with room for `room` bytes of frames and messages (strides). Each frame of it begins with
+ * sender_atomic_frame; sender_close publishes all of them. SENDER_TOO_LARGE: it passes half the ring, or the window. */
+enum sender_result sender_open_atomic(struct sender *sender, uint32_t count, uint32_t room);
+void sender_atomic_frame(struct sender *sender, uint32_t topic, uint32_t flags, uint64_t born_ms);
+
+/* Drops the open frame or atomic batch, if there is one: none of it was published. For a caller that finds the lock stolen, or gives up
  * half-way. */
 void sender_void(struct sender *sender);
 

@@ -1,6 +1,9 @@
 /* Scans the CommitLog forward from a record boundary to the first place without a good record; recovery and verify use it. It
  * believes nothing but the files: every record is checked by size, place and CRCs.
  *
+ * If the last records are those of an atomic batch that is not complete, the log ends before the atomic batch (atomic.h). An atomic batch lies in
+ * one file.
+ *
  * For every queue of the scanned part it notes the offset after its newest message: what the ConsumeQueues will say once reput
  * has caught up.
  */
@@ -14,6 +17,7 @@ struct scan;
 /* Plain, for Python. */
 struct scan_state {
     uint64_t offset;      /* everything from the start up to here is good */
+    uint64_t fault_at;    /* where the scan ended; behind `offset` if an atomic batch before it is not complete */
     uint64_t last_ms;     /* store timestamp of the newest record seen, 0: none */
     uint64_t last_offset; /* where that record begins */
     uint64_t first_ms;    /* likewise of the first one */
@@ -24,6 +28,7 @@ struct scan_state {
     uint32_t fault;       /* enum record_fault at offset, once the end is reached; RECORD_END also when the file is missing */
     uint32_t error;       /* errno of SCAN_FAILED */
     uint32_t queue_count;
+    uint32_t headless;    /* the atomic batch that is not complete began before the scan: everything seen of it is in `offset` */
 };
 
 struct scan_queue {
@@ -33,8 +38,8 @@ struct scan_queue {
 
 enum scan_result { SCAN_MORE = 0, SCAN_END = 1, SCAN_FAILED = 2 };
 
-/* store: root of the store; from: a record boundary. NULL with errno ENOMEM. */
-struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from);
+/* store: root of the store; from: a record boundary; parts: atomic batches that are not complete are kept. NULL with errno ENOMEM. */
+struct scan *scan_open(const char *store, uint64_t file_size, uint64_t from, bool parts);
 void scan_close(struct scan *scan);
 
 /* Continues for about limit_bytes, so that the caller can show progress and look at signals. */

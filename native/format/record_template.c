@@ -36,6 +36,18 @@ struct slice record_template_properties(const struct record_template *template)
     return (struct slice){template->tail + before, own ? own - 1 : 0};
 }
 
+/* The CRC of header and tail, and what depends on how many bytes follow the holes. */
+static void join(struct record_template *template)
+{
+    /* Operators are powers of x, so their product is that of the sum. */
+    const uint32_t behind_header = crc32_multiply(crc32_operator(template->body_size), template->tail_operator);
+    template->crc = crc32_combine(crc32_update(0, template->header, RECORD_BODY_AT), template->tail_crc, behind_header);
+    template->hole_operator = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (RECORD_STORE_MS_AT + 8)));
+    const uint32_t behind_word = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (BODY_CRC_AT + 8)));
+    template->factors[0] = crc32_multiply(behind_word, crc32_word_factor(0));
+    template->factors[1] = crc32_register_factor(template->tail_size);
+}
+
 void record_template_header(struct record_template *template, const struct record_parts *parts)
 {
     assert(parts->body_size <= INT32_MAX - RECORD_FIXED - TOPIC_SIZE_MAX - PROPERTIES_MAX);
@@ -56,13 +68,26 @@ void record_template_header(struct record_template *template, const struct recor
     store_be64(header + 76, parts->prepared_offset);
     store_be32(header + 84, parts->body_size);
 
-    /* Operators are powers of x, so their product is that of the sum. */
-    const uint32_t behind_header = crc32_multiply(crc32_operator(parts->body_size), template->tail_operator);
-    template->crc = crc32_combine(crc32_update(0, header, RECORD_BODY_AT), template->tail_crc, behind_header);
-    template->hole_operator = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (RECORD_STORE_MS_AT + 8)));
-    const uint32_t behind_word = crc32_multiply(behind_header, crc32_operator(RECORD_BODY_AT - (BODY_CRC_AT + 8)));
-    template->factors[0] = crc32_multiply(behind_word, crc32_word_factor(0));
-    template->factors[1] = crc32_register_factor(template->tail_size);
+    join(template);
+}
+
+void record_template_mark(const struct record_template *from, const uint8_t *mark, uint32_t size, struct record_template *to)
+{
+    const uint32_t before = 1 + from->tail[0] + 2;
+    const uint32_t properties = from->tail_size - before + size;
+    assert(from->tail_size + size <= sizeof to->tail - 16);
+    memcpy(to->tail, from->tail, before);
+    store_be16(to->tail + before - 2, (uint16_t)(properties + RECORD_CRC_SIZE));
+    memcpy(to->tail + before, mark, size);
+    memcpy(to->tail + before + size, from->tail + before, from->tail_size - before);
+    to->tail_size = from->tail_size + size;
+    to->tail_crc = crc32_update(0, to->tail, to->tail_size);
+    to->tail_operator = crc32_operator(to->tail_size);
+    memcpy(to->header, from->header, RECORD_BODY_AT);
+    to->body_size = from->body_size;
+    to->size = from->size + size;
+    store_be32(to->header, to->size);
+    join(to);
 }
 
 /* The tail, in steps of 16 bytes; the last one writes into the room of the CRC property. */

@@ -34,6 +34,10 @@ struct slice record_template_properties(const struct record_template *template);
 /* Sets the rest, from all parts but the above, queue_id and body. */
 void record_template_header(struct record_template *template, const struct record_parts *parts);
 
+/* Makes `to` the template of the same record with a property more, which comes first: `mark` with its last separator, `size` bytes. The
+ * properties must not pass RECORD_PROPERTIES_MAX with it. */
+void record_template_mark(const struct record_template *from, const uint8_t *mark, uint32_t size, struct record_template *to);
+
 /* Writes an image to `image` (template->size bytes). The body is copied before its CRC is computed. */
 void record_template_fill(const struct record_template *template, uint32_t queue_id, const uint8_t *body, uint8_t *image,
                           struct record_seal *seal);

@@ -25,7 +25,7 @@ enum reserved reserved_property(struct slice name)
         WISH("DELAY")
         break;
     case 6:
-        WISH("PGROUP") WISH("POP_CK")
+        NOTE("ATOMIC") WISH("PGROUP") WISH("POP_CK")
         break;
     case 7:
         NOTE("CLUSTER")

@@ -33,7 +33,7 @@ struct lane_record { /* payload of the ring record; the image follows, 8-byte al
     uint32_t queue_slot;
     uint32_t queue_id;
     uint32_t image_size;     /* 0 for LANE_REJECT */
-    uint32_t flags;          /* SEND_* of the frame */
+    uint32_t flags;          /* SEND_* of the frame; LANE_MORE */
     struct record_seal seal;
     uint32_t code;           /* the handler's verdict: VERDICT_APPENDED if it refuses nothing; in a lane of the broker's own the writer's */
     uint32_t detail;
@@ -55,6 +55,13 @@ struct lane_settle {
 };
 static_assert(sizeof(struct lane_settle) % 8 == 0, "the images are aligned");
 static inline uint32_t lane_settle_op_at(uint32_t image_size) { return (uint32_t)sizeof(struct lane_settle) + ((image_size + 7) & ~7u); }
+
+/* A flag: the next record of the lane is of the same atomic batch. The writer appends such records to one log file, in one write group,
+ * or none of them; so whoever sets it publishes them together. */
+#define LANE_MORE (UINT32_C(1) << 31)
+
+/* Most bytes of a lane that the records of an atomic batch may take, with the ring's headers: they fit, wherever the padding is. */
+static inline uint64_t lane_batch_max(uint64_t capacity) { return capacity / 2; }
 
 struct lane {
     struct segment_header header;

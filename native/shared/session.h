@@ -87,8 +87,9 @@ static inline uint64_t session_completed(const struct session *session)
     return atomic_load_explicit(&session->completed, memory_order_acquire);
 }
 
-/* Frames in the submission ring; native byte order. A frame's record type is SQ_SEND. */
-enum { SQ_SEND = 1 };
+/* Frames in the submission ring; native byte order. A record of type SQ_SEND is one frame. A record of type SQ_ATOMIC is an
+ * atomic batch, of which all messages are stored or none: struct send_atomic, then frames. */
+enum { SQ_SEND = 1, SQ_ATOMIC = 2 };
 enum {
     SEND_FLUSH = 1,   /* the sender will wait for the disk: tell the flush service at once */
     SEND_DEDUP = 2,   /* the properties of each message begin with an id (dedup_id.h): what was stored under it is not stored again */
@@ -99,6 +100,10 @@ struct send_frame {
     uint32_t count;      /* messages that follow */
     uint32_t flags;      /* SEND_* */
     uint64_t born_ms;
+};
+struct send_atomic {
+    uint32_t count;      /* messages of all frames */
+    uint32_t frames;
 };
 struct send_message { /* then properties, then body, then up to 7 bytes to the next multiple of 8 */
     uint32_t body_size;
@@ -125,7 +130,8 @@ struct send_settle {
     uint8_t id[32];           /* the first bytes of its UNIQ_KEY, then zeros; all zeros: whatever it is */
 };
 enum { SETTLE_COMMIT = 1, SETTLE_ROLLBACK = 2, SETTLE_GIVE_UP = 3 }; /* the last: copied to TRANS_CHECK_MAX_TIME_TOPIC */
-static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_message) == 24, "frames keep 8-byte alignment");
+static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_atomic) == 8 && sizeof(struct send_message) == 24,
+              "frames keep 8-byte alignment");
 
 static inline uint64_t send_message_stride(uint64_t properties_size, uint64_t body_size)
 {

@@ -11,6 +11,7 @@
     │   ├── UnknownTransaction           its half message is not in the log (any more)
     │   ├── TopicExists                  with other settings than asked for
     │   ├── MessageTooLarge              body and properties exceed the limit of the session or the broker
+    │   ├── BatchRefused                 another message of the same atomic batch was refused
     │   ├── PropertiesTooLarge
     │   ├── PropertyError                an empty name or value, or a separator byte in one
     │   ├── OffsetOutOfRange             carries the valid range
@@ -63,6 +64,7 @@ from orbitmq.errors.broker import BrokerBroken, BrokerError, BrokerNotRunning, B
 from orbitmq.errors.exports import ExportBusy, ExportDamaged, ExportDiffers, ExportError, ExportFailed
 from orbitmq.errors.remedy import Hint, Knob
 from orbitmq.errors.requests import (
+    BatchRefused,
     ColumnError,
     FilterError,
     GroupInUse,
@@ -106,6 +108,7 @@ from orbitmq.errors.waits import (
 )
 
 __all__ = [
+    "BatchRefused",
     "BrokerBroken",
     "BrokerError",
     "BrokerNotRunning",

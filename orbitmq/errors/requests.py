@@ -184,6 +184,15 @@ class MessageTooLarge(UsageError):
         self.limit = limit
 
 
+class BatchRefused(UsageError):
+    """Of a message in an atomic batch: another one, number `index`, was refused, so none of them is stored."""
+
+    def __init__(self, message: str, *, topic: str | None = None, index: int | None = None, **common: Unpack[Common]) -> None:
+        super().__init__(message, **common)
+        self.topic = topic
+        self.index = index
+
+
 class PropertiesTooLarge(UsageError):
     """The encoded properties exceed 32,767 bytes."""
 

@@ -305,12 +305,17 @@ class _Recovery:
         found = scan_log(self.layout, self.file_size, start, show)
         floor = self.recorded.flushed if self.recorded else 0
         suspect = found.fault.damage or found.end < floor
-        if suspect and found.records == 0 and start % self.file_size:
-            found = scan_log(self.layout, self.file_size, start - start % self.file_size, show)
+        if ((suspect and found.records == 0) or found.headless) and start % self.file_size:
+            start -= start % self.file_size  # an atomic batch lies in one file
+            found = scan_log(self.layout, self.file_size, start, show)
+        if found.end < floor <= found.fault_at:  # a repair has cut the log there: what was flushed before the cut is kept
+            found = scan_log(self.layout, self.file_size, start, show, parts=True)
         return lone_commit.without(found, self._record_at)
 
     def _cut(self, scan: LogScan) -> None:
         why = f"the record there {scan.fault.text}" if scan.fault.damage else "something lies behind the end of the log"
+        if scan.end < scan.fault_at:
+            why = f"an atomic batch or a commit begins there of which the end is missing; at {scan.fault_at} the log ends"
         if self.read_only:
             size = find_tail(self.layout, self.file_size, self.starts, scan.end)
             self.cuts = [Cut(scan.end, size, f"{why}; the store is open for reading only", None)] if size else []
@@ -475,8 +480,8 @@ class _Recovery:
 
     def _open_damaged(self, how: Ending, scan: LogScan, reput: int) -> RecoveryReport:
         """The log ends before what was on disk. Nothing is touched, so that it can be repaired."""
-        start = scan.end - scan.end % self.file_size
-        self.damage = Damage(scan.end, scan.fault.text, str(self.layout.log_file(start)))
+        start = scan.fault_at - scan.fault_at % self.file_size
+        self.damage = Damage(scan.fault_at, scan.fault.text, str(self.layout.log_file(start)))
         self.indexed, self.read_only = not self.read_only, True
         # Nobody appends, and what can be read lies below the flushed position.
         known = rising.load(self.layout)

@@ -251,6 +251,12 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
         receipts += [producer.send("orders", b"f", dedup="17"), *producer.send_batch("orders", [b"g", b"h"], dedup=["a", b"b"])]
         assert not receipts[-1].duplicate
         assert pending.done() and later.done() and len(batch.raw) == 64
+        with producer.batch(durability="appended", timeout=5) as together:
+            number: int = together.send("orders", b"f", tags="z", keys="6", queue=0, properties={"a": "b"}, flag=1)
+            together.send("orders", "g", queue_key="customer", delay=None)
+        receipts += [together.receipts[number], *together.receipts[1:]]
+        at_once = producer.post_atomic(((("orders", b"h"), ()),), None, None)
+        receipts += at_once.result(timeout=5)
         producer.flush(timeout=5)
         assert (producer.in_flight, producer.failed, producer.closed) == (0, 0, False)
         producer.close(timeout=5)
@@ -390,6 +396,9 @@ async def with_asyncio(name: str) -> None:
         assert await client.delayed() == [] and await client.cancel_batch([]) == []
         async with await client.producer(window=64, on_full="error", durability="flushed") as producer:
             receipt: orbitmq.Receipt = await producer.send("orders", b"one", keys=("a",), timeout=30)
+            async with producer.batch(durability=None, timeout=30) as together:
+                together.send("orders", b"at once")
+            assert len(together) == len(together.receipts) == 1
             pending = await producer.send_async("orders", b"two")
             later = await producer.send_batch_async("orders", [b"three"], keys=[None])
             assert [(await pending).topic, *(each.topic for each in await later)] == ["orders", "orders"]

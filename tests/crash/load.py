@@ -284,6 +284,13 @@ def settle_all(folder: Path, stored: list[tuple[bytes, int, int, int]]) -> Accou
     ledgers = {int(path.name.partition("-")[2]): path for path in folder.glob("produce-*")}
     account = settle(ledgers, stored)
     log = {(queue, offset): BODY.unpack_from(body) for body, queue, offset, _ in stored}
+    there = set(log.values())
+    for path in folder.glob("atomic-*"):
+        who = int(path.name.partition("-")[2])
+        for first, count in (map(int, line.split()) for line in path.read_text().split("\n")[:-1]):
+            found = sum((who, first + n) in there for n in range(count))
+            if found not in (0, count):
+                account.wrong.append(f"of an atomic batch of {count} messages of producer {who} there are {found}")
     shared: set[tuple[int, ...]] = set()
     for path in folder.glob("share-*"):
         lines = path.read_text().split("\n")[:-1]  # a line without an end was cut off, before its commit

@@ -23,7 +23,7 @@ from tests.crash.strike import strike
 # test_repair_kills.py those of a repair, and tests/spark/test_sink_commit.py those of Spark's sink.
 FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_dedup", "writer_deliver", "writer_log", "writer_takeover"},
-    "handler": {"handler", "handler_intake"},
+    "handler": {"handler", "handler_atomic", "handler_intake"},
     "reput": {"burial", "consume_queue", "index_file", "index_log", "reput", "reput_publish"},
     "disk": {"allocator", "expiry_clock", "flush", "mapped_file", "positions", "queue_sync", "unsynced"},
     "consumers": {"consumer_session", "membership", "notifier", "pull_hold"},

@@ -4,8 +4,8 @@
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
-produce  sends numbered messages, one by one and in batches, with keys, some to be on disk first, some that must be refused,
-         and notes each one's verdict, a line a message
+produce  sends numbered messages, one by one, in batches and in atomic batches, with keys, some to be on disk
+         first, some that must be refused, and notes each one's verdict, a line a message
 delay    sends numbered messages that wait a second at most, cancels some, and notes each one's verdict and what became of it
 transact begins transactions, ends them, some twice or not at all, and notes what it asked for and what became of it
 share    a member of the group "share": notes what it got, then commits
@@ -34,6 +34,7 @@ from orbitmq.client.producer import Pending, Producer
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.transaction import Transaction
 from orbitmq.client.work_session import WorkSession
+from orbitmq.shm.durability import Durability
 
 BODY = struct.Struct("<II")
 TOPIC = "ledger"
@@ -53,6 +54,7 @@ AWAY = (errors.BrokerError, errors.TimedOut)
 TIMEOUT_S = 60
 IN_TIME_S = 1  # before its deadline, an answer surely came in time
 MESSAGE_MAX = 16 << 10
+ATOMIC_MOST = 20  # more would pass half a lane
 
 
 def over(seconds: float) -> bool:
@@ -79,11 +81,12 @@ class Producing:
         self.who = who
         self.rng = random.Random(seed)
         self.ledger = ledger
+        self.ledger_of_batches = Path(ledger.name).with_name(f"atomic-{who}")
         self.number = 0
 
     def step(self) -> None:
         count = self.rng.choice((1, 1, 1, 1, 3, 3, 20, 20, 100, 100, 400))  # the last is more than a lane takes
-        durability = "flushed" if self.rng.random() < 0.2 else "appended"
+        durability: Durability = "flushed" if self.rng.random() < 0.2 else "appended"
         bodies = [BODY.pack(self.who, self.number + n) + bytes(self.rng.randrange(600)) for n in range(count)]
         keys = [f"{self.who}-{self.number + n}" for n in range(count)]
         way = self.rng.randrange(4)
@@ -99,6 +102,9 @@ class Producing:
                 offsets = [self.sender.send(TOPIC, bodies[0], keys=keys[0], **how).physical_offset]
             elif way == 0:
                 offsets = self._one_by_one(bodies)
+            elif way == 1 and count <= ATOMIC_MOST:
+                sent = count
+                offsets = self._atomic(bodies, durability)
             else:
                 sent = count
                 done = self.sender.send_batch(TOPIC, bodies, keys=keys, durability=durability, dedup=ids)
@@ -109,7 +115,7 @@ class Producing:
                         assert [receipt.physical_offset for receipt in done] == offsets
             verdicts = [str(offset) for offset in offsets]
         except errors.NoPermission:
-            verdicts = ["refused"]
+            verdicts = ["refused"] * count
         except (errors.PerhapsStored, errors.TimedOut) as error:
             sent = count if error.sent is None else error.sent
             verdicts = ["perhaps"] * sent + ["refused"] * (count - sent)
@@ -119,6 +125,17 @@ class Producing:
         self.ledger.write("".join(f"{self.number + n} {verdict}\n" for n, verdict in enumerate(verdicts)))
         self.ledger.flush()
         self.number += len(verdicts)
+
+    def _atomic(self, bodies: list[bytes], durability: Durability) -> list[str | int]:
+        """All or none; some batches are refused because of their last message. Notes first which messages these are."""
+        with self.ledger_of_batches.open("a") as notes:
+            notes.write(f"{self.number} {len(bodies)}\n")
+        with self.sender.batch(durability=durability) as batch:
+            for body in bodies:
+                batch.send(TOPIC, body)
+            if self.rng.random() < 0.2:
+                batch.send(SEALED, b"")
+        return [receipt.physical_offset for receipt in batch.receipts]
 
     def _one_by_one(self, bodies: list[bytes]) -> list[str | int]:
         """Without waiting in between; a verdict each."""

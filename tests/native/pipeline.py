@@ -23,10 +23,12 @@ STORE_FAILED = 8
 RESERVED = 10
 SYNC_FAILED = 11
 DUPLICATE, DEDUP_FULL = 12, 13
-SQ_SEND = 1
+BATCH_REFUSED, BATCH_TOO_LARGE = 16, 19
+SQ_SEND, SQ_ATOMIC = 1, 2
 SEND_FLUSH = 1
 SEND_DEDUP = 2
 FRAME = struct.Struct("=IIIIQ")
+ATOMIC = struct.Struct("=II")
 MESSAGE = struct.Struct("=IIIIII")
 GENERATION = 77
 PERM_READ, PERM_WRITE = 4, 2
@@ -90,6 +92,15 @@ class Session:
         index = self._pipeline.topic if topic is None else topic
         name_hash = self._pipeline.topic_hash if topic_hash is None else topic_hash
         self.put(FRAME.pack(index, name_hash, len(messages), flags, 1_700_000_000_000) + b"".join(messages))
+
+    def send_atomic(self, *frames: tuple[int, list[bytes]], flags: int = 0, topic_hash: int | None = None) -> None:
+        """An atomic batch of frames, each a topic's index and its messages."""
+        name_hash = self._pipeline.topic_hash if topic_hash is None else topic_hash
+        content = b""
+        for topic, messages in frames:
+            content += FRAME.pack(topic, name_hash, len(messages), flags, 1_700_000_000_000) + b"".join(messages)
+        total = sum(len(messages) for _, messages in frames)
+        self.put(ATOMIC.pack(total, len(frames)) + content, SQ_ATOMIC)
 
     @property
     def completed(self) -> int:

@@ -112,13 +112,19 @@ class Life:
         self._session = Session(inside, 0, WINDOW, 1 << 18, 1)
         self._answered = 0
 
-    def send(self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool, ids: bool = False) -> list[Verdict]:
+    def send(
+        self, topic: str, messages: list[tuple[bytes, bytes, int]], *, flushed: bool, ids: bool = False, atomic: bool = False
+    ) -> list[Verdict]:
         """Sends (body, properties, queue) each, and waits for the verdicts; `flushed` asks for the disk too. ids: properties
         begin with one."""
         assert len(messages) <= WINDOW
         parts = [message(body, properties, queue) for body, properties, queue in messages]
         flags = (SEND_FLUSH if flushed else 0) | (SEND_DEDUP if ids else 0)
-        self._session.send(*parts, topic=self.topics[topic].index, topic_hash=self._hashes[topic], flags=flags)
+        index, name_hash = self.topics[topic].index, self._hashes[topic]
+        if atomic:
+            self._session.send_atomic((index, parts), topic_hash=name_hash, flags=flags)
+        else:
+            self._session.send(*parts, topic=index, topic_hash=name_hash, flags=flags)
         while lib.handler_step(self._handler) + self.writer.step() or self._session.completed < self._answered + len(parts):
             self.make_file()
         first = self._answered + 1

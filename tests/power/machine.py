@@ -130,7 +130,8 @@ class PowerCuts(RuleBasedStateMachine):
                 self.model.append(topic, queue, body, names, known, self.stored_ms)
         COUNTS.messages += count
         COUNTS.duplicates += count - firsts.count(None)
-        verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids))
+        atomic = not ids and size < 3000 and (before + count) % 5 < 2
+        verdicts = self.life.send(topic, batch, flushed=flushed, ids=bool(ids), atomic=atomic)
         if self.life.sync_failed:
             assert all(verdict.code == VERDICT_SYNC_FAILED for verdict in verdicts)
             self.model.keep(before)
@@ -145,6 +146,8 @@ class PowerCuts(RuleBasedStateMachine):
                 assert verdict.code == VERDICT_DUPLICATE, verdict
                 place = (self.model.places[first], self.model.sent[first].queue_offset, self.model.sent[first].queue)
                 assert (verdict.physical_offset, verdict.queue_offset, verdict.queue_id) == place
+        if atomic:
+            self.model.wholes.append((before, len(self.model.sent)))
         if flushed:
             self.life.flush.step()
         self._stepped()

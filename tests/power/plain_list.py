@@ -44,6 +44,7 @@ class Model:
     gone: int = 0
     places: list[int] = field(default_factory=list)  # physical offset of each message sent
     next_offsets: Counter[tuple[str, int]] = field(default_factory=Counter)
+    wholes: list[tuple[int, int]] = field(default_factory=list)  # atomic batches: the first message, and the one after the last
 
     def append(self, topic: str, queue: int, body: bytes, keys: tuple[str, ...], id_: str = "", ms: int = 0) -> None:
         self.sent.append(Sent(topic, queue, self.next_offsets[topic, queue], body, keys, id_, ms))
@@ -71,6 +72,7 @@ class Model:
         """Marks the rest as gone."""
         del self.sent[count:], self.places[count:]
         self.next_offsets = Counter((one.topic, one.queue) for one in self.sent)
+        self.wholes = [whole for whole in self.wholes if whole[1] <= count]
 
 
 def settings_of(root: Path) -> TreeSettings:
@@ -132,6 +134,8 @@ def expect_log(layout: StoreLayout, report: RecoveryReport, model: Model, floor:
     for record, one in zip(records, model.sent[first:], strict=False):
         found = record.topic, record.queue_id, record.queue_offset, bytes(record.body)
         assert found == (one.topic, one.queue, one.queue_offset, one.body), found
+    end = first + len(records)
+    assert not any(begin < end < after for begin, after in model.wholes), f"an atomic batch is cut at message {end}"
     return records, first
 
 

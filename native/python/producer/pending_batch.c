@@ -9,7 +9,7 @@
 static PyTypeObject *batch_type;
 
 /* An empty batch: the caller takes what is to be sent, and batch_made checks it. */
-static Batch *batch_empty(Producer *self)
+Batch *batch_empty(Producer *self)
 {
     Batch *batch = PyObject_New(Batch, batch_type);
     if (!batch)
@@ -52,6 +52,7 @@ static void batch_dealloc(Batch *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     parcel_drop(self);
     Py_XDECREF(self->topic);
+    Py_XDECREF(self->topics);
     Py_DECREF((PyObject *)self->producer);
     PyMem_Free(self->verdicts);
     PyObject_Free(self);
@@ -233,15 +234,24 @@ static uint64_t flush_end(const Batch *self)
     return self->durable && self->end && disk_open(&wish) ? self->end : 0;
 }
 
+/* The message whose verdict tells best why not all are stored. Of an atomic batch that is the one that was refused. */
+static uint32_t culprit(const Batch *self)
+{
+    const struct completion *first = &self->verdicts[self->first_failed];
+    return first->code == VERDICT_BATCH_REFUSED && first->detail < self->answered ? first->detail : self->first_failed;
+}
+
+static PyObject *topic_of(const Batch *self, uint32_t i) { return self->topics ? PyTuple_GetItem(self->topics, i) : self->topic; }
+
 static PyObject *failure(Batch *self)
 {
-    const struct completion *verdict = &self->verdicts[self->first_failed];
-    verdict_result(self->producer, self->topic, verdict, 0);
+    const uint32_t first = culprit(self);
+    verdict_result(self->producer, topic_of(self, first), &self->verdicts[first], 0);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     PyObject *receipts = PyObject_CallMethod((PyObject *)self->producer, "_receipts", "O", self);
-    PyObject *index = PyLong_FromUnsignedLong(self->first_failed);
+    PyObject *index = PyLong_FromUnsignedLong(first);
     PyObject *failed = PyLong_FromUnsignedLong(self->failed);
     if (!receipts || !index || !failed || PyObject_SetAttrString(value, "receipts", receipts) < 0 ||
         PyObject_SetAttrString(value, "index", index) < 0 || PyObject_SetAttrString(value, "failed", failed) < 0)
@@ -374,7 +384,7 @@ static PyObject *batch_receipt(Batch *self, PyObject *number)
         return NULL;
     if (i < 0 || (uint64_t)i >= self->answered)
         return PyErr_Format(PyExc_IndexError, "no receipt %zd", i);
-    return verdict_result(self->producer, self->topic, &self->verdicts[i], self->flushed);
+    return verdict_result(self->producer, topic_of(self, (uint32_t)i), &self->verdicts[i], self->flushed);
 }
 
 /* cut(): ends a batch that was sent in part; from then on it is the batch of those messages. */

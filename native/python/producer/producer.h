@@ -300,6 +300,7 @@ struct batch {
     PyObject_HEAD
     Producer *producer;
     PyObject *topic;
+    PyObject *topics;   /* of an atomic batch: tuple of each message's topic; or NULL */
     PyObject *bodies;   /* tuple of bytes, which keeps them; NULL once all are sent, like the following */
     PyObject *keys, *tags; /* tuples of str or None, or NULL */
     PyObject *extras;   /* tuple of bytes or None, encoded; or the bytes of all; or NULL */
@@ -364,7 +365,8 @@ uint32_t table_stride(const Batch *batch, uint32_t i);
 void table_fill(Batch *batch, struct sender *sender);
 
 /* ---- pending_batch.c ---- */
-
+Batch *batch_empty(Producer *self);
+PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count); /* atomic.c */
 int batch_init(PyObject *module);
 void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count);
 void batch_lose(Batch *batch, uint32_t code);
@@ -375,7 +377,6 @@ PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count
 PyObject *producer_push(Producer *self, PyObject *batch);
 
 /* ---- verdicts.c ---- */
-
 /* A receipt of the producer's making, or NULL with the exception that the code stands for. */
 PyObject *verdict_result(Producer *producer, PyObject *topic, const struct completion *verdict, uint64_t flushed);
 PyObject *verdict_unknown_topic(PyObject *topic);

@@ -88,6 +88,15 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
         return py_raise("Full", "wait until some are older than {dedup_window_s of broker} || raise {dedup_ids of broker}",
                         Py_BuildValue("{s:O,s:s,s:I}", "topic", topic, "limit", "dedup_ids", "size", verdict->detail),
                         "could not send to topic %R: the broker remembers %u ids already, its most", topic, verdict->detail);
+    case VERDICT_BATCH_REFUSED:
+        return py_raise("BatchRefused", NULL, Py_BuildValue("{s:O,s:I}", "topic", topic, "index", verdict->detail),
+                          "could not send to topic %R: message %u of the same atomic batch was refused, so none of them is stored", topic,
+                          verdict->detail);
+    case VERDICT_BATCH_TOO_LARGE:
+        return py_raise("MessageTooLarge", "send fewer messages at once || raise {lane_capacity of broker}",
+                          Py_BuildValue("{s:O,s:I}", "topic", topic, "limit", verdict->detail),
+                          "could not send an atomic batch: with this message to topic %R it passes the broker's limit of %u bytes", topic,
+                          verdict->detail);
     case VERDICT_STORE_FULL:
         return PyObject_CallMethod((PyObject *)producer, "_store_full", "OI", topic, verdict->detail);
     case VERDICT_STORE_FAILED:

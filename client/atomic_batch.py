@@ -1,0 +1,97 @@
+"""An atomic batch: messages to any topics, of which all are stored or none.
+
+The block of `with` collects messages. Its end sends them with one call (native/python/producer/atomic.c) and waits for their
+receipts; if the block ends with an exception, nothing is sent. docs/atomic-batches.md says what is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from orbitmq.client.body import Body
+from orbitmq.client.receipt import Receipts
+from orbitmq.errors import UsageError
+from orbitmq.native._types import PendingBatch, ProducerBase
+from orbitmq.shm.durability import Durability
+
+# What C takes of a message: the values of topic, body and the other arguments, and the names of those.
+Given = tuple[tuple[Any, ...], tuple[str, ...]]
+
+
+class Collected:
+    """Messages of an atomic batch that is not sent yet."""
+
+    def __init__(self) -> None:
+        self._messages: list[Given] = []
+        self._receipts: Receipts | None = None
+        self._over = False
+
+    def send(
+        self,
+        topic: str,
+        body: Body,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = (),
+        queue: int | None = None,
+        queue_key: str | bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: float | datetime | None = None,
+    ) -> int:
+        """Adds a message, with the arguments of Producer.send. Returns its number in the batch, from 0.
+
+        Nothing is checked or sent before the end of the block. A body that can change is copied now.
+
+        Raises: UsageError: the batch has been sent.
+        """
+        if self._over:
+            raise UsageError("could not add a message to an atomic batch: its block has ended")
+        names = {
+            "tags": tags, "keys": keys, "queue": queue, "queue_key": queue_key, "properties": properties, "flag": flag,
+            "delay_level": delay_level, "delay": delay, "deliver_at": deliver_at,
+        }  # fmt: skip
+        copied = body if isinstance(body, (bytes, str)) else bytes(body)
+        self._messages.append(((topic, copied, *names.values()), tuple(names)))
+        return len(self._messages) - 1
+
+    @property
+    def receipts(self) -> Receipts:
+        """The receipts, in the order of the messages, once the block has ended.
+
+        Raises: UsageError: it has not, or nothing was sent.
+        """
+        if self._receipts is None:
+            raise UsageError("could not give the receipts of an atomic batch: it has none before its block has ended")
+        return self._receipts
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def _take(self) -> tuple[Given, ...]:
+        self._over = True
+        return tuple(self._messages)
+
+
+class AtomicBatch(Collected):
+    """Made by `Producer.batch()`."""
+
+    def __init__(self, producer: ProducerBase, durability: Durability | None, timeout: float) -> None:
+        super().__init__()
+        self._producer = producer
+        self._durability = durability
+        self._timeout = timeout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        messages = self._take()
+        if error is None and messages:
+            pending: PendingBatch = self._producer.post_atomic(messages, self._durability, self._timeout)
+            self._receipts = pending.result(self._timeout)

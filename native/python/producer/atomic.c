@@ -1,0 +1,225 @@
+/* An atomic batch of a producer's: messages to any topics, of which all are stored or none. They are checked first, all of them; then
+ * they are put into the submission ring as one record of it.
+ */
+#include "python/producer/producer.h"
+#include "format/atomic.h"
+
+#include <string.h>
+
+/* Room for the mark that the broker adds, which must fit as well. */
+#define MARKED ATOMIC_MARK_MAX
+
+struct parcel {
+    struct letter *letters;
+    uint32_t *topics, *queues; /* of each letter; found again for each attempt */
+    uint32_t count;
+    uint32_t parsed;
+    uint64_t bytes;            /* that the frames take in the ring */
+    bool durable;              /* one answer for all */
+};
+
+static void drop(struct parcel *parcel)
+{
+    while (parcel->parsed)
+        letter_clear(&parcel->letters[--parcel->parsed]);
+    PyMem_Free(parcel->letters);
+    PyMem_Free(parcel->topics);
+    PyMem_Free(parcel->queues);
+}
+
+/* Sets the number of the message as the attribute `index` of the current exception. */
+static int refuse(uint32_t index)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *number = PyLong_FromUnsignedLong(index);
+    if (!number || !value || PyObject_SetAttrString(value, "index", number) < 0)
+        PyErr_Clear(); /* the attribute only helps; the exception matters */
+    Py_XDECREF(number);
+    PyErr_Restore(type, value, traceback);
+    return -1;
+}
+
+/* Each message is a pair: the values of send's arguments, and the names of those behind topic and body. */
+static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
+{
+    for (; parcel->parsed < parcel->count; parcel->parsed++) {
+        PyObject *message = PyTuple_GetItem(messages, parcel->parsed);
+        PyObject *values = PyTuple_GetItem(message, 0), *names = PyTuple_GetItem(message, 1);
+        PyObject *args[2 + ARGUMENTS];
+        const Py_ssize_t size = PyTuple_Size(values);
+        if (size < 2 || size > (Py_ssize_t)(sizeof args / sizeof *args) || PyTuple_Size(names) != size - 2) {
+            PyErr_SetString(PyExc_TypeError, "a message is a pair: values, and names");
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < size; i++)
+            args[i] = PyTuple_GetItem(values, i);
+        if (letter_parse(self, &parcel->letters[parcel->parsed], args, 2, names) < 0)
+            return refuse(parcel->parsed);
+    }
+    return 0;
+}
+
+static bool begins_frame(const struct parcel *parcel, uint32_t i)
+{
+    return i == 0 || parcel->topics[i] != parcel->topics[i - 1];
+}
+
+/* Checks a letter against the topic as it is now. */
+static int address(Producer *self, struct parcel *parcel, uint32_t i, enum durability said)
+{
+    struct letter *letter = &parcel->letters[i];
+    const uint32_t size = letter_properties_size(letter);
+    if (later_waits(&letter->later) && producer_delays(self, &letter->later) < 0)
+        return -1;
+    const uint32_t topic = producer_topic(self, letter->topic);
+    if (topic == TOPIC_NONE || letter_fits(self, topic, letter->topic, letter->body_size, (uint64_t)size + MARKED) < 0)
+        return -1;
+    parcel->topics[i] = topic;
+    if (letter->queue >= 0 || letter->queue_key) {
+        if (letter_queue(self, topic, letter->topic, letter->queue, letter->queue_key, &parcel->queues[i]) < 0)
+            return -1;
+    } else {
+        /* relaxed: the number of queues only grows */
+        const uint32_t queues = atomic_load_explicit(&self->link->sender.topics->topic[topic].queues, memory_order_relaxed);
+        parcel->queues[i] = self->next_queue[topic];
+        self->next_queue[topic] = parcel->queues[i] + 1 < queues ? parcel->queues[i] + 1 : 0;
+    }
+    parcel->durable |= producer_durable(self, topic, said ? said : letter->durability);
+    parcel->bytes += (begins_frame(parcel, i) ? sizeof(struct send_frame) : 0) + send_message_stride(size, letter->body_size);
+    return 0;
+}
+
+/* A batch that no wait makes fit. */
+static int fits(const Producer *self, const struct parcel *parcel, PyObject *topic)
+{
+    const struct sender *sender = &self->link->sender;
+    const uint64_t ring = sender->shape.sq_capacity / 2;
+    const uint64_t lane = lane_batch_max(sender->control->settings.lane_capacity) / (RING_HEADER + sizeof(struct lane_record));
+    const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
+    const uint64_t bytes = ring_stride(sizeof(struct send_atomic) + parcel->bytes);
+    if (parcel->count > most)
+        py_raise("MessageTooLarge",
+                   most == lane ? "send fewer messages at once || raise {lane_capacity of broker}"
+                                : "send fewer messages at once || raise {window of producer}",
+                   Py_BuildValue("{s:O,s:I,s:K}", "topic", topic, "size", parcel->count, "limit", (unsigned long long)most),
+                   "could not send an atomic batch of %u messages: the limit is %llu", parcel->count, (unsigned long long)most);
+    else if (bytes > ring)
+        py_raise("MessageTooLarge", "send fewer messages at once || raise {window of producer}, which sizes the ring",
+                   Py_BuildValue("{s:O,s:K,s:K}", "topic", topic, "size", (unsigned long long)bytes, "limit", (unsigned long long)ring),
+                   "could not send an atomic batch of %llu bytes: half of the submission ring is %llu", (unsigned long long)bytes,
+                   (unsigned long long)ring);
+    else
+        return 0;
+    return -1;
+}
+
+/* One attempt. Runs no Python code while it has the lock. */
+static enum sender_result post_once(Producer *self, const struct parcel *parcel, uint64_t born_ms)
+{
+    struct link *link = self->link;
+    struct sender *sender = &link->sender;
+    producer_lock(link);
+    const enum sender_result result = sender_open_atomic(sender, parcel->count, (uint32_t)parcel->bytes);
+    for (uint32_t i = 0; result == SENDER_OK && i < parcel->count; i++) {
+        const struct letter *letter = &parcel->letters[i];
+        if (begins_frame(parcel, i))
+            sender_atomic_frame(sender, parcel->topics[i], parcel->durable ? SEND_FLUSH : 0, born_ms);
+        const struct send_message message = {
+            .body_size = letter->body_size,
+            .properties_size = letter_properties_size(letter),
+            .queue_id = parcel->queues[i],
+            .flag = letter->flag,
+            .delay_level = later_word(&letter->later),
+        };
+        uint8_t *at = letter_properties(letter, sender_add(sender, &message));
+        memcpy(at, letter->body, letter->body_size);
+    }
+    if (result == SENDER_OK)
+        sender_close(sender);
+    producer_unlock(link);
+    return result;
+}
+
+static int post(Producer *self, Batch *batch, struct parcel *parcel, uint64_t timeout_ns, enum durability said)
+{
+    uint64_t deadline_ns = 0;
+    for (;;) {
+        const uint64_t born_ms = born_now();
+        if (producer_ready(self, born_ms) < 0)
+            return -1;
+        const uint64_t life = self->life;
+        parcel->durable = false;
+        parcel->bytes = 0;
+        for (uint32_t i = 0; i < parcel->count; i++)
+            if (address(self, parcel, i, said) < 0)
+                return refuse(i);
+        if (!producer_usable(self, born_ms) || life != self->life)
+            continue; /* asking for a topic in which a message can wait ran Python code: another session, or none */
+        if (fits(self, parcel, batch->topic) < 0)
+            return -1;
+        struct link *link = self->link;
+        const struct sender *sender = &link->sender;
+        if (sender->submitted - sender->settled >= sender->shape.window / 2)
+            link_harvest(link);
+        const enum sender_result result = post_once(self, parcel, born_ms);
+        if (result == SENDER_OK) {
+            batch->life = self->life;
+            batch->durable = parcel->durable;
+            batch->sent = batch->count = parcel->count;
+            batch->sequence = sender->submitted;
+            link_push(link, RUN_BATCH, batch, 0, parcel->count);
+            return 0;
+        }
+        if (producer_make_room(self, result, batch->topic, parcel->count, self->wait_when_full, timeout_ns, &deadline_ns) < 0)
+            return -1;
+    }
+}
+
+static PyObject *topics_of(const struct parcel *parcel)
+{
+    PyObject *topics = PyTuple_New(parcel->count);
+    for (uint32_t i = 0; topics && i < parcel->count; i++) {
+        Py_INCREF(parcel->letters[i].topic);
+        if (PyTuple_SetItem(topics, i, parcel->letters[i].topic) < 0)
+            Py_CLEAR(topics);
+    }
+    return topics;
+}
+
+/* post_atomic(messages, durability, timeout): messages is a tuple, and not empty. */
+PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count)
+{
+    uint64_t timeout_ns = self->timeout_ns;
+    enum durability said = DURABILITY_UNSAID;
+    const Py_ssize_t messages = count == 3 ? PyTuple_Size(args[0]) : -1;
+    if (messages < 1 || messages > (Py_ssize_t)SESSION_WINDOW_MAX) {
+        if (!PyErr_Occurred())
+            py_raise("UsageError", "send fewer messages at once", Py_BuildValue("{s:n}", "value", messages),
+                       "could not send an atomic batch of %zd messages: it can have 1 to %u", messages, SESSION_WINDOW_MAX);
+        return NULL;
+    }
+    if (parse_durability(args[1], &said) < 0 || parse_timeout(args[2], &timeout_ns) < 0)
+        return NULL;
+    struct parcel parcel = {.count = (uint32_t)messages};
+    parcel.letters = PyMem_Calloc((size_t)messages, sizeof *parcel.letters);
+    parcel.topics = PyMem_Calloc((size_t)messages, sizeof *parcel.topics);
+    parcel.queues = PyMem_Calloc((size_t)messages, sizeof *parcel.queues);
+    Batch *batch = batch_empty(self);
+    if (batch && !(batch->verdicts = PyMem_Calloc((size_t)messages, sizeof *batch->verdicts)))
+        Py_CLEAR(batch);
+    if (!parcel.letters || !parcel.topics || !parcel.queues || !batch) {
+        PyErr_NoMemory();
+        Py_CLEAR(batch);
+    } else if (parse(self, &parcel, args[0]) < 0 || !(batch->topics = topics_of(&parcel))) {
+        Py_CLEAR(batch);
+    } else {
+        Py_INCREF(parcel.letters[0].topic);
+        batch->topic = parcel.letters[0].topic;
+        if (post(self, batch, &parcel, timeout_ns, said) < 0)
+            Py_CLEAR(batch);
+    }
+    drop(&parcel);
+    return (PyObject *)batch;
+}
