@@ -29,6 +29,7 @@ from scripts.benchmark import (
     request,
     sends,
     stream,
+    transactions,
     work,
     work_peers,
     work_rocketmq,
@@ -39,8 +40,8 @@ from scripts.benchmark.stage import stage
 
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
-    *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *request.MEASURES,
-    *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
+    *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 FAMILIES = ("spark", "work")
 notes = Console(stderr=True)
@@ -162,8 +163,9 @@ def main() -> int:
         print("\n".join(name for measure in MEASURES for name in measure.names))
         return 0
     measures = chosen(options.names)
-    only_work = bool(measures) and all(measure in work.MEASURES for measure in measures)
-    if options.peers and any(measure in work.MEASURES for measure in measures):
+    works = [measure for measure in measures if measure.names[0].startswith("work_")]
+    only_work = bool(measures) and works == measures
+    if options.peers and works:
         measures += work_peers.MEASURES + work_rocketmq.MEASURES
     if ceiling.source() is None:
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")

@@ -81,7 +81,7 @@ def transactions() -> tuple[Sample | None, ...]:
 
 MEASURES = (
     Measure(
-        ("transactions_rocketmq", "transactions_rocketmq_client_ns", "transactions_rocketmq_server_ns"), "1/s",
+        ("work_rocketmq_transactions", "work_rocketmq_transactions_client_ns", "work_rocketmq_transactions_server_ns"), "1/s",
         transactions, durability="fsync every 0.5 s", runs=3, broker=False,
     ),
 )  # fmt: skip
