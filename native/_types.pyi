@@ -351,7 +351,11 @@ class ProducerBase:
         messages: tuple[tuple[tuple[object, ...], tuple[str, ...]], ...],
         durability: Literal["appended", "flushed"] | None,
         timeout: float | None,
-    ) -> PendingBatch: ...
+        /,
+    ) -> PendingBatch:
+        """Sends the messages of an atomic batch, and returns their PendingBatch. messages: for each, the arguments of send() and the
+        names of the last of them, as two tuples. Producer.batch calls it.
+        """
     def make_batch(
         self,
         topic: str,

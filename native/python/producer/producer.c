@@ -283,7 +283,7 @@ static PyMethodDef producer_methods[] = {
     {"send_columns", (PyCFunction)producer_send_columns, METH_VARARGS, DOC_SEND_COLUMNS},
     {"make_batch", FAST(producer_batch), METH_FASTCALL | METH_KEYWORDS, DOC_MAKE_BATCH},
     {"push", (PyCFunction)producer_push, METH_O, DOC_PUSH},
-    {"post_atomic", FAST(producer_post_atomic), METH_FASTCALL, "sends the messages of an atomic batch; returns their PendingBatch"},
+    {"post_atomic", FAST(producer_post_atomic), METH_FASTCALL, DOC_POST_ATOMIC},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
     {"_leave", (PyCFunction)producer_leave, METH_NOARGS, "gives the session back without waiting; for a finalizer"},
     {"prepare", (PyCFunction)producer_prepare, METH_NOARGS, DOC_PREPARE},

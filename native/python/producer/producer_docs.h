@@ -164,6 +164,11 @@
     DOC_SIGNATURE("retire", "$self, /")                                                                                        \
     "Closes the producer at once: messages that are in flight end in PerhapsStored.\n"
 
+#define DOC_POST_ATOMIC                                                                                                        \
+    DOC_SIGNATURE("post_atomic", "$self, messages, durability, timeout, /")                                                    \
+    "Sends the messages of an atomic batch, and returns their PendingBatch. messages: for each, the arguments of send() and "  \
+    "the\nnames of the last of them, as two tuples. Producer.batch calls it."
+
 #define DOC_SEND_COLUMNS                                                                                                       \
     DOC_SIGNATURE("send_columns",                                                                                              \
                   "$self, topic, rows, body_offsets, bodies, property_offsets, properties, queues, flags, key_offsets, keys, " \
