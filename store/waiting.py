@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueBounds, Topic
 from orbitmq.store import delays, halves
-from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
+from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue, Unit
 from orbitmq.store.delays import DELAY_TOPIC, LEVELS, TIMER_TOPIC, Delays
 from orbitmq.store.halves import HALF_TOPIC, Halves
 from orbitmq.store.layout import StoreLayout
@@ -70,12 +70,11 @@ class Waiting:
                     found.append((unit.physical_offset, unit.tags_code))
             elif topic.name == HALF_TOPIC:
                 bounds, queue = self._bounds(topic.first_slot), self._queues(topic, 1)[0]
-                first = max(bounds.minimum, self._halves.floor)
+                # the first one that is not too old: those before it protect nothing any more
+                first = queue.search(max(bounds.minimum, self._halves.floor), bounds.maximum, self._given_up)
                 if first < bounds.maximum:
                     place = queue.peek(first).physical_offset
-                    begun_ms = stored_ms(self._layout, self._file_size, place)
-                    if begun_ms is not None and begun_ms + HALF_KEPT_MS > self._now_ms():
-                        found.append((place, begun_ms + HALF_KEPT_MS))
+                    found.append((place, (self._begun_ms(place) or 0) + HALF_KEPT_MS))
         return min(found, default=None)
 
     def count(self, topics: list[Topic], end: int) -> int:
@@ -97,6 +96,13 @@ class Waiting:
                     total += lib.delay_count_waiting(content, units, at, self._known.timer)
                     at += units
         return total
+
+    def _begun_ms(self, place: int) -> int | None:
+        return stored_ms(self._layout, self._file_size, place)
+
+    def _given_up(self, half: Unit) -> bool:
+        begun_ms = self._begun_ms(half.physical_offset)
+        return begun_ms is None or begun_ms + HALF_KEPT_MS <= self._now_ms()
 
     @staticmethod
     def _now_ms() -> int:

@@ -26,6 +26,8 @@ enum half_state halves_state(const struct halves *halves, uint64_t offset)
 
 void halves_begin(struct halves *halves, uint64_t floor, uint64_t next)
 {
+    if (next - floor > HALVES_SPAN) /* of more than there are places for, the oldest count as settled */
+        floor = next - HALVES_SPAN;
     /* relaxed, both: nobody else looks before the writer is ready */
     atomic_store_explicit(&halves->floor, floor, memory_order_relaxed);
     for (uint64_t i = 0; i < HALVES_SPAN / HALVES_WORD; i++)

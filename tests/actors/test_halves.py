@@ -7,13 +7,16 @@ life."""
 from __future__ import annotations
 
 import random
+import struct
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orbitmq.client.client import Client
 from orbitmq.client.transaction import Transaction
-from orbitmq.errors import TransactionSettled
+from orbitmq.errors import PropertyError, TransactionSettled
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import halves
@@ -107,7 +110,26 @@ def test_what_waits_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(Waiting, "_now_ms", staticmethod(lambda: begun_ms + HALF_KEPT_MS))
         assert waiting.oldest(topics) is None
         monkeypatch.undo()
+        until(lambda: time.time_ns() // 1_000_000 > begun_ms, "another millisecond")
+        third = producer.transaction("t", b"3")
+        until(lambda: len(broker.open_transactions()) == 2, "the queue")
+        monkeypatch.setattr(Waiting, "_now_ms", staticmethod(lambda: begun_ms + HALF_KEPT_MS))
+        kept = waiting.oldest(topics)  # the younger one, although an older one is open
+        assert kept is not None and kept[0] == third.half.physical_offset
+        monkeypatch.undo()
+        third.rollback()
         second.rollback()
-        until(lambda: halves.load(layout).floor == 2, "the file")
+        until(lambda: halves.load(layout).floor == 3, "the file")
         waiting.refresh()
         assert waiting.oldest(topics) is None
+
+
+def test_a_half_has_no_id(tmp_path: Path) -> None:
+    """An id belongs to the topic that a message is stored in, and a half is not stored in its own."""
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        broker.create_topic("t", 1)
+        own: dict[str, Any] = {"_half": struct.pack("=Q", 4) + b"shop"}
+        producer.transaction("t", b"1").rollback()
+        assert producer.send("t", b"2", **own).offset == 1
+        with pytest.raises(PropertyError):
+            producer.send("t", b"3", dedup="a", **own)

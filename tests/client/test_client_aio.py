@@ -44,8 +44,8 @@ def names(kind: type) -> set[str]:
 def test_the_same_names() -> None:
     """Nothing is missing except what threads need: to end waits, the connection, and the steps of a send."""
     assert names(orbitmq.Client) - names(orbitmq.aio.AsyncClient) == {"connection", "work_session"}
-    steps = {"ends", "make_batch", "post_atomic", "prepare", "push", "ready", "retire", "send_columns", "settled", "wait_settled"}
-    assert names(orbitmq.Producer) - names(orbitmq.aio.AsyncProducer) == steps
+    steps = {"make_batch", "post_atomic", "prepare", "push", "ready", "retire", "send_columns", "settled", "wait_settled"}
+    assert names(orbitmq.Producer) - names(orbitmq.aio.AsyncProducer) == steps | {"ends"}
     of_threads = {"interrupt", "resume", "prompt"}
     assert names(orbitmq.Consumer) - names(orbitmq.aio.AsyncConsumer) == of_threads
 
