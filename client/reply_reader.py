@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 
 from orbitmq.client.call import Call, CallTable
@@ -62,6 +63,8 @@ class ReplyReader:
         self._closing = threading.Event()
         self._turns = Turns()
         self._reading = 0  # the thread that has the turn
+        # Read and not handed yet. Ctrl-C may end the turn of the thread that reads; the next one hands on the rest.
+        self._read_ahead: deque[Message] = deque()
         self._thread: threading.Thread | None = None
         connection.ask("prepare_replies")
         self._consumer = ReplyConsumer(connection, client_id)
@@ -115,14 +118,18 @@ class ReplyReader:
             if left <= 0:
                 return
             try:
-                for reply in self._consumer.poll_batch(AT_ONCE, None if left == math.inf else left):
-                    self._hand(reply)
+                if not self._read_ahead:
+                    self._read_ahead.extend(self._consumer.poll_batch(AT_ONCE, None if left == math.inf else left))
+                while self._read_ahead:
+                    self._hand(self._read_ahead[0])
+                    self._read_ahead.popleft()
             except Closed:
                 self._closing.set()
                 self._table.end()
                 return
             except CorruptRecord as error:
                 # Its requester times out. The replies behind it can be read.
+                self._read_ahead.clear()
                 assert error.topic is not None and error.queue is not None and error.queue_offset is not None
                 self._consumer.seek(error.topic, error.queue, error.queue_offset + 1)
             except OrbitError as error:

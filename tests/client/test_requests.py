@@ -401,6 +401,42 @@ def test_the_turn_to_read_goes_on(broker: orbitmq.Broker, name: str) -> None:
         assert got[1:] == [b"yes"] * 3 and reader._thread is None and not reader._turns.locked()
 
 
+def test_an_interrupted_turn_loses_no_reply(broker: orbitmq.Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: Ctrl-C in the thread that reads does not lose replies to the others that it has read."""
+    broker.create_topic(name, 1)
+    hand = CallTable.hand
+    interrupted: list[str] = []
+
+    def interrupt_once(table: CallTable, correlation_id: str, reply: Message) -> None:
+        if not interrupted:
+            interrupted.append(correlation_id)
+            raise KeyboardInterrupt
+        hand(table, correlation_id, reply)
+
+    monkeypatch.setattr(CallTable, "hand", interrupt_once)
+    ended: list[str] = []
+
+    def ask(client: orbitmq.Client) -> None:
+        try:
+            ended.append(bytes(client.request(name, b"x", 5)).decode())
+        except (KeyboardInterrupt, RequestTimeout) as error:
+            ended.append(type(error).__name__)
+
+    with orbitmq.connect(broker.name) as client, broker.consumer(None, [name], start="earliest") as consumer:
+        threads = [threading.Thread(target=ask, args=(client,)) for _ in range(2)]
+        reader = calls_of(client.connection).prepare()
+        threads[0].start()
+        assert consumer.poll(WATCHDOG_S) is not None
+        until(lambda: reader._reading, "a thread that reads")
+        threads[1].start()
+        message = consumer.poll(WATCHDOG_S)
+        assert message is not None
+        message.reply(b"z")
+        for thread in threads:
+            thread.join()
+    assert sorted(ended) == ["KeyboardInterrupt", "z"]
+
+
 def test_a_signal_handler(broker: orbitmq.Broker, name: str) -> None:
     """Goal: a request in a signal handler does not wait for its own thread."""
     broker.create_topic(name, 1)
