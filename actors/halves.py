@@ -5,19 +5,20 @@ from time to time how far they are, so that the next start reads less."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
 from orbitmq.actors.events import say
 from orbitmq.actors.tree import Tree
-from orbitmq.native._core import lib
+from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueBounds, TopicTable
 from orbitmq.store import halves
 from orbitmq.store.consume_queue import UNIT_SIZE, ConsumeQueue
 from orbitmq.store.halves import HALF_TOPIC, OP_TOPIC, Halves
 
-PIECE_UNITS = 1 << 16
+PIECE_UNITS = 1 << 12  # read between two beats
 
 
 def restore(tree: Tree, writer: Any) -> None:
@@ -36,7 +37,8 @@ def restore(tree: Tree, writer: Any) -> None:
         units = queue.bytes_of(at, min(operations.maximum, at + PIECE_UNITS))
         if not units:
             break
-        lib.writer_read_ops(writer, units, len(units) // UNIT_SIZE)
+        if not lib.writer_read_ops(writer, units, len(units) // UNIT_SIZE):
+            raise OSError(ffi.errno, f"could not read which half messages are settled: {os.strerror(ffi.errno)}")
         at += len(units) // UNIT_SIZE
     lib.writer_halves_ready(writer)
 

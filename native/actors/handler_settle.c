@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The half's record, mapped and checked; false: there is none at this place, or it is another. After a power cut that took a half back, a
- * later one may have its place. */
-static bool find_half(struct handler *handler, const struct send_settle *settle, struct record_view *view)
+/* The half's record, mapped and checked. VERDICT_UNKNOWN_HALF: there is none at this place, or it is another. After a power cut that took a
+ * half back, a later one may have its place. VERDICT_STORE_FULL: it cannot be mapped now, which says nothing of the half. */
+static enum verdict find_half(struct handler *handler, const struct send_settle *settle, struct record_view *view, uint32_t *detail)
 {
     const struct control *control = handler->tree->control;
     /* acquire: the log's bytes before the position [W1] */
@@ -22,10 +22,14 @@ static bool find_half(struct handler *handler, const struct send_settle *settle,
     const uint64_t begin = atomic_load_explicit(&control->min_offset.value, memory_order_relaxed);
     log_map_forget(&handler->log, begin);
     if (settle->physical_offset < begin || settle->physical_offset >= wrote)
-        return false;
+        return VERDICT_UNKNOWN_HALF;
     const uint8_t *at = log_map_at(&handler->log, settle->physical_offset);
+    if (!at && log_map_passing(errno)) {
+        *detail = (uint32_t)errno;
+        return VERDICT_STORE_FULL;
+    }
     if (!at)
-        return false;
+        return VERDICT_UNKNOWN_HALF;
     const uint64_t in_file = handler->log.file_size - settle->physical_offset % handler->log.file_size;
     const uint64_t in_log = wrote - settle->physical_offset;
     static const uint8_t no_id[sizeof settle->id];
@@ -33,12 +37,12 @@ static bool find_half(struct handler *handler, const struct send_settle *settle,
     if (!(record_check(at, in_file < in_log ? in_file : in_log, settle->physical_offset, view) == RECORD_GOOD &&
            view->queue_offset == settle->offset && view->queue_id == 0 && view->prepared_offset != RECORD_STANDS_IN &&
            view->topic.size == sizeof HALF_TOPIC - 1 && memcmp(view->topic.data, HALF_TOPIC, view->topic.size) == 0))
-        return false;
+        return VERDICT_UNKNOWN_HALF;
     uint8_t id[sizeof settle->id] = {0};
     const struct slice found = properties_get(view->properties.data, view->properties.size, "UNIQ_KEY", 8);
     if (found.data)
         memcpy(id, found.data, found.size < sizeof id ? found.size : sizeof id);
-    return any || memcmp(id, settle->id, sizeof id) == 0;
+    return any || memcmp(id, settle->id, sizeof id) == 0 ? VERDICT_APPENDED : VERDICT_UNKNOWN_HALF;
 }
 
 static bool read_queue(struct slice text, uint32_t *queue)
@@ -133,8 +137,11 @@ enum verdict handler_judge_settle(struct handler *handler, const struct judged_f
     const struct topic_entry *halves = live(topics, (const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1);
     const struct topic_entry *ops = live(topics, (const uint8_t *)OP_TOPIC, sizeof OP_TOPIC - 1);
     struct record_view view;
-    if (!halves || !ops || settle->how < SETTLE_COMMIT || settle->how > SETTLE_GIVE_UP || !find_half(handler, settle, &view))
+    if (!halves || !ops || settle->how < SETTLE_COMMIT || settle->how > SETTLE_GIVE_UP)
         return VERDICT_UNKNOWN_HALF;
+    const enum verdict found = find_half(handler, settle, &view, detail);
+    if (found != VERDICT_APPENDED)
+        return found;
     *settling = (struct settling){.settle = {.half = settle->offset, .half_slot = halves->first_slot, .op_slot = ops->first_slot}};
     settling->settle.how = settle->how == SETTLE_COMMIT ? HALF_COMMITTED : HALF_ROLLED_BACK;
     settling->op = describe_op(handler, frame, settling->op_body, sizeof settling->op_body, ops, settle->offset);

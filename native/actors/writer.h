@@ -22,9 +22,9 @@ uint64_t writer_left_over(struct writer *writer);
 enum run_result writer_take_over(struct writer *writer, uint32_t limit_ms);
 
 /* At the start of a tree, before the first step: half messages up to `next`, those before `floor` are settled; then those that the operation
- * messages of these ConsumeQueue units name; then it is ready. */
+ * messages of these ConsumeQueue units name; then it is ready. False, with errno: the log cannot be mapped now. */
 void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next);
-void writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
+bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
 void writer_halves_ready(struct writer *writer);
 
 /* Appends at most one write group; returns the number of messages it answered. */

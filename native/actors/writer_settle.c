@@ -12,6 +12,7 @@
 #include "format/transaction.h"
 #include "shared/verdict.h"
 
+#include <errno.h>
 #include <string.h>
 
 static struct lane_settle *settle_of(struct lane_record *record) { return (struct lane_settle *)(record + 1); }
@@ -129,16 +130,21 @@ void writer_settled_over(struct writer *writer, struct lane_record *record)
 
 void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next) { halves_begin(&writer->tree->control->halves, floor, next); }
 
-void writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count)
+bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count)
 {
     struct halves *halves = &writer->tree->control->halves;
     const uint64_t known = atomic_load_explicit(&halves->known, memory_order_relaxed); /* our own, both */
     const uint64_t floor = atomic_load_explicit(&halves->floor, memory_order_relaxed);
     struct log_map map; /* not the writer's, in which the file that it appends to stays mapped */
     log_map_open(&map, writer->tree->control->settings.store, writer->file_size, false);
+    int error = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct queue_unit unit = queue_unit_load(units + (uint64_t)i * CONSUME_QUEUE_UNIT);
         const uint8_t *at = log_map_at(&map, unit.physical_offset);
+        if (!at && log_map_passing(errno)) { /* it may settle a half, which would be open */
+            error = errno;
+            break;
+        }
         const uint64_t left = writer->file_size - unit.physical_offset % writer->file_size;
         struct record_view view;
         if (!at || unit.size > left || record_parse(at, unit.size, &view) != RECORD_GOOD)
@@ -149,6 +155,9 @@ void writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count
                 halves_settle(halves, half, HALF_SETTLED);
     }
     log_map_close(&map);
+    attachment_beat(writer->tree);
+    errno = error;
+    return !error;
 }
 
 void writer_halves_ready(struct writer *writer)

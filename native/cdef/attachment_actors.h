@@ -10,7 +10,7 @@ void writer_close(struct writer *writer);
 uint64_t writer_left_over(struct writer *writer);
 int writer_take_over(struct writer *writer, uint32_t limit_ms);
 void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next);
-void writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
+bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
 void writer_halves_ready(struct writer *writer);
 uint32_t writer_step(struct writer *writer);
 int writer_run(struct writer *writer, uint32_t limit_ms);
