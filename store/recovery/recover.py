@@ -366,8 +366,9 @@ class _Recovery:
         if holes:
             logged = scan.next_offsets.keys()
             self.queues |= queue_recovery.drop_headless(self.layout, units, self.queues, logged, reput, cutting)
-        # What a failed sync may have left out is not made anew in its place: ext4 would not mark the blocks as written.
-        again = how is Ending.UNSYNCED
+        # What a failed sync may have left out is not made anew in its place: ext4 would not mark the blocks as written. However
+        # the last life ended: the machine may have kept its memory even where that is not certain.
+        again = raised
         bounds = self.begin, min(reput, scan.end) if again else scan.end
         self.queues |= queue_recovery.cut(self.layout, units, self.queues, *bounds, cutting, holes=holes, again=again)
         # reput writes again whatever else is in doubt, and its commit says how far it has come.
