@@ -153,7 +153,7 @@ class _Recovery:
             kept = [header for header in whole_index if header not in beyond and (lost is None or header.path.name < lost)]
             whole_index = [] if beyond_reput else kept
             reput = min(reput, self._anchor(Anchor.INDEX, whole_index))
-        self._lower_checkpoint(whole_index)
+        self._lower_checkpoint(whole_index, reput)
         crash_point("recovery_checkpoint_lowered")
         removed = [header for header in self.index if header not in whole_index]
         keep_commit = how in (Ending.STOPPED, Ending.KILLED) and not removed and lost is None
@@ -260,17 +260,16 @@ class _Recovery:
         written after the last sync can name entries that the header does not count.
 
         If one file may be torn, all later ones are removed too, and keys are indexed again from the end of those that stay. If
-        several files end in the same millisecond, the checkpoint means the first."""
-        last_ms = -1
+        several files end in the same millisecond, the checkpoint means the first. Retention may have removed that one, so a file
+        that begins in that millisecond may be a later one."""
         for number, header in enumerate(self.index):
             newest = header is self.index[-1] and header.next_entry < self.settings.index_entries
-            vouched = header.end_ms <= self.checkpoint.index_ms and not last_ms == header.end_ms == self.checkpoint.index_ms
+            vouched = header.end_ms <= self.checkpoint.index_ms and header.begin_ms < self.checkpoint.index_ms
             if header.empty or newest or not vouched:
                 return self.index[number:]
-            last_ms = header.end_ms
         return []
 
-    def _lower_checkpoint(self, whole_index: list[IndexHeader]) -> None:
+    def _lower_checkpoint(self, whole_index: list[IndexHeader], reput: int) -> None:
         """Withdraws, durably, claims about queues and index files that are not there. They are made anew, and until they are
         synced a power cut must not find them vouched for."""
         index_ms = max((header.end_ms for header in whole_index), default=0)
@@ -280,7 +279,9 @@ class _Recovery:
             logics_ms=min(self.checkpoint.logics_ms, self.checkpoint.physic_ms),
             index_ms=min(self.checkpoint.index_ms, index_ms),
         )
-        if self._anchor(Anchor.QUEUES, []) < self._checkpoint_file():
+        # Queues in doubt are cut at `reput`, and nothing else says how far back that is if this start is killed meanwhile.
+        queued = reput if self.doubt.queues else self._anchor(Anchor.QUEUES, [])
+        if queued < self._checkpoint_file():
             lowered = replace(lowered, logics_ms=0)
         if not self.read_only and lowered != Checkpoint.load(self.layout):
             lowered.store(self.layout)

@@ -24,6 +24,7 @@ from orbitmq.errors import CorruptRecord
 from orbitmq.native._core import lib
 from orbitmq.store import abort, config, mapped_file, positions, unsynced
 from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.positions import Positions
 from orbitmq.store.record import encode
@@ -378,6 +379,36 @@ def test_queues_in_doubt_are_made_anew(log: LogBuilder) -> None:
     anew = run(log.layout)
     assert anew.ending is Ending.POWER_CUT and anew.reput == 0
     assert [queue.max_offset for queue in anew.queues] == [0, 0] and not unsynced.load(log.layout).queues
+
+
+def test_a_death_while_queues_in_doubt_are_cut(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the next start begins to index where the first queue was cut, and leaves no hole in it. Method: the checkpoint
+    vouches for more than reput's commit; the first start dies before it cuts the second queue."""
+    log.step_ms = 1000  # the checkpoint is trusted up to 3 s before its time
+    log.fill(2 * FILE_SIZE + 3000, queues=2)
+    index_queues(log)
+    abort.create(log.layout)
+    Positions(log.layout).record(log.end, 1)
+    set_reput(log, 0)
+    newest = log.written[-1].store_ms
+    Checkpoint(newest, newest, 0).store(log.layout)
+    unsynced.Unsynced(log.layout).raise_queues()
+    real, cuts = ConsumeQueue.truncate, 0
+
+    def truncate(queue: ConsumeQueue, *given: int) -> object:
+        nonlocal cuts
+        cuts += 1
+        if cuts == 2:
+            raise KeyboardInterrupt
+        return real(queue, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConsumeQueue, "truncate", truncate)
+        with pytest.raises(KeyboardInterrupt):
+            run(log.layout)
+    assert Checkpoint.load(log.layout).logics_ms == 0, "it vouches for what was cut"
+    report = run(log.layout)
+    assert report.reput == 0 and [queue.max_offset for queue in report.queues] == [0, 0]
 
 
 def test_what_was_not_flushed_is_written_again(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

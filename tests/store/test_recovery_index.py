@@ -107,14 +107,16 @@ def test_an_index_file_that_was_removed_is_made_anew(log: LogBuilder, foreign: b
     assert report.scanned_from == log.end, "keys are found again by reput, not by reading the log twice"
 
 
-def test_of_index_files_that_end_together_the_checkpoint_means_the_first(log: LogBuilder) -> None:
+@pytest.mark.parametrize("expired", [False, True])
+def test_of_index_files_that_end_together_the_checkpoint_means_the_first(log: LogBuilder, expired: bool) -> None:
     """It names the time at which the last synced file ends. A later file that begins in the same millisecond may say the same,
-    if that is how far its header had reached the disk."""
+    if that is how far its header had reached the disk. expired: retention has removed the first."""
     log.fill(3 * FILE_SIZE)
     index_queues(log)
     abort.create(log.layout)
     same = log.written[9]
-    write_index(log.layout, "20240101000000000", log.written[0], same)
+    if not expired:
+        write_index(log.layout, "20240101000000000", log.written[0], same)
     write_index(log.layout, "20240101000000001", same, same)
     write_index(log.layout, "20240101000000002", log.written[11], log.written[-1])
     last_ms = log.written[-1].store_ms
