@@ -260,8 +260,8 @@ class _Recovery:
         written after the last sync can name entries that the header does not count.
 
         If one file may be torn, all later ones are removed too, and keys are indexed again from the end of those that stay. If
-        several files end in the same millisecond, the checkpoint means the first. Retention may have removed that one, so a file
-        that begins in that millisecond may be a later one."""
+        several files end in the same millisecond, the checkpoint means the first. Retention may have removed that one, so
+        a file that begins in that millisecond may be a later one."""
         for number, header in enumerate(self.index):
             newest = header is self.index[-1] and header.next_entry < self.settings.index_entries
             vouched = header.end_ms <= self.checkpoint.index_ms and header.begin_ms < self.checkpoint.index_ms
