@@ -25,6 +25,7 @@ from orbitmq.cli import (
     spelling,
     status,
     topic,
+    transactions,
     tree,
     verify,
     work,
@@ -64,6 +65,7 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(delay.app, name="delay")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(transactions.app, name="transactions")
 app.command("clients")(clients.clients)
 app.add_typer(config.app, name="config")
 app.command("send")(sending.send)

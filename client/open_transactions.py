@@ -39,6 +39,11 @@ class OpenTransaction:
     message: Message = field(compare=False)
 
     @property
+    def place(self) -> str:
+        """Where the half message lies, as `orbitmq transactions` shows and takes it."""
+        return f"{HALF_TOPIC}/0@{self.message.offset}"
+
+    @property
     def body(self) -> bytes:
         """A copy of the body."""
         return bytes(self.message)
