@@ -13,7 +13,7 @@ from cffi import FFI
 
 # pip builds from the project's root, where sources must be named relative to setup.py.
 ROOT = Path("native")
-ROOMS = ("base", "format", "shared", "actors", "client", "check", "python")
+ROOMS = ("base", "format", "shared", "actors", "client", "check", "remoting", "python")
 
 ffibuilder = FFI()
 ffibuilder.cdef("\n".join(path.read_text() for path in sorted(ROOT.glob("cdef/*.h"))))

@@ -261,6 +261,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "actors": {"base", "format", "shared"},
     "client": {"base", "format", "shared"},
     "check": {"base", "format"},
+    "remoting": {"base", "format", "shared", "actors", "client"},
     "python": {"base", "format", "shared", "client"},
 }
 
