@@ -14,7 +14,8 @@ GIB = 1 << 30
 # RocketMQ counts bytes of one file in a signed int, so its readers open nothing larger.
 FILE_SIZE_MAX = (1 << 31) - 1
 LOG_FILE_SIZE_MIN = 64 * KIB
-MESSAGE_MAX = 4 * MIB
+MESSAGE_USUAL = 4 * MIB  # as RocketMQ, without a setting
+MESSAGE_MAX = 16 * MIB  # what a frame of RocketMQ's protocol holds, so its clients can read it
 PAGE = 4096
 DEDUP_WINDOW_MAX_S = 7 * 86_400
 DEDUP_IDS_MAX = 100_000_000  # 24 bytes each, and 8 to 16 more to find it
@@ -61,8 +62,8 @@ class StoreSettings:
         if self.index_file_size > FILE_SIZE_MAX:
             raise _refused("index_entries", self.index_entries, f"an index file would be larger than {FILE_SIZE_MAX:,} bytes")
         if self.message_max == 0:
-            object.__setattr__(self, "message_max", min(MESSAGE_MAX, self.log_file_size // 4))
-        # A record of more than half a file would leave most of a file blank; RocketMQ 4.9 stores none beyond 4 MiB.
+            object.__setattr__(self, "message_max", min(MESSAGE_USUAL, self.log_file_size // 4))
+        # A record of more than half a file would leave most of a file blank.
         _within("message_max", self.message_max, KIB, min(MESSAGE_MAX, self.log_file_size // 2))
         _within("flush_interval_ms", self.flush_interval_ms, 1, 60_000)
         _within("dedup_window_s", self.dedup_window_s, 1, DEDUP_WINDOW_MAX_S)

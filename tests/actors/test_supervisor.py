@@ -128,9 +128,10 @@ def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
-    """The largest message that RocketMQ knows can be requested, without knowing what a lane is."""
-    settings = tree_settings(str(tmp_path), {"message_max": 4 << 20})
-    assert settings.files.message_max == 4 << 20 and settings.lane_capacity == 16 << 20
+    """The largest message can be requested without knowing what a lane is."""
+    for message_max, lane_capacity in ((4 << 20, 16 << 20), (16 << 20, 64 << 20)):
+        settings = tree_settings(str(tmp_path), {"message_max": message_max})
+        assert settings.files.message_max == message_max and settings.lane_capacity == lane_capacity
     with pytest.raises(errors.SettingError, match="raise lane_capacity"):
         tree_settings(str(tmp_path), {"message_max": 4 << 20, "lane_capacity": 8 << 20})
 

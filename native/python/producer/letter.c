@@ -19,8 +19,8 @@ static const char *const argument_names[ARGUMENTS] = {
 };
 static PyObject *interned[ARGUMENTS];
 
-/* Largest record that any broker accepts, bytes; RocketMQ's own. MESSAGE_MAX in store/settings.py. */
-enum { MESSAGE_MOST = 4 << 20 };
+/* Largest record that any broker accepts, bytes. MESSAGE_MAX in store/settings.py. */
+enum { MESSAGE_MOST = 16 << 20 };
 
 int letters_init(void)
 {
@@ -501,7 +501,7 @@ uint64_t letter_room(const Producer *self, uint32_t topic)
 const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
 {
     if (size > MESSAGE_MOST)
-        return "send it in parts: no broker takes more than 4194304 bytes";
+        return "send it in parts: no broker takes more than 16777216 bytes";
     if (size <= broker)
         return "raise {message_max of producer}";
     return session < broker ? "raise {message_max of producer} and {message_max of broker}" : "raise {message_max of broker}";
