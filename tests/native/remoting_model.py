@@ -7,7 +7,10 @@ import re
 import struct
 from dataclasses import dataclass, field
 
-LANGUAGES = "JAVA CPP DOTNET PYTHON DELPHI ERLANG RUBY OTHER HTTP GO PHP OMS RUST NODE_JS".split()
+LANGUAGES = [
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP",
+    "GO", "PHP", "OMS", "RUST", "NODE_JS",
+]  # fmt: skip
 OTHER = 7
 FRAME_MAX = 16 << 20
 HEADER_MAX = 1 << 20
