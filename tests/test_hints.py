@@ -46,7 +46,8 @@ def in_python() -> Iterator[Found]:
     for path in sources(".py"):
         if path.relative_to(ROOT).parts[0] in ("tests", "scripts", "docs"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        content = path.read_text()
+        for node in ast.walk(ast.parse(content)) if "hint(" in content else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hint", "a_hint"):
                 text = node.args[0]
                 assert isinstance(text, ast.Constant), f"{short(path)}:{node.lineno}: its text is put together"
