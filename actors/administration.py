@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 from orbitmq.actors.caller import require_maker
+from orbitmq.actors.check_backs import CheckBacks
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
@@ -20,7 +22,9 @@ from orbitmq.actors.work_describe import WorkDescriber
 from orbitmq.actors.work_registry import WorkRegistry
 from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
 from orbitmq.errors.remedy import hint
+from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueKey, Topic
+from orbitmq.store.halves import HALF_TOPIC
 
 
 class Administration:
@@ -233,6 +237,17 @@ class Administration:
             "dead_letters": 0 if letters is None else self._messages_of(letters),
             "queues": queues,
         }
+
+    @cached_property
+    def _check_backs(self) -> CheckBacks:
+        return CheckBacks(self._tree.settings, self._half_is_open)
+
+    def _half_is_open(self, offset: int) -> bool:
+        topic = self._topics.find(HALF_TOPIC)
+        if topic is None or not lib.control_halves_ready(self._tree.control):
+            return False
+        bounds = self._topics.bounds(topic.first_slot)
+        return bounds.minimum <= offset < bounds.maximum and lib.control_half_state(self._tree.control, offset) == lib.HALF_OPEN
 
     def _messages_of(self, topic: Topic) -> int:
         """Messages that there are in its queues."""

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from orbitmq.actors.administration import Administration, session_map
+from orbitmq.actors.check_backs import AT_ONCE, Asked
 from orbitmq.actors.expiry_clock import wall_clock_ms
 from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_REPUT
 from orbitmq.actors.peer import Peer
@@ -146,6 +147,13 @@ class Operations(Administration):
             for name in TRANSACTION_TOPICS if topic == OP_TOPIC else (topic,):
                 self._topics.add_waiting(name)
         return None
+
+    def check_transactions(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """Which open half messages this process may check now: halves: [[queue offset, physical offset, begun (ms), immune (ms)
+        or -1, checks of another broker], ...]. Returns the times of the settings, and for each what CheckBacks.take says."""
+        halves = [Asked(*each) for each in question.get("halves", [])]
+        times = {"timeout_ms": self._check_backs.timeout_ms, "interval_ms": self._check_backs.interval_ms}
+        return times | {"answers": [list(answer) for answer in self._check_backs.take(halves)]}
 
     def prepare_replies(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Makes the topic in which replies are kept. Any client may ask for it, as it may send requests."""
@@ -284,6 +292,10 @@ def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _half(value: Any) -> bool:
+    return _has(int, int, int, int, int)(value) and all(-1 <= each < 1 << 63 for each in value)
+
+
 # What each value of a list is: a name; topic, queue, and an epoch or an offset; queue and offset; topic and queue.
 _LISTS: dict[str, Callable[[object], bool]] = {
     "topics": _text,
@@ -292,6 +304,7 @@ _LISTS: dict[str, Callable[[object], bool]] = {
     "offsets": _has(str, int, int),
     "floors": _has(int, int),
     "locked": _has(str, int),
+    "halves": _half,
 }
 
 
@@ -308,6 +321,8 @@ def _check_fields(operation: str, question: dict[str, Any]) -> None:
         value = question.get(name, [])
         if not isinstance(value, list) or not all(map(fits, value)):
             wrong.append(name)
+    if "halves" not in wrong and len(question.get("halves", [])) > AT_ONCE:
+        wrong.append("halves")
     after = question.get("after", [])
     if after != [] and not _has(str, int)(after):
         wrong.append("after")

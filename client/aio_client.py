@@ -15,9 +15,10 @@ from orbitmq.client.aio_producer import AsyncProducer
 from orbitmq.client.aio_requests import AsyncRequests
 from orbitmq.client.aio_transactions import AsyncTransactionAdministration
 from orbitmq.client.aio_worker import AsyncDecorator, Opening
-from orbitmq.client.aside import aside, aside_or_here
+from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.client import Client
 from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.loop_check import called_in
 from orbitmq.client.message import Message
 from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
@@ -98,8 +99,10 @@ class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequ
 
     @called_with(ProducerSettings)
     async def producer(self, **settings: Any) -> AsyncProducer:
-        """A producer with a session of its own; see Client.producer."""
+        """A producer with a session of its own; see Client.producer. The event loop calls `check`, which may be a coroutine
+        function."""
         doing = f"make a producer of the broker {self.name!r}"
+        settings["check"] = called_in(running_loop(doing), settings.get("check"))
         return AsyncProducer(await aside(lambda: self._client.producer(**settings), doing))
 
     @called_with(ConsumerSettings)

@@ -18,6 +18,8 @@ from orbitmq.client.aio_transaction import AsyncTransaction
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.atomic_batch import Given
 from orbitmq.client.body import BatchKeys, BatchProperties, Bodies, Body
+from orbitmq.client.check_function import Check
+from orbitmq.client.loop_check import called_in
 from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.transaction import Half, Transaction
@@ -236,13 +238,16 @@ class AsyncProducer(Shown):
         queue_key: str | bytes | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
+        check: Check | None = None,
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> AsyncTransaction:
-        """Begins a transaction, once it is awaited or entered with `async with`; see Producer.transaction."""
+        """Begins a transaction, once it is awaited or entered with `async with`; see Producer.transaction. The event loop calls
+        `check`, which may be a coroutine function."""
 
         async def begin() -> Transaction:
             half = Half(self._producer.group, properties)
+            self._producer.prepare_check(half.id, called_in(running_loop("check a transaction"), check))
             pending = await self._post(
                 lambda: self._producer.send_async(
                     topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=half.properties, flag=flag,
@@ -251,7 +256,8 @@ class AsyncProducer(Shown):
                 topic,
                 timeout,
             )  # fmt: skip
-            return Transaction(self._producer, topic, half.id, await self._receipt(pending, topic, timeout))
+            stored = await self._receipt(pending, topic, timeout)
+            return Transaction(self._producer, topic, half.id, stored, self._producer.forget_check)
 
         return AsyncTransaction(begin)
 

@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from orbitmq.client.aside import aside
+from orbitmq.client.aside import aside, aside_or_here, running_loop
+from orbitmq.client.check_function import Check
 from orbitmq.client.client import Client
+from orbitmq.client.loop_check import called_in
 from orbitmq.client.receipt import Receipt
+from orbitmq.client.unclosed import Shown, words_of
 from orbitmq.shm.durability import Durability
 
 if TYPE_CHECKING:
     from orbitmq.client.open_transactions import OpenTransaction
+    from orbitmq.client.transaction_checker import TransactionChecker
+
+
+class AsyncTransactionChecker(Shown):
+    """See TransactionChecker. Made by `AsyncClient.check_transactions()`."""
+
+    def __init__(self, checker: TransactionChecker) -> None:
+        self._checker = checker
+
+    @property
+    def group(self) -> str:
+        """See TransactionChecker."""
+        return self._checker.group
+
+    @property
+    def closed(self) -> bool:
+        """See TransactionChecker."""
+        return self._checker.closed
+
+    async def close(self) -> None:
+        """Ends the checks; see TransactionChecker.close."""
+        await aside_or_here(self._checker.close, "end the checks of transactions")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _words(self) -> str:
+        return words_of(self._checker)
 
 
 class AsyncTransactionAdministration:
@@ -21,6 +58,14 @@ class AsyncTransactionAdministration:
     async def open_transactions(self, group: str | None = None) -> list[OpenTransaction]:
         """The transactions that have begun and not ended, the oldest first; see Client.open_transactions."""
         return await aside(lambda: self._client.open_transactions(group), "list transactions")
+
+    async def check_transactions(self, group: str, check: Check) -> AsyncTransactionChecker:
+        """Has the event loop call `check`, a function or a coroutine function, for transactions of this producer group that
+        nobody has ended; see Client.check_transactions. Returns an async context manager."""
+        doing = "check transactions"
+        asked = called_in(running_loop(doing), check)
+        assert asked is not None
+        return AsyncTransactionChecker(await aside(lambda: self._client.check_transactions(group, asked), doing))
 
     async def commit_transaction(
         self, transaction: OpenTransaction, *, durability: Durability | None = None, timeout: float | None = None

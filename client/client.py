@@ -25,6 +25,7 @@ from orbitmq.client.transaction_administration import TransactionAdministration
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.whereabouts import whereabouts
 from orbitmq.client.worker_settings import WorkerSettings
+from orbitmq.errors import Closed
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.shm.runtime import introduction
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
     from orbitmq.client.message import Message
     from orbitmq.client.producer import Producer
     from orbitmq.client.setting_types import StoredSettings
+    from orbitmq.client.transaction_checker import TransactionChecker
     from orbitmq.client.work_function import Decorator
     from orbitmq.client.work_session import WorkSession
     from orbitmq.client.worker import Worker
     from orbitmq.store.setting_sources import SettingState
 
-_Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession")
+_Made = TypeVar("_Made", "Producer", "Consumer", "Worker", "WorkSession", "TransactionChecker")
 
 
 class Client(
@@ -76,7 +78,7 @@ class Client(
         wait: float = 0.0,
     ) -> None:
         self._connection = Connection(whereabouts(name, store), timeout, checked_wait(wait))
-        self._made: weakref.WeakSet[Producer | Consumer | Worker | WorkSession] = weakref.WeakSet()
+        self._made: weakref.WeakSet[Producer | Consumer | Worker | WorkSession | TransactionChecker] = weakref.WeakSet()
         self._making: set[object] = set()  # one for each thread that is making a producer or consumer now
         self._closed = False
         # Raises now, and not at the first send, if no broker is there or it belongs to another user.
@@ -319,7 +321,12 @@ class Client(
                 made.close()
         return kept
 
+    def _kept(self, made: TransactionChecker) -> TransactionChecker:
+        return self._keep(made)
+
     def _settler(self) -> Producer:
+        if self._closed:
+            raise Closed("could not end a transaction: the client is closed")
         kept: Producer | None = vars(self).get("_settles")
         if kept is None:
             with self._makes("a producer"):

@@ -29,6 +29,7 @@ class OpenTransaction:
         group: the producer group.
         begun_ms: when its half message was stored, milliseconds since the epoch.
         message: the half message.
+        checks: if a check-back asks about it, how often it has been asked, with this time; else 0.
     """
 
     id: str
@@ -37,6 +38,7 @@ class OpenTransaction:
     group: str
     begun_ms: int
     message: Message = field(compare=False)
+    checks: int = field(default=0, compare=False)
 
     @property
     def place(self) -> str:
@@ -63,20 +65,25 @@ def open_transactions(attached: Attached, group: str | None) -> Iterator[OpenTra
     bounds = table.bounds(topic.first_slot)
     with closing(reader_of(attached)) as reader:
         reader.add(topic.first_slot, bounds.minimum)
-        for offset in range(max(bounds.minimum, int(lib.control_halves_floor(attached.control))), bounds.maximum):
-            if lib.control_half_state(attached.control, offset) != lib.HALF_OPEN:
-                continue
+        for offset in open_offsets(attached, bounds.minimum, bounds.maximum):
             reader.seek(0, offset)
             for message in reader.messages(1):
-                found = _described(message)
+                found = described(message)
                 if message.offset == offset and group in (None, found.group):
                     yield found
 
 
-def _described(half: Message) -> OpenTransaction:
+def open_offsets(attached: Attached, begin: int, end: int) -> Iterator[int]:
+    """Queue offsets in [begin, end) of half messages that are not settled at the moment when each is given."""
+    while (begin := int(lib.control_next_open_half(attached.control, begin, end))) < end:
+        yield begin
+        begin += 1
+
+
+def described(half: Message, checks: int = 0) -> OpenTransaction:
     names = half.properties
     queue = names.get("REAL_QID", "")
     number = int(queue) if queue.isdecimal() else 0
     return OpenTransaction(
-        names.get("UNIQ_KEY", ""), names.get("REAL_TOPIC", ""), number, names.get("PGROUP", ""), half.stored_ms, half
+        names.get("UNIQ_KEY", ""), names.get("REAL_TOPIC", ""), number, names.get("PGROUP", ""), half.stored_ms, half, checks
     )

@@ -18,11 +18,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from orbitmq.client.atomic_batch import AtomicBatch
 from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
+from orbitmq.client.check_function import Check, check_function
 from orbitmq.client.parameters import made_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.receipt import Receipts
@@ -31,7 +32,7 @@ from orbitmq.client.settling import RECORD_MAX, WINDOW
 from orbitmq.client.transaction import Half, Transaction
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import BrokerStopped, OrbitError, TimedOut
+from orbitmq.errors import BrokerStopped, Closed, OrbitError, TimedOut
 from orbitmq.errors.remedy import all_of, as_hint, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
@@ -39,6 +40,10 @@ from orbitmq.shm.disk_fault import shortage
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 from orbitmq.store.file_system import LOG_KNOB, store_full
+
+if TYPE_CHECKING:
+    from orbitmq.client.connection import Connection
+    from orbitmq.client.transaction_checker import TransactionChecker
 
 SQ_CAPACITY_MAX: int = lib.SQ_CAPACITY_MAX
 SQ_CAPACITY_MIN = 256 << 10
@@ -91,6 +96,7 @@ class Producer(Shown, ProducerBase):
         self._opener = opener
         self._wait_s = wait
         self.group = asked.group
+        self._checker: TransactionChecker | None = None
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
@@ -102,6 +108,8 @@ class Producer(Shown, ProducerBase):
         self._message_max = asked.message_max
         self._waiter: Waiter | None = None
         self._reopen()
+        if asked.check is not None:
+            self._checker = self._checks(asked.check)
         _producers.add(self)
         self._made_by = os.getpid()
 
@@ -218,6 +226,22 @@ class Producer(Shown, ProducerBase):
                 made.close()
         return kept
 
+    def _checks(self, check: Check | None) -> TransactionChecker:
+        """Checks transactions from now on. It does not keep this producer alive."""
+        from orbitmq.client.transaction_checker import TransactionChecker
+
+        found = weakref.ref(self)
+
+        def ends() -> Producer:
+            producer = found()
+            if producer is None or producer.closed:
+                raise Closed("could not end a transaction: the producer is closed")
+            return producer.ends
+
+        made = TransactionChecker(cast("Connection", self._opener), self.group, check, ends)
+        made.start()
+        return made
+
     # Called by users.
 
     def transaction(
@@ -231,6 +255,7 @@ class Producer(Shown, ProducerBase):
         queue_key: str | bytes | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
+        check: Check | None = None,
         durability: Durability | None = None,
         timeout: float | None = None,
     ) -> Transaction:
@@ -238,14 +263,32 @@ class Producer(Shown, ProducerBase):
         is returned sends it, `rollback()` does not (docs/transactions.md). As a context manager, it commits at the end of the
         block, or rolls back if the block raises.
 
-        Arguments and errors: as send(). Full: too many transactions have begun since the oldest that has not ended.
+        check: asked how this transaction ends, by this process, instead of the producer's `check`.
+
+        Other arguments, and errors: as send(). Full: too many transactions have begun since the oldest that has not ended.
         """
         half = Half(self.group, properties)
+        self.prepare_check(half.id, check)
         stored = self.send(
             topic, body, tags=tags, keys=keys, queue=queue, queue_key=queue_key, properties=half.properties, flag=flag,
             durability=durability, timeout=timeout, **half.own,
         )  # fmt: skip
-        return Transaction(self, topic, half.id, stored)
+        return Transaction(self, topic, half.id, stored, self.forget_check)
+
+    def prepare_check(self, id: str, check: Check | None) -> None:
+        """Before a transaction of this id begins. Raises: SettingError; NoMeans: there is no thread."""
+        if check is not None:
+            check_function(check)
+            if self._checker is None:
+                self._checker = self._checks(None)
+            self._checker.add(id, check)
+        elif self._checker is not None:
+            self._checker.start()  # of a forked child
+
+    def forget_check(self, id: str) -> None:
+        """The transaction has ended."""
+        if self._checker is not None:
+            self._checker.forget(id)
 
     def batch(self, *, durability: Durability | None = None, timeout: float | None = None) -> AtomicBatch:
         """An atomic batch: `with producer.batch() as batch:` collects what `batch.send` is given, for any topics. The end of
@@ -284,6 +327,8 @@ class Producer(Shown, ProducerBase):
             self.retire()
 
     def retire(self) -> None:
+        if self._checker is not None:
+            self._checker.close()
         super().retire()
         if "_ends" in vars(self):
             self.ends.retire()
@@ -304,6 +349,8 @@ class Producer(Shown, ProducerBase):
     def __del__(self) -> None:
         if not self.closed:
             warn_unclosed(self, getattr(self, "_made_by", 0))
+        if (checker := vars(self).get("_checker")) is not None:
+            checker.leave()
         # Now, while everything is whole: of garbage in a cycle, the session may be unmapped before C is asked to let go of it.
         self._leave()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from orbitmq.client.check_function import Check, check_function
 from orbitmq.client.group_name import check_producer_group
 from orbitmq.errors import SettingError
 from orbitmq.native._core import lib
@@ -32,6 +33,8 @@ class ProducerSettings:
             way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
 
         group: name of the producer group, for transactions: its members know how they end (docs/transactions.md).
+        check: a function that is asked how a transaction of the group ends that nobody has ended, whoever has begun it: it gets
+            an OpenTransaction and returns "commit", "rollback", or None for not known yet. A thread calls it.
 
     Raises: SettingError; GroupNameError; BrokerNotRunning; Full: no session could be opened.
     """
@@ -44,6 +47,7 @@ class ProducerSettings:
     durability: Durability | None = None
     wait: float | None = None
     group: str = "DEFAULT_PRODUCER"
+    check: Check | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= WINDOW_MAX:
@@ -51,6 +55,8 @@ class ProducerSettings:
         if not MESSAGE_MIN <= self.message_max <= MESSAGE_MAX:
             raise _impossible("message_max", self.message_max, f"it must be {MESSAGE_MIN} to {MESSAGE_MAX} bytes")
         check_producer_group(self.group)
+        if self.check is not None:
+            check_function(self.check)
         if self.on_full not in ("wait", "error"):
             raise _impossible("on_full", self.on_full, "it is 'wait' or 'error'")
         if self.durability not in (None, "appended", "flushed"):

@@ -38,6 +38,9 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     start_grace_s: float | _Unsaid
     stop_grace_s: float | _Unsaid
     topic_capacity: int | _Unsaid
+    transaction_check_interval_s: float | _Unsaid
+    transaction_check_max: int | _Unsaid
+    transaction_timeout_s: float | _Unsaid
     user_share_percent: int | _Unsaid
 
 

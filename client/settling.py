@@ -13,6 +13,7 @@ from orbitmq.store.halves import HALF_TOPIC
 
 COMMIT: int = lib.SETTLE_COMMIT
 ROLLBACK: int = lib.SETTLE_ROLLBACK
+GIVE_UP: int = lib.SETTLE_GIVE_UP
 WINDOW = 256  # ends on their way
 RECORD_MAX = 1024  # such a frame has no body
 _SETTLE = struct.Struct("=QQQ32s")  # struct send_settle

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
 from orbitmq.client.unclosed import Shown
-from orbitmq.errors import OrbitError, PerhapsStored, UnknownTopic, UsageError
+from orbitmq.errors import OrbitError, PerhapsStored, TransactionSettled, UnknownTopic, UsageError
 from orbitmq.errors.remedy import as_hint
 from orbitmq.shm.durability import Durability
 
@@ -48,11 +48,15 @@ class Transaction(Shown):
         topic: to which the message goes.
         half: the receipt of the half message.
         state: "open", "committed" or "rolled back", as far as this object knows.
-        receipt: of the message, once it is committed here.
+        receipt: of the message, once it is committed here; None if a check-back has committed it.
     """
 
-    def __init__(self, producer: Ender, topic: str, id: str, half: Receipt) -> None:
+    def __init__(
+        self, producer: Ender, topic: str, id: str, half: Receipt, forget: Callable[[str], object] = lambda id: None
+    ) -> None:
+        """forget: called with its id when it has ended."""
         self._producer = producer
+        self._forget = forget
         self.topic = topic
         self.id = id
         self.half = half
@@ -85,7 +89,7 @@ class Transaction(Shown):
         if self.state != "open":
             raise UsageError(f"could not {doing} the transaction {self.id}: it was {self.state} here before", id=self.id)
         try:
-            return settle(
+            ended = settle(
                 self._producer.ends,
                 (self.half.offset, self.half.physical_offset),
                 how,
@@ -93,7 +97,11 @@ class Transaction(Shown):
                 durability=durability or self.half.durability,
                 timeout=timeout,
             )
+            self._forget(self.id)
+            return ended
         except OrbitError as error:
+            if isinstance(error, TransactionSettled):
+                self._forget(self.id)
             raise reworded(error, doing, self.id, self.topic) from None
 
     def __enter__(self) -> Self:
@@ -103,10 +111,19 @@ class Transaction(Shown):
         if self.state != "open":
             return
         if error is None:
-            self.commit()
+            try:
+                self.commit()
+            except TransactionSettled as settled:
+                if settled.outcome != "committed":
+                    raise
+                self.state = "committed"  # a check-back was faster
             return
         try:
             self.rollback()
+        except TransactionSettled as settled:
+            if settled.outcome != "rolled back":
+                error.add_note(f"{settled}")
+            self.state = "rolled back" if settled.outcome == "rolled back" else self.state
         except OrbitError as failed:
             error.add_note(f"{failed}; the message is not sent before the transaction ends")
 

@@ -11,9 +11,11 @@ from orbitmq.shm.durability import Durability
 from orbitmq.shm.means import means
 
 if TYPE_CHECKING:
+    from orbitmq.client.check_function import Check
     from orbitmq.client.open_transactions import OpenTransaction
     from orbitmq.client.producer import Producer
     from orbitmq.client.receipt import Receipt
+    from orbitmq.client.transaction_checker import TransactionChecker
 
 
 class TransactionAdministration:
@@ -51,6 +53,27 @@ class TransactionAdministration:
 
         self._settle("roll back", ROLLBACK, transaction, durability, timeout)
 
+    def check_transactions(self, group: str, check: Check) -> TransactionChecker:
+        """Has a thread ask `check` how transactions of this producer group end that nobody has ended, whoever has begun them,
+        as the `check` of a producer is asked: for a process that has no producer, or only checks (docs/transactions.md).
+
+        Args:
+            check: gets an OpenTransaction and returns "commit", "rollback", or None for not known yet.
+
+        Returns a context manager; `close()` ends it, and so does the end of the client.
+
+        Raises: GroupNameError, SettingError; NoMeans: there is no thread.
+        """
+        from orbitmq.client.check_function import check_function
+        from orbitmq.client.group_name import check_producer_group
+        from orbitmq.client.transaction_checker import TransactionChecker
+
+        check_producer_group(group)
+        check_function(check)
+        made = TransactionChecker(self._connection, group, check, self._settler)
+        made.start()
+        return self._kept(made)
+
     def _settle(
         self, doing: str, how: int, transaction: OpenTransaction, durability: Durability | None, timeout: float | None
     ) -> Receipt:
@@ -63,6 +86,10 @@ class TransactionAdministration:
             return settle(self._settler(), place, how, transaction.id, durability=durability, timeout=timeout)
         except OrbitError as error:
             raise reworded(error, doing, transaction.id, transaction.topic) from None
+
+    def _kept(self, made: TransactionChecker) -> TransactionChecker:
+        """The client closes it."""
+        raise NotImplementedError
 
     def _settler(self) -> Producer:
         """The session by which transactions end."""

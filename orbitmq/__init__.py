@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from orbitmq.client.consumer import Consumer
     from orbitmq.client.job import Job
     from orbitmq.client.message import Message
+    from orbitmq.client.open_transactions import OpenTransaction
     from orbitmq.client.producer import Producer
     from orbitmq.client.receipt import Receipt
     from orbitmq.client.setting_types import BrokerSettings, StoredSettings
@@ -35,6 +36,7 @@ __all__ = [
     "Consumer",
     "Job",
     "Message",
+    "OpenTransaction",
     "Producer",
     "Receipt",
     "StoredSettings",
@@ -55,6 +57,7 @@ _HOMES = {
     "Consumer": "orbitmq.client.consumer",
     "Job": "orbitmq.client.job",
     "Message": "orbitmq.client.message",
+    "OpenTransaction": "orbitmq.client.open_transactions",
     "Producer": "orbitmq.client.producer",
     "Receipt": "orbitmq.client.receipt",
     "StoredSettings": "orbitmq.client.setting_types",

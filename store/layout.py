@@ -15,6 +15,7 @@
                    reput             how far the log is indexed
                    delayed           how far delayed messages are delivered
                    transactions      how far half messages are settled
+                   transaction-checks  which of them were asked about
                    holder            who holds the lock
                    broker.json       which broker runs on the store, and how to reach it (broker_file.py)
                    tree.json         its segments of shared memory
@@ -163,6 +164,10 @@ class StoreLayout:
         return self.own / "transactions"
 
     @cached_property
+    def transaction_checks(self) -> Path:
+        return self.own / "transaction-checks"
+
+    @cached_property
     def abort_made(self) -> Path:
         return self.own / "abort"  # until it is moved to its place
 
@@ -306,6 +311,7 @@ class StoreLayout:
         yield self.reput, "the file of reput's position"
         yield self.delayed, "the note of delivered delayed messages"
         yield self.transactions, "the note of settled half messages"
+        yield self.transaction_checks, "the note of checked transactions"
         yield self.work_plan, "the plan of work"
         yield self.retries, "the note of retries"
         yield self.clock, "the note of the clock"

@@ -84,6 +84,9 @@ class TreeSettings:
     start_grace_s: float = 60.0
     stop_grace_s: float = 20.0
     offsets_interval_s: float = 5.0
+    transaction_timeout_s: float = 6.0
+    transaction_check_interval_s: float = 60.0
+    transaction_check_max: int = 15
     retention_hours: int = 72
     retention_bytes: int = 0
     owner: int = 0
@@ -118,6 +121,7 @@ _ALLOWED: dict[str, tuple[int, int]] = {
     "topic_capacity": (16, 1 << 16),
     "queue_capacity": (16, 65536),
     "restarts": (0, 1_000_000),
+    "transaction_check_max": (0, 1_000_000),
     "retention_hours": (0, 1_000_000),
     "retention_bytes": (0, 1 << 62),
     "owner": (0, 1 << 31),
@@ -127,6 +131,8 @@ _ALLOWED_SECONDS: dict[str, tuple[float, float]] = {
     "start_grace_s": (0.001, 86_400),
     "stop_grace_s": (0, 86_400),
     "offsets_interval_s": (0.001, 86_400),
+    "transaction_timeout_s": (0, 1_000_000),
+    "transaction_check_interval_s": (0.001, 1_000_000),
 }
 
 

@@ -31,6 +31,8 @@ TESTED_BY: dict[str, str] = {
     "client/cancel_target.py": "tests/client/test_cancel.py",
     "client/delay_administration.py": "tests/client/test_cancel.py",
     "client/open_transactions.py": "tests/client/test_transaction.py",
+    "client/due_checks.py": "tests/client/test_transaction_checker.py",
+    "client/loop_check.py": "tests/client/test_transaction_checker.py",
     "client/delayed.py": "tests/client/test_delayed_list.py",
     "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",

@@ -17,7 +17,7 @@ from tests.client.test_help import TYPES, members
 # Not for programs: the library's own parts use these.
 INTERNAL = {
     ("TopicInfo", "of"),
-    ("Producer", "ends"),
+    *(("Producer", name) for name in ("ends", "forget_check", "prepare_check")),
     ("Producer", "send_columns"),
     *(("Job", name) for name in ("done", "fail", "give_up", "hand_out", "thread")),
 }

@@ -83,9 +83,6 @@ enum reserved reserved_property(struct slice name)
     case 26:
         WISH("TRAN_PREPARED_QUEUE_OFFSET")
         break;
-    case 30:
-        WISH("CHECK_IMMUNITY_TIME_IN_SECONDS")
-        break;
     }
     return RESERVED_NOT;
 }

@@ -48,6 +48,11 @@ static uint32_t look_error(const struct position *position)
 
 int control_half_state(const struct control *control, uint64_t offset) { return (int)halves_state(&control->halves, offset); }
 
+uint64_t control_next_open_half(const struct control *control, uint64_t from, uint64_t end)
+{
+    return halves_next_open(&control->halves, from, end);
+}
+
 bool control_halves_ready(const struct control *control)
 {
     /* acquire: what is known of them, before the word that says so */

@@ -24,6 +24,26 @@ enum half_state halves_state(const struct halves *halves, uint64_t offset)
     return state == HALF_OPEN && offset < floor ? HALF_SETTLED : state;
 }
 
+uint64_t halves_next_open(const struct halves *halves, uint64_t from, uint64_t end)
+{
+    const uint64_t known = atomic_load_explicit(&halves->known, memory_order_acquire); /* as in halves_state [Z1] */
+    const uint64_t floor = atomic_load_explicit(&halves->floor, memory_order_relaxed); /* likewise */
+    const uint64_t last = end < known ? end : known; /* from here on, all are open */
+    uint64_t at = from > floor ? from : floor;
+    if (known > HALVES_SPAN && at < known - HALVES_SPAN)
+        at = known - HALVES_SPAN;
+    while (at < last) {
+        const uint64_t word = atomic_load_explicit(word_of((struct halves *)halves, at), memory_order_relaxed); /* likewise */
+        const uint64_t open = ~(word | word >> 1) & UINT64_C(0x5555555555555555) << shift_of(at);
+        at += (open ? (uint64_t)__builtin_ctzll(open) / 2 : HALVES_WORD) - at % HALVES_WORD;
+        if (at > last) /* what follows in its word is of other offsets */
+            at = last;
+        if (open)
+            break;
+    }
+    return at < end ? at : end;
+}
+
 void halves_begin(struct halves *halves, uint64_t floor, uint64_t next)
 {
     if (next - floor > HALVES_SPAN) /* of more than there are places for, the oldest count as settled */

@@ -34,6 +34,10 @@ struct halves {
 /* Any process. */
 enum half_state halves_state(const struct halves *halves, uint64_t offset);
 
+/* The first offset in [from, end) whose half is not settled, or where no half is known yet; `end` if there is none. What it skips was settled,
+ * and stays so; what it returns may be settled by now. */
+uint64_t halves_next_open(const struct halves *halves, uint64_t from, uint64_t end);
+
 /* The writer's. */
 
 /* At the start of a tree: all before `floor` are settled; there are halves up to `next`. */

@@ -186,6 +186,16 @@ def bodies() -> Iterator[bytes]:
     yield from (b"a", b"b")
 
 
+def look_up(transaction: orbitmq.OpenTransaction) -> Literal["commit", "rollback"] | None:
+    """A check function."""
+    return "commit" if transaction.checks == 1 else "rollback" if transaction.age_s > 3600 else None
+
+
+async def look_up_later(transaction: orbitmq.OpenTransaction) -> Literal["commit", "rollback", "unknown"] | None:
+    """One for an event loop."""
+    return "unknown" if transaction.checks > 1 else look_up(transaction)
+
+
 def transactions(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
     """Every way to begin and end one."""
     level: Literal["appended", "flushed"] = "flushed"
@@ -213,6 +223,10 @@ def transactions(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
             broker.rollback_transaction(replace(first, id="another"))
         except UnknownTransaction as error:
             assert error.message
+    with broker.producer(group="shop", check=look_up) as producer, broker.check_transactions("shop", look_up) as checker:
+        producer.transaction("orders", b"6", check=look_up).rollback()
+        assert (checker.group, checker.closed, checker.wait(timeout=0)) == ("shop", False, False)
+    checker.close()
     return receipts
 
 
@@ -225,6 +239,11 @@ async def transactions_later(client: aio.AsyncClient, producer: aio.AsyncProduce
     await (await producer.transaction("orders", b"tx")).rollback(durability=None, timeout=30)
     await producer.transaction("orders", b"tx")
     await producer.transaction("orders", b"tx")
+    async with await client.check_transactions("else", look_up_later) as checker:
+        assert (checker.group, checker.closed) == ("else", False)
+    async with await client.producer(group="else", check=look_up_later) as other:
+        await (await other.transaction("orders", b"tx", check=look_up)).rollback()
+    await checker.close()
     open_ones = await client.open_transactions()
     await client.commit_transaction(open_ones[0], durability=None, timeout=30)
     await client.rollback_transaction(open_ones[1], durability=None, timeout=30)

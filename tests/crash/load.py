@@ -22,7 +22,7 @@ from tests.crash import crash_build
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
-from tests.crash.transaction_account import settle_transactions
+from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
 from tests.crash.work_account import failures, wrongs
 from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP
 from tests.trees import everything
@@ -40,6 +40,9 @@ SMALL: dict[str, Any] = {
     "flush_interval_ms": 20,
     "offsets_interval_s": 0.1,
     "restarts": 1_000_000,
+    "transaction_timeout_s": 0.05,
+    "transaction_check_interval_s": 0.1,
+    "transaction_check_max": CHECKS_MAX,
 }
 # Between two looks at all processes, each of which costs a part of a millisecond.
 LOOK_MS = 10
@@ -228,6 +231,9 @@ class Load:
         self.repair()
         for role in ("produce", "delay", "transact", "stir"):
             self._end(role)
+        if any(worker.role == "check" for worker in self.workers):
+            until(self._all_ended, "every transaction to end")
+            self._end("check")
         until(self._drained, "the group to have everything")
         for role in ("share", "keep", "toil", "fail"):
             self._end(role)
@@ -244,6 +250,10 @@ class Load:
             settle_transactions(self.client, self.folder, account)
         self.close()
         return account
+
+    def _all_ended(self) -> bool:
+        self.repaired()
+        return not self.client.open_transactions()
 
     def _count(self, name: str) -> int:
         topics = {topic.name: topic for topic in self.client.status().topics}

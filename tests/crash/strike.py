@@ -18,6 +18,7 @@ OWNER = {
     "allocator": "allocator",
     "burial": "reput",
     "consume_queue": "reput",
+    "check_notes": "coordinator",
     "commit_files": "coordinator",
     "control": "writer",
     "coordinator": "coordinator",
@@ -65,6 +66,8 @@ OWNER = {
 # The same for the load's processes.
 CLIENT = {
     "cancel": "delay",
+    "due_checks": "check",
+    "transaction_checker": "check",
     "connection": "stir",
     "opened_session": "stir",
     "consumer_session": "share",

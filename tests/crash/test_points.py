@@ -44,7 +44,7 @@ FAMILIES = {
     "producers": {"connection", "opened_session", "sender"},
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "scheduler": {"cancel", "delay_record", "delays", "put_lane", "scheduler", "scheduler_load", "scheduler_missed"},
-    "transactions": {"halves", "handler_settle", "writer_settle"},
+    "transactions": {"check_notes", "due_checks", "halves", "handler_settle", "transaction_checker", "writer_settle"},
     "workers": {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
         "work_plan", "work_queue", "work_registry", "work_session",
@@ -61,7 +61,7 @@ HOSTED = ("writer", "handler", "reput")
 ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
 BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil"), "failures": ("fail", "fail"), "writer": ("delay", "transact"),
-          "transactions": ("transact", "transact"), "handler": ("transact",)}  # fmt: skip
+          "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",)}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,6 +1,6 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|transact|share|toil|fail|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|transact|check|share|toil|fail|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
@@ -8,6 +8,7 @@ produce  sends numbered messages, one by one, in batches and in atomic batches, 
          first, some that must be refused, and notes each one's verdict, a line a message
 delay    sends numbered messages that wait a second at most, cancels some, and notes each one's verdict and what became of it
 transact begins transactions, ends them, some twice or not at all, and notes what it asked for and what became of it
+check    is asked about transactions that nobody has ended, and notes what it says
 share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
@@ -24,12 +25,14 @@ import sqlite3
 import struct
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import orbitmq
 from orbitmq import errors
+from orbitmq.client.check_function import CheckAnswer
+from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.client.producer import Pending, Producer
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.transaction import Transaction
@@ -254,6 +257,26 @@ def _settle_some(rng: random.Random, ledger: TextIO, number: int, transaction: T
                 ledger.write(f"{number} rolled\n")
 
 
+def check(name: str, path: Path, _who: int, seed: int) -> None:
+    """A line for each question: who, number, and the answer, before it is given."""
+    rng = random.Random(seed)
+    with path.open("w", buffering=1) as notes:
+
+        def ask(transaction: OpenTransaction) -> CheckAnswer:
+            answer: CheckAnswer = rng.choice(("commit", "rollback", "unknown"))
+            who, number = BODY.unpack_from(transaction.body)
+            notes.write(f"{who} {number} {answer}\n")
+            return answer
+
+        while (client := connected(name)) is not None:
+            with suppress(*AWAY), ExitStack() as checkers:
+                for group in range(3):
+                    checkers.enter_context(client.check_transactions(f"group-{group}", ask))
+                while not over(0.05):
+                    client.topics()
+                break
+
+
 def share(name: str, path: Path, _who: int, seed: int) -> None:
     rng = random.Random(seed)
     with path.open("w") as notes:
@@ -436,5 +459,5 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, delay, transact, share, toil, fail, keep, stir)}[sys.argv[1]]
+    work = {each.__name__: each for each in (produce, delay, transact, check, share, toil, fail, keep, stir)}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
