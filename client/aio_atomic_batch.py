@@ -26,6 +26,7 @@ class AsyncAtomicBatch(Collected):
         self._timeout = timeout
 
     async def __aenter__(self) -> Self:
+        self._begin()
         return self
 
     async def __aexit__(

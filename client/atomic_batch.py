@@ -6,14 +6,14 @@ receipts; if the block ends with an exception, nothing is sent. docs/atomic-batc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
 from orbitmq.client.body import Body
 from orbitmq.client.receipt import Receipts
-from orbitmq.errors import UsageError
+from orbitmq.errors import TimedOut, UsageError
 from orbitmq.native._types import PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
 
@@ -27,6 +27,7 @@ class Collected:
     def __init__(self) -> None:
         self._messages: list[Given] = []
         self._receipts: Receipts | None = None
+        self._begun = False
         self._over = False
 
     def send(
@@ -46,17 +47,20 @@ class Collected:
     ) -> int:
         """Adds a message, with the arguments of Producer.send. Returns its number in the batch, from 0.
 
-        Nothing is checked or sent before the end of the block. A body that can change is copied now.
+        Nothing is checked or sent before the end of the block. What can change of the arguments is copied now.
 
         Raises: UsageError: the batch has been sent.
         """
         if self._over:
             raise UsageError("could not add a message to an atomic batch: its block has ended")
+        keys = tuple(keys) if isinstance(keys, MutableSequence) else keys
+        properties = dict(properties) if isinstance(properties, Mapping) else properties
         names = {
             "tags": tags, "keys": keys, "queue": queue, "queue_key": queue_key, "properties": properties, "flag": flag,
             "delay_level": delay_level, "delay": delay, "deliver_at": deliver_at,
         }  # fmt: skip
-        copied = body if isinstance(body, (bytes, str)) else bytes(body)
+        # memoryview refuses what is no body: bytes(5) would be five zeros
+        copied = body if isinstance(body, (bytes, str)) else bytes(memoryview(body))
         self._messages.append(((topic, copied, *names.values()), tuple(names)))
         return len(self._messages) - 1
 
@@ -73,6 +77,11 @@ class Collected:
     def __len__(self) -> int:
         return len(self._messages)
 
+    def _begin(self) -> None:
+        if self._begun:
+            raise UsageError("could not begin the block of an atomic batch: it has only one; call batch() for another")
+        self._begun = True
+
     def _take(self) -> tuple[Given, ...]:
         self._over = True
         return tuple(self._messages)
@@ -88,10 +97,15 @@ class AtomicBatch(Collected):
         self._timeout = timeout
 
     def __enter__(self) -> Self:
+        self._begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         messages = self._take()
         if error is None and messages:
             pending: PendingBatch = self._producer.post_atomic(messages, self._durability, self._timeout)
-            self._receipts = pending.result(self._timeout)
+            try:
+                self._receipts = pending.result(self._timeout)
+            except TimedOut as late:
+                late.pending = pending
+                raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 from pathlib import Path
 
@@ -62,6 +64,68 @@ def test_nothing_is_sent_if_the_block_fails_or_is_empty(tmp_path: Path) -> None:
         assert contents(broker, "orders") == []
 
 
+def test_a_batch_has_one_block(tmp_path: Path) -> None:
+    """Goal: nothing is sent twice, and nothing of a block that failed, by entering a batch twice."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        with broker.producer() as producer:
+            with producer.batch() as batch:
+                batch.send("orders", b"one")
+                with pytest.raises(errors.UsageError, match="only one"):
+                    batch.__enter__()
+            with pytest.raises(ZeroDivisionError), producer.batch() as failed:
+                failed.send("orders", b"never")
+                raise ZeroDivisionError
+            for over in (batch, failed):
+                with pytest.raises(errors.UsageError, match="only one"), over:
+                    pass
+        assert contents(broker, "orders") == [b"one"]
+
+
+def test_arguments_may_change_before_the_end(tmp_path: Path) -> None:
+    """Goal: a batch has what it was given, also where a program fills one body, list or dict again for each message."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        body, keys, properties = bytearray(b"0"), ["0"], {"n": "0"}
+        with broker.producer() as producer, producer.batch() as batch:
+            for text in ("0", "1", "2"):
+                body[:] = text.encode()
+                keys[0] = properties["n"] = text
+                batch.send("orders", body, keys=keys, properties=properties)
+        with broker.consumer(None, ["orders"], start="earliest") as consumer:
+            got = [(bytes(each.body), each.keys, each.properties["n"]) for each in consumer.poll_batch(3, timeout=10)]
+        assert got == [(b"%d" % n, [f"{n}"], f"{n}") for n in range(3)]
+
+
+@pytest.mark.parametrize("body", [5, [1, 2], None, 1.5])
+def test_what_is_no_body_is_refused_as_send_does(tmp_path: Path, body: object) -> None:
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        with broker.producer() as producer:
+            with pytest.raises(TypeError, match="bytes-like object"):
+                producer.send("orders", body)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="bytes-like object"), producer.batch() as batch:
+                batch.send("orders", body)  # type: ignore[arg-type]
+        assert contents(broker, "orders") == []
+
+
+def test_receipts_that_come_late_can_be_asked_for(tmp_path: Path) -> None:
+    """Goal: TimedOut has `pending` if the batch was sent, as from Producer.send_batch. Method: a writer that is stopped."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        writer = actors(broker)["writer"].pid
+        with broker.producer(timeout=60) as producer:
+            os.kill(writer, signal.SIGSTOP)
+            try:
+                with pytest.raises(errors.TimedOut) as late, producer.batch(timeout=0.05) as batch:
+                    batch.send("orders", b"one")
+                    batch.send("orders", b"two")
+            finally:
+                os.kill(writer, signal.SIGCONT)
+            assert late.value.pending is not None
+            assert [receipt.offset for receipt in late.value.pending.result()] == [0, 1]
+
+
 def test_the_message_that_is_refused_is_named(tmp_path: Path) -> None:
     """Goal: by the library or by the broker, with the error of a plain send and the message's number."""
     with small_broker(tmp_path) as broker:
@@ -109,6 +173,44 @@ def test_limits(tmp_path: Path) -> None:
                     batch.send("orders", b"fits")
                 assert len(batch.receipts) == 1
         assert contents(broker, "orders") == [b"fits"] * 4
+
+
+@pytest.mark.parametrize(("window", "before", "count"), [(16, 10, 10), (16, 15, 2), (16, 1, 16)])
+def test_a_window_with_room_for_a_part_is_full(tmp_path: Path, window: int, before: int, count: int) -> None:
+    """Goal: a batch that does not fit into the window now waits up to the timeout, or raises Full, although one message would.
+    While it waits, other threads run, and it is sent once there is room. Method: a writer that is stopped."""
+    with small_broker(tmp_path) as broker:
+        broker.create_topic("orders", queues=1)
+        writer = actors(broker)["writer"].pid
+        with broker.producer(window=window) as waits, broker.producer(window=window, on_full="error") as raises:
+
+            def send(producer: orbitmq.Producer, timeout: float) -> None:
+                with producer.batch(timeout=timeout) as batch:
+                    for n in range(count):
+                        batch.send("orders", b"batch %d" % n)
+
+            os.kill(writer, signal.SIGSTOP)
+            try:
+                for producer in (waits, raises):
+                    for _ in range(before):
+                        producer.send_async("orders", b"before")
+                with pytest.raises(errors.Full) as full:
+                    send(raises, 60)
+                assert (full.value.limit, full.value.size) == ("window", window)
+                with pytest.raises(errors.TimedOut) as late:
+                    send(waits, 0.05)
+                assert late.value.pending is None
+                assert waits.in_flight == before, "nothing was sent"
+                thread = threading.Thread(target=send, args=(waits, 60))
+                thread.start()
+            finally:
+                os.kill(writer, signal.SIGCONT)
+            thread.join()
+            raises.flush()
+            send(raises, 60)
+        assert sorted(contents(broker, "orders")) == sorted(
+            [b"before"] * 2 * before + [b"batch %d" % n for n in range(count)] * 2
+        )
 
 
 def test_all_or_none_while_everything_is_killed(tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ static int post(Producer *self, Batch *batch, struct parcel *parcel, uint64_t ti
             link_push(link, RUN_BATCH, batch, 0, parcel->count);
             return 0;
         }
-        if (producer_make_room(self, result, batch->topic, parcel->count, self->wait_when_full, timeout_ns, &deadline_ns) < 0)
+        if (producer_make_room(self, result, batch->topic, parcel->count, parcel->count, self->wait_when_full, timeout_ns,
+                               &deadline_ns) < 0)
             return -1;
     }
 }

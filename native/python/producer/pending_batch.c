@@ -178,7 +178,7 @@ static int push_all(Producer *self, Batch *batch, uint64_t timeout_ns)
         const int result = push(self, batch);
         if (result == SENDER_OK)
             return 0;
-        if (result < 0 || producer_make_room(self, (enum sender_result)result, batch->topic, batch->count - batch->sent,
+        if (result < 0 || producer_make_room(self, (enum sender_result)result, batch->topic, batch->count - batch->sent, 1,
                                              self->wait_when_full, timeout_ns, &deadline_ns) < 0) {
             cut_short(batch);
             return -1;
@@ -350,7 +350,7 @@ PyObject *producer_push(Producer *self, PyObject *object)
             Py_RETURN_TRUE;
         if (result < 0 || result == SENDER_TOO_LARGE) {
             if (result > 0)
-                producer_make_room(self, SENDER_TOO_LARGE, batch->topic, 1, false, 0, &(uint64_t){0});
+                producer_make_room(self, SENDER_TOO_LARGE, batch->topic, 1, 1, false, 0, &(uint64_t){0});
             cut_short(batch);
             return NULL;
         }

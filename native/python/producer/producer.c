@@ -74,7 +74,7 @@ static int post(Producer *self, struct letter *letter, Pending *pending)
             }
             return 0;
         }
-        if (producer_make_room(self, result, letter->topic, 1 + sender->shape.window / 8, self->wait_when_full,
+        if (producer_make_room(self, result, letter->topic, 1 + sender->shape.window / 8, 1, self->wait_when_full,
                                letter->timeout_ns, &deadline_ns) < 0)
             return -1;
     }

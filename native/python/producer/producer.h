@@ -155,9 +155,10 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
 /* For a sender that waits for one receipt: spins a little before it releases the interpreter's lock. */
 enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns);
 
-/* Called after a frame did not fit: 0 if it is worth another try, -1 with Full, TimedOut or a signal's exception. */
-int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
-                       uint64_t *deadline_ns);
+/* Called after a frame did not fit: 0 if it is worth another try, -1 with Full, TimedOut or a signal's exception. least: messages
+ * that need room at once. */
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, uint32_t least, bool wait,
+                       uint64_t timeout_ns, uint64_t *deadline_ns);
 
 uint64_t producer_flushed(const Producer *self);
 uint32_t producer_flush_error(const Producer *self);

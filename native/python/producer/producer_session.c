@@ -301,26 +301,29 @@ enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint
 }
 
 /* Waits for room for `wanted` messages, or a quarter of those in flight: enough to share a waker's 5 us among many, little
- * enough that the broker does not run dry meanwhile. */
-static enum producer_wait wait_room(Producer *self, enum sender_result why, uint32_t wanted, uint64_t deadline_ns)
+ * enough that the broker does not run dry meanwhile. But at least for `least`, which come together. */
+static enum producer_wait wait_room(Producer *self, enum sender_result why, uint32_t wanted, uint32_t least, uint64_t deadline_ns)
 {
     const struct sender *sender = &self->link->sender;
-    const uint64_t quarter = (sender->submitted - sender->settled + 3) / 4;
+    const uint64_t in_flight = sender->submitted - sender->settled;
+    const uint64_t quarter = (in_flight + 3) / 4;
     uint64_t count = wanted < quarter ? wanted : quarter;
+    if (why == SENDER_WINDOW_FULL && in_flight + least > sender->shape.window + count)
+        count = in_flight + least - sender->shape.window;
     if (count == 0)
         count = 1; /* nothing in flight: only the ring's head can move */
     return producer_wait_unlocked(self, WAIT_ROOM, sender->settled + count,
                          why == SENDER_RING_FULL ? sender->sq.head_seen : SENDER_NO_HEAD, deadline_ns);
 }
 
-int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, bool wait, uint64_t timeout_ns,
-                       uint64_t *deadline_ns)
+int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, uint32_t least, bool wait,
+                       uint64_t timeout_ns, uint64_t *deadline_ns)
 {
     const struct sender *sender = &self->link->sender;
     const uint32_t window = sender->shape.window;
     const uint64_t sq_capacity = sender->shape.sq_capacity;
     link_harvest(self->link);
-    if (why == SENDER_WINDOW_FULL && sender->submitted - sender->settled < window)
+    if (why == SENDER_WINDOW_FULL && sender->submitted - sender->settled + least <= window)
         return 0;
     if (why == SENDER_TOO_LARGE) {
         py_raise("MessageTooLarge", "raise {message_max of producer}",
@@ -329,6 +332,12 @@ int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, 
         return -1;
     }
     const char *limit = why == SENDER_WINDOW_FULL ? "window" : "ring";
+    if (!wait && why == SENDER_WINDOW_FULL && least > 1) {
+        py_raise("Full", "raise {window of producer} || send less at once || use {on_full=wait of producer}",
+                   Py_BuildValue("{s:O,s:s,s:I}", "topic", topic, "limit", limit, "size", window),
+                   "could not send an atomic batch of %u messages: the window of %u messages has no room for them now", least, window);
+        return -1;
+    }
     if (!wait) {
         py_raise("Full",
                    why == SENDER_WINDOW_FULL ? "raise {window of producer} || use {on_full=wait of producer}"
@@ -342,7 +351,7 @@ int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, 
     }
     if (*deadline_ns == 0)
         *deadline_ns = deadline_after(timeout_ns);
-    switch (wait_room(self, why, wanted, *deadline_ns)) {
+    switch (wait_room(self, why, wanted, least, *deadline_ns)) {
     case PRODUCER_ERROR:
         return -1;
     case PRODUCER_TIMEOUT:
