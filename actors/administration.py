@@ -10,6 +10,7 @@ from typing import Any
 
 from orbitmq.actors.caller import require_maker
 from orbitmq.actors.check_backs import CheckBacks
+from orbitmq.actors.group_commits import CommitTable
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.groups import Group, Member
 from orbitmq.actors.offsets import Offsets
@@ -20,7 +21,7 @@ from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
 from orbitmq.actors.work_describe import WorkDescriber
 from orbitmq.actors.work_registry import WorkRegistry
-from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue
+from orbitmq.errors import NoPermission, OffsetOutOfRange, UnknownGroup, UnknownQueue, UsageError
 from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import QueueKey, Topic
@@ -39,6 +40,7 @@ class Administration:
         self._groups = groups
         self._offsets = offsets
         self._work = work
+        self._commits = CommitTable(tree)
         self._describer = WorkDescriber(tree, topics, sessions, offsets)
         self._peers: Callable[[], Iterable[Peer]] = tuple
 
@@ -103,6 +105,7 @@ class Administration:
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
+        self._refuse_exact(name, "reset", offsets)
         working = self._work.collect_of(name)
         if not working:
             self._work.hand_over(name)
@@ -127,6 +130,7 @@ class Administration:
         self._change(peer, name, "delete")
         self._refuse_read_only(name, "delete")
         self._work.refuse_while_working(name, "delete")
+        self._refuse_exact(name, "delete", self._offsets.of_group(name))
         self._work.hand_over(name)
         self._groups.delete(name)
         return None
@@ -179,6 +183,19 @@ class Administration:
                 f"cannot {doing} the group {name!r}: the store was opened read-only",
                 hint=hint("start the broker without {read_only of broker}"),
                 group=name,
+            )
+
+    def _refuse_exact(self, name: str, doing: str, queues: Iterable[QueueKey]) -> None:
+        """Such offsets are in the log, and only an atomic batch of a member's moves them. Raises: UsageError."""
+        exact = sorted(queue for queue in queues if self._commits.get(name, queue) is not None)
+        if exact:
+            more = "" if len(exact) == 1 else f", and {len(exact) - 1} queues more"
+            where = f"{exact[0][0]!r} {exact[0][1]}{more}"
+            raise UsageError(
+                f"cannot {doing} the group {name!r}: its offsets are committed with atomic batches ({where})",
+                hint="to move it, seek with a consumer of the group and commit that with an atomic batch; to begin anew, take "
+                "another name for the group",
+                value=name,
             )
 
     def _checked(self, topic_name: str, queue: int, offset: int, doing: str = "reset") -> int:

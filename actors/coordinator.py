@@ -22,6 +22,7 @@ from orbitmq.actors.descriptor_store import DescriptorKeeper
 from orbitmq.actors.door import Door
 from orbitmq.actors.events import say
 from orbitmq.actors.group_clock import GroupClock
+from orbitmq.actors.group_commits import CommitTable
 from orbitmq.actors.group_registry import GroupRegistry
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.operations import Operations
@@ -61,7 +62,7 @@ class Coordinator(Actor):
                 say(settings.name, note.text)
                 tree.notes = (*tree.notes, note)
         self.topics = TopicRegistry(settings.layout, tree.topics, shares, read_only=settings.read_only)
-        self.offsets = Offsets(tree.settings.layout)
+        self.offsets = Offsets(tree.settings.layout, CommitTable(tree))
         self.groups = GroupRegistry(tree, self.topics, self.offsets)
         self.sessions = Sessions(tree, DescriptorKeeper(tree.keeper), self._watch, self._forget, self._session_ended)
         self.groups.sessions = self.sessions

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import config
 from orbitmq.store.layout import StoreLayout
+
+
+class Committed(Protocol):
+    """Where groups are whose offsets are committed with atomic batches; see CommitTable. It counts before all else."""
+
+    def get(self, group: str, queue: QueueKey) -> int | None: ...
+
+    @property
+    def version(self) -> int: ...
 
 
 class Offsets:
@@ -13,8 +24,10 @@ class Offsets:
     behind: groups for which the file does not say that yet.
     outdated: a group was removed since the last snapshot, which therefore may not be stored any more."""
 
-    def __init__(self, layout: StoreLayout) -> None:
+    def __init__(self, layout: StoreLayout, committed: Committed | None = None) -> None:
         self._layout = layout
+        self._committed = committed
+        self._seen = 0  # its version
         self._groups: dict[str, dict[QueueKey, int]] = {}
         self._changed: set[str] = set()
         self._taken: set[str] = set()  # groups of a snapshot that is not stored yet
@@ -32,9 +45,12 @@ class Offsets:
                 self._groups.setdefault(group, {})[topic, queue] = value
 
     def get(self, group: str, queue: QueueKey) -> int | None:
+        self._refresh(group, queue)
         return self._groups.get(group, {}).get(queue)
 
     def of_group(self, group: str) -> dict[QueueKey, int]:
+        for queue in tuple(self._groups.get(group, ())):
+            self._refresh(group, queue)
         return dict(self._groups.get(group, {}))
 
     def groups(self) -> list[str]:
@@ -51,9 +67,18 @@ class Offsets:
     @property
     def changed(self) -> bool:
         """Something has changed since the last snapshot."""
-        return bool(self._changed)
+        return bool(self._changed) or (self._committed is not None and self._committed.version != self._seen)
+
+    def _refresh(self, group: str, queue: QueueKey) -> None:
+        offset = None if self._committed is None else self._committed.get(group, queue)
+        if offset is not None:
+            self._put(group, queue, offset)
 
     def set(self, group: str, queue: QueueKey, offset: int) -> None:
+        known = None if self._committed is None else self._committed.get(group, queue)
+        self._put(group, queue, offset if known is None else known)
+
+    def _put(self, group: str, queue: QueueKey, offset: int) -> None:
         queues = self._groups.setdefault(group, {})
         if queues.get(queue) != offset:
             queues[queue] = offset
@@ -61,6 +86,10 @@ class Offsets:
 
     def take(self) -> config.Offsets:
         """The content that the file should have now."""
+        if self._committed is not None and self._committed.version != self._seen:
+            self._seen = self._committed.version  # first: what comes later is another version
+            for group in self.groups():
+                self.of_group(group)
         entries: config.Offsets = {}
         for group, queues in self._groups.items():
             for (topic, queue), offset in queues.items():

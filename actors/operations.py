@@ -24,6 +24,7 @@ from orbitmq.shm.reply_topic import REPLY_TOPIC
 from orbitmq.store.config import GROUPS, TOPICS
 from orbitmq.store.delays import DELAY_TOPICS
 from orbitmq.store.file_system import disk_error
+from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.halves import OP_TOPIC, TRANSACTION_TOPICS
 from orbitmq.store.setting_change import change_settings
 from orbitmq.store.setting_sources import states
@@ -138,10 +139,10 @@ class Operations(Administration):
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
     def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Makes a topic in which delayed messages wait, or the topics of transactions. Any sender may ask for it, as it may
-        send both."""
+        """Makes a topic in which delayed messages wait, that of offsets in atomic batches, or those of transactions. Any sender
+        may ask for it, as it may send all of them."""
         topic = question["topic"]
-        if topic not in (*DELAY_TOPICS, OP_TOPIC):
+        if topic not in (*DELAY_TOPICS, OP_TOPIC, COMMITS_TOPIC):
             raise ProtocolError(f"cannot do 'prepare_delays' with topic {topic!r:.64}", operation="prepare_delays")
         if not self._tree.settings.read_only:
             for name in TRANSACTION_TOPICS if topic == OP_TOPIC else (topic,):
@@ -172,6 +173,9 @@ class Operations(Administration):
         self._work.refuse_while_working(question["group"], "consume in")
         answer = self._groups.join(session, question["group"], question["topics"], start, broadcast=broadcast, **times)
         self._work.hand_over(question["group"])
+        name = question["group"].encode()
+        lib.session_join_group(self._tree.control, session.slot, name, len(name))
+        self._add_bases(question["group"], answer)
         return answer, (self._groups.words_descriptor(session),)
 
     def join_work(self, peer: Peer, question: dict[str, Any]) -> Any:
@@ -179,6 +183,7 @@ class Operations(Administration):
         session = self._session(peer, question, works=True)
         fields = {name: question[name] for name in ("in_hand", "visibility_ms")}
         start, tries = question.get("start", "earliest"), question.get("max_tries")
+        self._refuse_exact(question["group"], "work in", self._offsets.of_group(question["group"]))
         fields |= {"start": start, "max_tries": tries, "key_ordered": question.get("key_ordered", False)}
         self._work.join(session, question["group"], question["topics"], **fields)
         return None
@@ -191,7 +196,14 @@ class Operations(Administration):
         return None
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:
-        return self._groups.assignment(self._session(peer, question), question["group"])
+        answer = self._groups.assignment(self._session(peer, question), question["group"])
+        self._add_bases(question["group"], answer)
+        return answer
+
+    def _add_bases(self, name: str, answer: dict[str, Any]) -> None:
+        """For each queue, where the group is if its offsets are committed with atomic batches, or None. This, and not the start
+        offset, is where a member begins: the two were read at different times."""
+        answer["bases"] = [self._commits.get(name, (topic, queue)) for topic, queue, *_ in answer["queues"]]
 
     def release_queues(self, peer: Peer, question: dict[str, Any]) -> Any:
         """released: [[topic, queue, epoch since which the member has it], ...]"""
@@ -200,7 +212,9 @@ class Operations(Administration):
         return None
 
     def leave_group(self, peer: Peer, question: dict[str, Any]) -> Any:
-        self._groups.leave(self._session(peer, question), question["group"])
+        session = self._session(peer, question)
+        self._groups.leave(session, question["group"])
+        lib.session_join_group(self._tree.control, session.slot, b"", 0)
         return None
 
     def lock_queues(self, peer: Peer, question: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 
+from orbitmq.actors import group_commits
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.events import say
 from orbitmq.actors.halves import Keeper
@@ -34,6 +35,7 @@ class Scheduler(CoreActor):
         self._writing: threading.Thread | None = None  # what is due does not wait for the disk
         self._outcome: Delays | OSError = self._files
         self._halves = Keeper(tree)
+        self._commits = group_commits.Keeper(tree)
         if not tree.settings.read_only:
             self._files = delays.load(tree.settings.layout)
             self._begin()
@@ -51,6 +53,7 @@ class Scheduler(CoreActor):
             self._keep_at = time.monotonic() + self._interval_s
             self._keep()
         self._halves.tick()
+        self._commits.tick()
 
     def need(self) -> None:
         """Something is due for the first time in this store: the files come before it."""

@@ -19,6 +19,7 @@ from orbitmq.shm.topic_name import check_new_topic_name, check_topic_name, how_t
 from orbitmq.shm.topic_table import PERM_READ, PERM_READ_WRITE, PERM_WRITE, RETENTION_FOR_EVER, Topic, TopicTable
 from orbitmq.store.config import DataVersion, TopicConfig, load_topics, store_topics
 from orbitmq.store.delays import DELAY_TOPIC, DELAY_TOPICS
+from orbitmq.store.group_commits import COMMITS_TOPIC
 from orbitmq.store.halves import TRANSACTION_TOPICS
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.recovery.report import RecoveryReport
@@ -178,7 +179,7 @@ class TopicRegistry(TopicTable):
     def add_waiting(self, name: str) -> None:
         """Makes sure of one of the topics in which messages wait for their time, or for the end of a transaction, and of no
         other: that of levels takes many queues. Raises: Full; OSError."""
-        assert name in (*DELAY_TOPICS, *TRANSACTION_TOPICS), name
+        assert name in (*DELAY_TOPICS, *TRANSACTION_TOPICS, COMMITS_TOPIC), name
         if self.find(name) is None or name not in self._configs or self._behind:
             self.adopt(name, _least_queues(name))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.actors import halves
+from orbitmq.actors import group_commits, halves
 from orbitmq.actors.actor import CoreActor
 from orbitmq.actors.pages import PAGE_WRITER
 from orbitmq.actors.tree import Tree
@@ -34,6 +34,7 @@ class Writer(CoreActor):
             self.fail()
         if result == lib.RUN_NEED:
             halves.restore(self.tree, self.handle)
+            group_commits.restore(self.tree, self.handle)
         self.owns_log = result == lib.RUN_NEED
         if self.owns_log and self._left_over and not self.tree.positions().wrote_error:
             self._unsynced.lower_tail()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
+from orbitmq.client.aio_consumer import AsyncCommitting, AsyncConsumer
 from orbitmq.client.atomic_batch import Collected, Given
 from orbitmq.client.receipt import Receipts
 from orbitmq.shm.durability import Durability
@@ -24,6 +25,13 @@ class AsyncAtomicBatch(Collected):
         self._producer = producer
         self._durability = durability
         self._timeout = timeout
+        self._reader: AsyncCommitting | None = None
+
+    async def commit(self, consumer: AsyncConsumer) -> None:
+        """See AtomicBatch.commit."""
+        self._check_commit()
+        self._reader = AsyncCommitting(consumer)
+        self._offsets = await self._reader.take()
 
     async def __aenter__(self) -> Self:
         self._begin()
@@ -33,5 +41,15 @@ class AsyncAtomicBatch(Collected):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         messages = self._take()
-        if error is None and messages:
-            self._receipts = await self._producer._send_atomic(messages, self._durability, self._timeout)
+        if error is not None:
+            self._failed(error)
+        elif messages:
+            try:
+                receipts = await self._producer._send_atomic(messages, self._durability, self._timeout)
+            except BaseException as failed:
+                if (told := self._failed(failed)) is failed:
+                    raise
+                raise told from None
+            self._sent(receipts)
+            if self._offsets is not None and self._reader is not None:
+                await self._reader.let_go(self._offsets)

@@ -14,15 +14,17 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.client.aside import Worker, aside_or_here, running_loop
 from orbitmq.client.consumer import ARROW_BYTES, BODIES_BYTES, Consumer
 from orbitmq.client.consumer_session import Events
+from orbitmq.client.group_offsets import GroupOffsets
 from orbitmq.client.listener import QueuesEvent
 from orbitmq.client.unclosed import Shown, words_of
-from orbitmq.errors import Closed, UsageError
+from orbitmq.errors import Closed, OrbitError, UsageError
 from orbitmq.native._types import Message
 from orbitmq.shm.topic_table import QueueKey
 
@@ -266,6 +268,22 @@ class AsyncConsumer(Shown):
         self._informing = self._taking = False
         self._worker.forked()
         self._consumer.resume()
+
+
+class AsyncCommitting:
+    """What an atomic batch of asyncio uses of a consumer."""
+
+    def __init__(self, reader: AsyncConsumer) -> None:
+        self._source = reader
+
+    async def take(self) -> GroupOffsets:
+        """Raises: as GroupOffsets."""
+        return await self._source._aside(lambda: GroupOffsets(self._source._consumer))
+
+    async def let_go(self, offsets: GroupOffsets) -> None:
+        """See GroupOffsets.let_go; the consumer may be closed by now."""
+        with suppress(OrbitError):
+            await self._source._aside(offsets.let_go)
 
 
 def _deadline(timeout: float | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from orbitmq.client.session import SessionHandle
 from orbitmq.client.subscription import look_up
@@ -19,6 +20,7 @@ class Place:
     since: epoch of the group in which this consumer got it. The same number again means that nobody else had the queue in
         between.
     mark: where the group continues in it, as far as this consumer knows.
+    base: the same, if the group's offsets are committed with atomic batches; None: they were not.
     leaving: the queue is to go to another member, which waits for this one. told: the program has been told so. released: the
         coordinator has been told so.
     """
@@ -27,6 +29,7 @@ class Place:
     slot: int
     since: int = 0
     mark: int = 0
+    base: int | None = None
     paused: bool = False
     leaving: bool = False
     told: bool = False
@@ -36,6 +39,15 @@ class Place:
     def idle(self) -> bool:
         """True if it is not read now."""
         return self.paused or self.leaving
+
+
+class Move(NamedTuple):
+    """What an atomic batch commits of a queue. base: where the group is; None: none of its offsets in this queue was committed
+    with an atomic batch."""
+
+    place: Place
+    base: int | None
+    to: int
 
 
 class Assignment:

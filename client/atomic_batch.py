@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from orbitmq.client.body import Body
+from orbitmq.client.group_offsets import GroupOffsets
 from orbitmq.client.receipt import Receipts
 from orbitmq.errors import TimedOut, UsageError
 from orbitmq.native._types import PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
+
+if TYPE_CHECKING:
+    from orbitmq.client.consumer import Consumer
 
 # What C takes of a message: the values of topic, body and the other arguments, and the names of those.
 Given = tuple[tuple[Any, ...], tuple[str, ...]]
@@ -26,6 +30,7 @@ class Collected:
 
     def __init__(self) -> None:
         self._messages: list[Given] = []
+        self._offsets: GroupOffsets | None = None
         self._receipts: Receipts | None = None
         self._begun = False
         self._over = False
@@ -82,9 +87,30 @@ class Collected:
             raise UsageError("could not begin the block of an atomic batch: it has only one; call batch() for another")
         self._begun = True
 
+    def _check_commit(self) -> None:
+        """Raises: UsageError."""
+        if self._over:
+            raise UsageError("could not commit offsets with an atomic batch: its block has ended")
+        if self._offsets is not None:
+            hint = "use one consumer, and one batch each time"
+            raise UsageError("could not commit offsets with an atomic batch: it commits offsets already", hint=hint)
+
     def _take(self) -> tuple[Given, ...]:
         self._over = True
-        return tuple(self._messages)
+        offsets = None if self._offsets is None else self._offsets.message
+        return tuple(self._messages) if offsets is None else (*self._messages, offsets)
+
+    def _sent(self, receipts: Receipts) -> None:
+        self._receipts = receipts.first(len(self._messages))
+        if self._offsets is not None:
+            self._offsets.stored()
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """Returns what to tell."""
+        if self._offsets is None:
+            return error
+        self._offsets.step_back()
+        return self._offsets.reworded(error)
 
 
 class AtomicBatch(Collected):
@@ -96,16 +122,40 @@ class AtomicBatch(Collected):
         self._durability = durability
         self._timeout = timeout
 
+    def commit(self, consumer: Consumer) -> None:
+        """Everything that was delivered to the consumer so far counts as done if, and only if, this batch is stored
+        (docs/exactly-once.md). Once for each batch. Call it first in the block: if the block or its end fails, what was not
+        committed comes again.
+
+        Raises: UsageError: the consumer has no group; the batch commits already, or has been sent. Fenced: some of the messages
+            can no longer be committed. Leave the block then; they come again, here or at another member.
+        """
+        self._check_commit()
+        self._offsets = GroupOffsets(consumer)
+
     def __enter__(self) -> Self:
         self._begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         messages = self._take()
-        if error is None and messages:
-            pending: PendingBatch = self._producer.post_atomic(messages, self._durability, self._timeout)
+        if error is not None:
+            self._failed(error)
+        elif messages:
             try:
-                self._receipts = pending.result(self._timeout)
-            except TimedOut as late:
-                late.pending = pending
-                raise
+                receipts = self._send(messages)
+            except BaseException as failed:
+                if (told := self._failed(failed)) is failed:
+                    raise
+                raise told from None
+            self._sent(receipts)
+            if self._offsets is not None:
+                self._offsets.let_go()
+
+    def _send(self, messages: tuple[Given, ...]) -> Receipts:
+        pending: PendingBatch = self._producer.post_atomic(messages, self._durability, self._timeout)
+        try:
+            return pending.result(self._timeout)
+        except TimedOut as late:
+            late.pending = pending
+            raise

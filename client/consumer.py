@@ -177,7 +177,8 @@ class Consumer(Positions):
     def prompt(self) -> bool:
         """True if the next call need not first ask the coordinator for a session or an assignment, nor tell the program about
         queues."""
-        return not self._stale and not self._hold.check() and not (self._member is not None and self._member.pending)
+        member = self._member
+        return not self._stale and not self._hold.check() and not (member is not None and (member.pending or member.doubt))
 
     def settle(self, deadline: float | None = None) -> None:
         """Asks the coordinator for what the next call would need. If this consumer has patience, waits for a broker until the

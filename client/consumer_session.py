@@ -11,11 +11,11 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
-from orbitmq.client.assignment import Assignment
+from orbitmq.client.assignment import Assignment, Move
 from orbitmq.client.listener import Listener, QueuesCallback, QueuesEvent
 from orbitmq.client.membership import JoinSettings, Membership
 from orbitmq.client.patience import Patience
@@ -138,6 +138,8 @@ class ConsumerSession(Shown):
                 crash_point("consumer_session_outdated")
                 assert self._member is not None
                 self._member.rebalance()
+            if self._member is not None and self._member.doubt:
+                self._member.look_back()
             if self._member is None:
                 if time.monotonic() >= self._refresh_at:
                     self._refresh()
@@ -335,6 +337,49 @@ class Events:
     def part(self) -> bool:
         """Before the consumer is closed: releases all queues. False: there is nothing to tell the program."""
         return self._session._part()
+
+
+class Committing:
+    """What an atomic batch uses of a consumer (group_offsets.py). Raises: UsageError: the consumer has no group."""
+
+    def __init__(self, session: ConsumerSession) -> None:
+        if session._member is None:
+            hint = "name one: client.consumer('group', ...)"
+            raise UsageError("could not commit offsets with an atomic batch: this consumer has no group", hint=hint)
+        self._session = session
+        self._member = session._member
+
+    @property
+    def group(self) -> str:
+        return self._member.group
+
+    def take(self) -> tuple[list[Move], int, int]:
+        """What has been delivered and not been committed; slot and epoch of the session. Raises: Fenced: some of it can no
+        longer be committed."""
+
+        def work() -> tuple[list[Move], int, int]:
+            handle = self._session._handle
+            assert handle is not None
+            return self._member.moves(), handle.slot, handle.epoch
+
+        return self._session._use(work, within=True)
+
+    def moved(self, moves: Collection[Move]) -> None:
+        """They are stored."""
+        self._member.moved(moves)
+
+    def let_go(self) -> None:
+        """After that: queues that are to go to another member go."""
+        with suppress(Taken), self._session._turns:
+            if not self._session._stale:
+                self._member.let_go()
+
+    def step_back(self) -> None:
+        """They are not stored, or perhaps not. What cannot be done now is done by the consumer's next call."""
+        self._member.doubt = True
+        with suppress(Taken), self._session._turns:
+            if not self._session._stale:
+                self._member.step_back()
 
 
 def _forked() -> None:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from orbitmq.client.assignment import Assignment, Place
+from orbitmq.client.assignment import Assignment, Move, Place
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.listener import Listener, QueuesEvent
 from orbitmq.client.offset_range import check_commit
 from orbitmq.client.session import ConsumerOpener, SessionHandle
-from orbitmq.errors import Fenced, OrbitError, SettingError
+from orbitmq.errors import Fenced, OrbitError, SettingError, UsageError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import QueueKey
@@ -68,6 +68,18 @@ def _check_seconds(name: str, value: float, least: float) -> None:
         raise SettingError(f"could not set {name} to {value!r}: {what}", setting=name, value=value)
 
 
+def fenced(group: str, queues: Sequence[QueueKey]) -> Fenced:
+    """The error for offsets of an atomic batch."""
+    names = ", ".join(f"{topic!r} {queue}" for topic, queue in queues[:3]) + (", ..." if len(queues) > 3 else "")
+    return Fenced(
+        f"could not commit offsets of the group {group!r} with an atomic batch: the group is not where this consumer began, or "
+        f"messages came from queues that are not its any more ({names})",
+        hint="nothing of the batch is stored; go on polling: messages that were not committed come again, here or elsewhere",
+        group=group,
+        queues=list(queues),
+    )
+
+
 class Membership:
     """pending: there is something to tell the program, see `next_event`."""
 
@@ -85,6 +97,7 @@ class Membership:
         self._new: list[QueueKey] = []  # queues that the program was not told about
         self._gone: list[QueueKey] = []
         self._parting = False
+        self.doubt = False  # an atomic batch with offsets was not stored, or perhaps not: see `look_back`
         # Not committed because a new assignment was being taken and did not complete: those places may be gone.
         self._torn: set[QueueKey] = set()
 
@@ -120,6 +133,7 @@ class Membership:
     def _take(self, answer: dict[str, Any]) -> None:
         """Continues at its own position in queues that it had all along, and at the group's in the others."""
         assignment = self._assignment
+        bases = answer.get("bases") or [None] * len(answer["queues"])
         self._torn.update(assignment.uncommitted())
         positions = assignment.positions()
         stayed: set[QueueKey] = set()
@@ -134,8 +148,9 @@ class Membership:
                 stayed.add(key)
                 position = positions[key]
             else:
-                position = offset or 0
-                place = Place(key, slot, since, mark=position)
+                base = bases[index]
+                position = (offset or 0) if base is None else base
+                place = Place(key, slot, since, mark=position, base=base)
                 untold.add(key)
             place.leaving = self._parting or index in answer["leaving"]
             if place.told and not place.leaving:
@@ -217,6 +232,7 @@ class Membership:
         Raises: Fenced: some of what was delivered cannot be committed; the rest was. UnknownQueue, OffsetOutOfRange: nothing
             was committed.
         """
+        self._refuse_exact()
         since = None if offsets is None else self._had_since(offsets)
         assignment, waiter = self._assignment, self._assignment.hold
         while True:
@@ -237,6 +253,59 @@ class Membership:
         self._let_go()
         self._complain(offsets, since, moved)
         return True
+
+    def _refuse_exact(self) -> None:
+        """Raises: UsageError: the group's offsets are committed with atomic batches."""
+        for place in self._assignment.places:
+            if place.base is not None:
+                topic, queue = place.key
+                raise UsageError(
+                    f"could not commit for the group {self.group!r}: its offsets are committed with atomic batches "
+                    f"({topic!r} {queue})",
+                    hint="with producer.batch() as batch: batch.commit(consumer)",
+                    value=self.group,
+                )
+
+    # ---- commits with an atomic batch
+
+    def moves(self) -> list[Move]:
+        """What has been delivered and not been committed. Raises: Fenced, once: some of it came from queues that are not this
+        member's any more."""
+        lost, self._lost = sorted(self._lost), {}
+        if lost:
+            raise fenced(self.group, lost)
+        places, positions = self._assignment.places, self._assignment.reader.positions()
+        read = zip(places, positions, strict=False)
+        return [Move(place, place.base, position) for place, position in read if position != place.mark]
+
+    def moved(self, moves: Collection[Move]) -> None:
+        """They are stored."""
+        for move in moves:
+            move.place.base = move.place.mark = move.to
+
+    def let_go(self) -> None:
+        """After that: queues that are leaving may go."""
+        self._let_go()
+
+    def step_back(self) -> None:
+        """They are not, or perhaps not: what has been delivered since the last commit comes again."""
+        self.doubt = True
+        for index, place in enumerate(self._assignment.places):
+            self._assignment.reader.seek(index, place.mark)
+
+    def look_back(self) -> None:
+        """Goes on where the group is, as far as `doubt` says that this member may not know it."""
+        try:
+            answer = self._ask("assignment")
+        except Fenced:
+            answer = self._join()
+        self._take(answer)
+        bases = answer.get("bases") or ()
+        for index, (place, base) in enumerate(zip(self._assignment.places, bases, strict=False)):
+            if base is not None:
+                place.base = place.mark = base
+            self._assignment.reader.seek(index, place.mark)
+        self.doubt = False
 
     def committed(self) -> dict[QueueKey, int]:
         """For each assigned queue, the offset at which the group continues."""

@@ -54,13 +54,20 @@ class Receipts(Sequence[Receipt]):
     before under the same id"), in native byte order.
     """
 
-    __slots__ = ("_batch",)
+    __slots__ = ("_batch", "_count")
 
     def __init__(self, batch: PendingBatch) -> None:
         self._batch = batch
+        self._count = len(batch)
+
+    def first(self, count: int) -> Receipts:
+        """Those of the first messages."""
+        made = Receipts(self._batch)
+        made._count = min(count, self._count)
+        return made
 
     def __len__(self) -> int:
-        return len(self._batch)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Receipt: ...
@@ -71,12 +78,12 @@ class Receipts(Sequence[Receipt]):
     def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
         if isinstance(index, slice):
             return [self._batch.receipt(i) for i in range(*index.indices(len(self)))]
-        return self._batch.receipt(index + len(self) if index < 0 else index)
+        return self._batch.receipt(range(len(self))[index])
 
     @property
     def raw(self) -> memoryview:
         """The underlying table, see above; no copy."""
-        return memoryview(self._batch)
+        return memoryview(self._batch)[: 32 * self._count]
 
     def __repr__(self) -> str:
         return f"<Receipts of {len(self)} messages>"

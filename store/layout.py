@@ -16,6 +16,7 @@
                    delayed           how far delayed messages are delivered
                    transactions      how far half messages are settled
                    transaction-checks  which of them were asked about
+                   group_commits     where groups are whose offsets are committed with atomic batches
                    holder            who holds the lock
                    broker.json       which broker runs on the store, and how to reach it (broker_file.py)
                    tree.json         its segments of shared memory
@@ -168,6 +169,10 @@ class StoreLayout:
         return self.own / "transaction-checks"
 
     @cached_property
+    def group_commits(self) -> Path:
+        return self.own / "group_commits"
+
+    @cached_property
     def abort_made(self) -> Path:
         return self.own / "abort"  # until it is moved to its place
 
@@ -312,6 +317,7 @@ class StoreLayout:
         yield self.delayed, "the note of delivered delayed messages"
         yield self.transactions, "the note of settled half messages"
         yield self.transaction_checks, "the note of checked transactions"
+        yield self.group_commits, "the note of offsets committed with atomic batches"
         yield self.work_plan, "the plan of work"
         yield self.retries, "the note of retries"
         yield self.clock, "the note of the clock"

@@ -74,7 +74,11 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
         if (!handler_next_message(payload, size, at, &message, &content) || message.delay_level == SEND_HALF ||
             message.delay_level == SEND_SETTLE)
             return TAKING_FAULTY; /* no library puts transactions there */
-        struct judged_message judged = handler_judge_message(handler, &frame, &message, content);
+        const bool last = taking->index + 1 == taking->head.count, commits = message.delay_level == SEND_OFFSETS;
+        if (commits && (!last || message.properties_size != sizeof(struct send_commits)))
+            return TAKING_FAULTY;
+        struct judged_message judged = commits ? handler_judge_commits(handler, taking->slot, &frame, &message, content)
+                                               : handler_judge_message(handler, &frame, &message, content);
         if (judged.verdict == VERDICT_APPENDED && taking->head.count > 1)
             set_mark(handler, taking, &judged);
         if (judged.verdict == VERDICT_APPENDED)
@@ -83,8 +87,7 @@ static enum taking_result put_frame(struct handler *handler, struct taking *taki
             taking->refused = judged;
             return TAKING_REFUSED;
         }
-        const bool last = taking->index + 1 == taking->head.count;
-        const uint32_t flags = (frame.head.flags & ~LANE_MORE) | (last ? 0 : LANE_MORE);
+        const uint32_t flags = (frame.head.flags & ~LANE_FLAGS) | (last ? 0 : LANE_MORE) | (commits ? LANE_COMMITS : 0);
         if (!handler_put(handler, taking->slot, taking->sequence + taking->index + 1, flags, &judged))
             return TAKING_STALLED;
         taking->index++;

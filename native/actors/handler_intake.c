@@ -117,7 +117,7 @@ static bool settle(struct handler *handler, uint32_t slot, const struct judged_f
     if (!record)
         return false;
     *record = (struct lane_record){.session_slot = slot, .session_epoch = intake->epoch, .sequence = intake->sequence + 1,
-                                   .flags = frame->head.flags & ~LANE_MORE, .code = verdict, .detail = detail};
+                                   .flags = frame->head.flags & ~LANE_FLAGS, .code = verdict, .detail = detail};
     if (verdict == VERDICT_APPENDED)
         handler_put_settle(handler, &settling, record);
     else
@@ -215,7 +215,7 @@ static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_
     if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
         return settle(handler, slot, frame, content);
     const struct judged_message judged = handler_judge_message(handler, frame, message, content);
-    return handler_put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_MORE, &judged);
+    return handler_put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_FLAGS, &judged);
 }
 
 /* Takes the rest of one frame. *taken counts messages put into the lane. */
@@ -236,8 +236,8 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     for (uint32_t i = intake->frame_taken; i < frame.head.count; i++) {
         struct send_message message;
         const uint8_t *content;
-        if (!handler_next_message(payload, size, &at, &message, &content))
-            return INTAKE_FAULTY;
+        if (!handler_next_message(payload, size, &at, &message, &content) || message.delay_level == SEND_OFFSETS)
+            return INTAKE_FAULTY; /* offsets belong to an atomic batch */
         if (intake->sequence + 1 > intake->skip) {
             if (intake->sequence >= window_end) /* acquire: as above */
                 window_end = atomic_load_explicit(completed, memory_order_acquire) + map->shape.window;

@@ -6,6 +6,7 @@
  *   handler_judge.c    whether a message may be stored, and what its record has in common with the last one
  *   handler_delay.c    where a delayed message goes instead
  *   handler_half.c     where a half message goes instead
+ *   handler_commits.c  offsets of a group that belong to an atomic batch
  *   handler_settle.c   what settles a half message
  */
 #ifndef ORBITMQ_HANDLER_PARTS_H
@@ -13,6 +14,7 @@
 
 #include "actors/handler.h"
 #include "base/pace.h"
+#include "format/group_commit.h"
 #include "format/log_map.h"
 #include "format/record_template.h"
 #include "shared/verdict.h"
@@ -81,6 +83,7 @@ struct handler {
     struct record_template delayed;     /* of a delayed message */
     uint8_t properties[PROPERTIES_MAX]; /* likewise */
     struct log_map log;                 /* read-only, for half messages */
+    uint8_t commits[COMMITS_BODY_MAX];  /* the body of a record of offsets */
 };
 
 /* What a half and the operation message may not take together of the largest record: so a lane always has room for both. */
@@ -155,6 +158,12 @@ enum verdict handler_divert(struct handler *handler, const struct judged_frame *
 /* The same for a half message. group: the name of the producer group, our own copy. */
 enum verdict handler_divert_half(struct handler *handler, const struct judged_frame *frame, const struct send_message *message,
                                  struct slice group, const struct topic_entry **topic, uint32_t *queue, uint32_t *detail);
+
+/* ---- handler_commits.c ---- */
+
+/* Judges a message of SEND_OFFSETS. sender: the slot of its session. content: a send_commits, then the body. */
+struct judged_message handler_judge_commits(struct handler *handler, uint32_t sender, const struct judged_frame *frame,
+                                            const struct send_message *message, const uint8_t *content);
 
 /* ---- handler_settle.c ---- */
 

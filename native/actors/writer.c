@@ -35,7 +35,7 @@ struct writer *writer_open(struct attachment *tree)
     const struct commit_slot last = commit_read(&tree->control->commit);
     writer->wrote = last.wrote;
     writer->store_ms = last.store_ms;
-    if (!writer_dedup_open(writer)) {
+    if (!writer_dedup_open(writer) || !writer_commits_open(writer)) {
         writer_close(writer);
         return NULL;
     }
@@ -53,6 +53,7 @@ void writer_close(struct writer *writer)
     small_write_close(&writer->small);
     log_map_close(&writer->map);
     writer_dedup_close(writer);
+    writer_commits_close(writer);
     free(writer);
 }
 
@@ -162,6 +163,7 @@ struct unit {
     uint32_t size;      /* of the images */
     uint32_t records;
     bool awaits_disk;
+    struct lane_record *commits; /* the record of offsets, its last; NULL: it has none */
 };
 
 static struct unit measure(const struct writer *writer, const struct ring_consumer *in)
@@ -172,7 +174,9 @@ static struct unit measure(const struct writer *writer, const struct ring_consum
     struct unit unit = {0};
     bool more = true;
     while (more && ring_peek(&look, &header, &payload) == RING_RECORD) {
-        const struct lane_record *record = (const struct lane_record *)payload;
+        struct lane_record *record = (struct lane_record *)payload;
+        if (record->flags & LANE_COMMITS)
+            unit.commits = record;
         unit.size += record->image_size;
         unit.records++;
         unit.awaits_disk |= awaits_disk(writer, record);
@@ -218,6 +222,16 @@ static bool append(struct writer *writer, struct write_group *group, uint32_t la
     return true;
 }
 
+/* Refuses a record of an atomic batch whose offsets are refused. */
+static void refuse_part(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record,
+                        const struct unit *unit, enum verdict why, uint32_t detail)
+{
+    if (record == unit->commits)
+        reject(writer, group, lane, record, why, detail);
+    else
+        reject(writer, group, lane, record, VERDICT_BATCH_REFUSED, unit->records - 1);
+}
+
 /* Leaves the record at the head of a lane. */
 static void pass(struct ring_consumer *in)
 {
@@ -232,9 +246,9 @@ static void pass(struct ring_consumer *in)
 static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     struct ring_consumer *in = &writer->lanes[lane];
-    const struct unit unit = record->flags & LANE_MORE
+    const struct unit unit = record->flags & LANE_FLAGS
                                  ? measure(writer, in)
-                                 : (struct unit){record->image_size, 1, awaits_disk(writer, record)};
+                                 : (struct unit){record->image_size, 1, awaits_disk(writer, record), NULL};
     const bool has_id = unit.records == 1 && (record->flags & SEND_DEDUP);
     enum verdict verdict;
     uint32_t detail = 0;
@@ -243,16 +257,27 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
         pass(in);
         return true;
     }
+    if (unit.commits && writer_commits_full(writer))
+        return false;
     if (admit(writer, group, unit.awaits_disk, unit.size, &verdict, &detail) == WRITER_WAITS)
         return false;
+    enum verdict fenced = VERDICT_NONE;
+    if (unit.commits && verdict == VERDICT_NONE) {
+        fenced = writer_commits_judge(writer, unit.commits, &detail);
+        verdict = fenced == VERDICT_APPENDED ? VERDICT_NONE : VERDICT_BATCH_REFUSED;
+    }
     struct ring_record header;
     uint8_t *payload;
     for (uint32_t i = 0; i < unit.records && ring_peek(in, &header, &payload) == RING_RECORD; i++) {
         record = (struct lane_record *)payload;
         if (verdict == VERDICT_NONE && !append(writer, group, lane, record))
             verdict = refusal(writer, unit.awaits_disk, &detail); /* take_back() takes the records before it back */
-        if (verdict != VERDICT_NONE)
+        if (verdict == VERDICT_BATCH_REFUSED)
+            refuse_part(writer, group, lane, record, &unit, fenced, detail);
+        else if (verdict != VERDICT_NONE)
             reject(writer, group, lane, record, verdict, detail);
+        else if (record == unit.commits)
+            writer_commits_note(writer, record, writer->wrote);
         group->messages++;
         ring_pass(in, &header);
         CRASH_POINT("writer_batch_part");
@@ -350,6 +375,7 @@ static void take_back(struct writer *writer, struct write_group *group, const ui
         }
     }
     dedup_table_take_back(&writer->dedup.table, writer->failed_at);
+    writer_commits_take_back(writer);
     writer->wrote = writer->failed_at;
 }
 
@@ -452,6 +478,7 @@ uint32_t writer_step(struct writer *writer)
     CRASH_POINT("writer_applied");
     commit(writer, &group);
     writer_settled(writer);
+    writer_committed(writer);
     for (uint32_t i = 0; i < lanes; i++)
         if (from[i] != writer->lanes[i].position)
             writer_deliver(writer, &group, i);

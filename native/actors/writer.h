@@ -27,6 +27,13 @@ void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next);
 bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
 void writer_halves_ready(struct writer *writer);
 
+/* The same for the offsets of groups that were committed with atomic batches. At the start of a tree: entries, of three words each, as
+ * control_commits_copy gave them, and the first record that they may lack. Then, by each writer: the ConsumeQueue units of all records from
+ * control_commits_next on. */
+void writer_commits_begin(struct writer *writer, uint64_t next, const uint64_t *entries, uint32_t count);
+bool writer_read_commits(struct writer *writer, const uint8_t *units, uint32_t count);
+void writer_commits_ready(struct writer *writer);
+
 /* Appends at most one write group; returns the number of messages it answered. */
 uint32_t writer_step(struct writer *writer);
 

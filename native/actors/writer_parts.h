@@ -5,6 +5,7 @@
  *   writer_deliver.c   verdicts into the sessions' slots
  *   writer_takeover.c  what a predecessor left
  *   writer_dedup.c     which messages with an id were stored before
+ *   writer_commits.c   where groups are whose offsets are committed with atomic batches
  *   writer_settle.c    which half messages are settled, and how
  */
 #ifndef ORBITMQ_WRITER_PARTS_H
@@ -41,6 +42,16 @@ struct writer_dedup {
     bool short_of_memory;
 };
 
+#define WRITER_COMMITS_MAX 16384u /* offsets that one group commits */
+
+/* The offsets of groups. */
+struct writer_commits {
+    struct commit_table *now; /* with the write group that is being made */
+    struct made_commit { struct commit_key key; uint64_t to, end; } *made; /* what that has committed; end: of its record */
+    uint32_t count;
+    uint64_t next;            /* queue offset behind its last record; 0: as before */
+};
+
 struct writer {
     struct attachment *tree;
     struct log_map map;
@@ -66,6 +77,7 @@ struct writer {
     struct addressee to;    /* of the last verdict */
     uint64_t touched[LANES_MAX][SESSION_WORDS]; /* sessions whose answered[] counts */
     struct writer_dedup dedup;
+    struct writer_commits commits;
     struct { uint64_t sequence; uint32_t epoch; } answered[SESSIONS_MAX]; /* the newest message that has its verdict */
 };
 
@@ -148,6 +160,26 @@ void writer_answered(struct writer *writer, uint32_t lane, uint64_t applied);
 
 /* Tells the sessions of this lane how far their verdicts go. Marks those whose clients sleep. */
 void writer_deliver(struct writer *writer, struct write_group *group, uint32_t lane);
+
+/* ---- writer_commits.c ---- */
+
+bool writer_commits_open(struct writer *writer);
+void writer_commits_close(struct writer *writer);
+
+/* The write group has no room for the offsets of another record, and is to end. */
+bool writer_commits_full(const struct writer *writer);
+
+/* For a record with LANE_COMMITS: VERDICT_APPENDED if its atomic batch may be appended, else why not. */
+enum verdict writer_commits_judge(struct writer *writer, const struct lane_record *record, uint32_t *detail);
+
+/* Its atomic batch has been appended, up to `end` in the log. */
+void writer_commits_note(struct writer *writer, const struct lane_record *record, uint64_t end);
+
+/* The log ends at failed_at: so do the records. */
+void writer_commits_take_back(struct writer *writer);
+
+/* The group is committed: says where the groups are now. */
+void writer_committed(struct writer *writer);
 
 /* ---- writer_settle.c ---- */
 

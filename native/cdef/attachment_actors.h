@@ -12,6 +12,9 @@ int writer_take_over(struct writer *writer, uint32_t limit_ms);
 void writer_halves_begin(struct writer *writer, uint64_t floor, uint64_t next);
 bool writer_read_ops(struct writer *writer, const uint8_t *units, uint32_t count);
 void writer_halves_ready(struct writer *writer);
+void writer_commits_begin(struct writer *writer, uint64_t next, const uint64_t *entries, uint32_t count);
+bool writer_read_commits(struct writer *writer, const uint8_t *units, uint32_t count);
+void writer_commits_ready(struct writer *writer);
 uint32_t writer_step(struct writer *writer);
 int writer_run(struct writer *writer, uint32_t limit_ms);
 

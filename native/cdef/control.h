@@ -86,3 +86,11 @@ uint64_t control_next_open_half(const struct control *control, uint64_t from, ui
 uint64_t control_halves_known(const struct control *control);
 uint64_t control_halves_floor(const struct control *control);
 bool control_halves_ready(const struct control *control);
+#define COMMIT_KEYS_MAX ...
+uint64_t control_commit_of(const struct control *control, const uint8_t *group, uint32_t group_size, const uint8_t *topic, uint32_t topic_size,
+                           uint32_t queue);
+bool control_commits_ready(const struct control *control);
+uint64_t control_commits_next(const struct control *control);
+uint64_t control_commits_count(const struct control *control);
+uint32_t control_commits_copy(const struct control *control, uint64_t *entries, uint32_t room);
+void session_join_group(struct control *control, uint32_t slot, const uint8_t *group, uint32_t group_size);

@@ -119,6 +119,8 @@ const char *reserved_topic_why(const uint8_t *name, uint32_t size)
         return "delayed messages wait there, as in RocketMQ; send them with delay_level= to the topic that they are for";
     if (is(name, size, "rmq_sys_wheel_timer"))
         return "messages with a time wait there, as in RocketMQ 5; send them with delay= or deliver_at= to the topic that they are for";
+    if (is(name, size, "rmq_sys_group_commits"))
+        return "offsets that groups commit with atomic batches are kept there; only the broker puts them there";
     if (begins(name, size, "%RETRY%"))
         return "as in RocketMQ, a group's messages are kept there that are to be tried again; only the broker puts them there";
     if (begins(name, size, "%DLQ%"))

@@ -70,6 +70,50 @@ uint64_t control_halves_floor(const struct control *control)
     return atomic_load_explicit(&control->halves.floor, memory_order_relaxed);
 }
 
+uint64_t control_commit_of(const struct control *control, const uint8_t *group, uint32_t group_size, const uint8_t *topic, uint32_t topic_size,
+                           uint32_t queue)
+{
+    const struct commit_key key = commit_key((struct slice){group, group_size}, (struct slice){topic, topic_size}, queue);
+    return commit_table_get(&control->commits, &key);
+}
+
+bool control_commits_ready(const struct control *control)
+{
+    return atomic_load_explicit(&control->commits.ready, memory_order_acquire); /* acquire: as in control_halves_ready */
+}
+
+/* relaxed, all three: see commit_table.h */
+uint64_t control_commits_next(const struct control *control) { return atomic_load_explicit(&control->commits.next, memory_order_relaxed); }
+
+uint64_t control_commits_count(const struct control *control) { return atomic_load_explicit(&control->commits.count, memory_order_relaxed); }
+
+uint32_t control_commits_copy(const struct control *control, uint64_t *entries, uint32_t room)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < COMMIT_PLACES && count < room; i++) {
+        const struct commit_place *place = &control->commits.place[i];
+        const uint64_t first = atomic_load_explicit(&place->key[0], memory_order_relaxed);
+        const uint64_t value = atomic_load_explicit(&place->value, memory_order_relaxed);
+        if (!first || !value)
+            continue;
+        entries[3 * count] = first;
+        entries[3 * count + 1] = atomic_load_explicit(&place->key[1], memory_order_relaxed);
+        entries[3 * count++ + 2] = value - 1;
+    }
+    return count;
+}
+
+void session_join_group(struct control *control, uint32_t slot, const uint8_t *group, uint32_t group_size)
+{
+    assert(slot < SESSIONS_MAX);
+    const struct commit_key none = {{0, 0}};
+    const struct commit_key key = group_size ? commit_key((struct slice){group, group_size}, (struct slice){NULL, 0}, 0) : none;
+    struct session_entry *entry = &control->sessions[slot];
+    /* relaxed: words that order nothing; the client hears of it by its socket. Their partner is is_member in handler_commits.c. */
+    for (uint32_t i = 0; i < 2; i++)
+        atomic_store_explicit(&entry->member_of[i], key.word[i], memory_order_relaxed);
+}
+
 int delay_cancel_outcome(const struct control *control, uint64_t offset) { return (int)delay_record_outcome(&control->delay, offset); }
 
 void control_positions(const struct control *control, struct positions_seen *seen)
@@ -184,7 +228,9 @@ void session_open_entry(struct control *control, int32_t descriptor, uint64_t in
     entry->descriptor = descriptor;
     entry->inode = inode;
     entry->shape = *shape;
-    /* relaxed: the state below publishes it */
+    /* relaxed, all: the state below publishes them */
+    for (uint32_t i = 0; i < 2; i++)
+        atomic_store_explicit(&entry->member_of[i], 0, memory_order_relaxed);
     atomic_store_explicit(&entry->completed, 0, memory_order_relaxed);
     CRASH_POINT("control_entry_filled");
     /* release: the entry before its state [E1] */

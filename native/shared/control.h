@@ -7,6 +7,7 @@
 #define ORBITMQ_CONTROL_H
 
 #include "shared/bell.h"
+#include "shared/commit_table.h"
 #include "shared/counters.h"
 #include "shared/delay_record.h"
 #include "shared/halves.h"
@@ -58,6 +59,7 @@ struct session_entry {
     int32_t descriptor;   /* number of the memfd in the supervisor: /proc/<supervisor>/fd/<descriptor> */
     uint64_t inode;       /* of the memfd, to tell it from a later one under the same number */
     struct session_shape shape;
+    _Atomic uint64_t member_of[2]; /* commit_key of the group of which it is a member; zeros: of none */
     /* the handler's alone: its position in the submission ring, the sequence of the last message before it, and the session
      * that this is about. Two slots, flipped by `version`, because a note must be whole when a successor reads it. If the epoch
      * is another one, nothing is taken: so nobody needs to clear a note, and a late one does not count for the next session */
@@ -143,6 +145,7 @@ struct control {
     _Alignas(SEGMENT_LINE) _Atomic uint32_t work_version; /* the coordinator's: raised when the work plan was replaced [J2] */
     struct work_note work_note;
     struct halves halves; /* the writer's */
+    struct commit_table commits; /* likewise */
     struct session_entry sessions[SESSIONS_MAX];
     struct group_entry groups[GROUPS_MAX];
     struct actor_page actors[ACTORS_MAX];
@@ -200,6 +203,14 @@ bool control_halves_ready(const struct control *control);
 uint64_t control_halves_known(const struct control *control);
 /* All half messages below it are settled. */
 uint64_t control_halves_floor(const struct control *control);
+/* Where a group is whose offsets are committed with atomic batches; COMMIT_FROM_NOTHING: none was. */
+uint64_t control_commit_of(const struct control *control, const uint8_t *group, uint32_t group_size, const uint8_t *topic, uint32_t topic_size,
+                           uint32_t queue);
+bool control_commits_ready(const struct control *control);
+uint64_t control_commits_next(const struct control *control);
+uint64_t control_commits_count(const struct control *control);
+/* All of them, `room` at most, as three words each: the key, and the offset. Returns how many. */
+uint32_t control_commits_copy(const struct control *control, uint64_t *entries, uint32_t room);
 struct settings *control_settings(struct control *control);
 struct actor_page *control_actor(struct control *control, uint32_t index);
 uint32_t control_tree_state(const struct control *control);
@@ -228,6 +239,8 @@ void session_set_state(struct control *control, uint32_t slot, uint32_t state);
  * after the coordinator has freed the slot, or the end of a session comes when a handler has just found it faulty, nothing
  * changes. */
 bool session_move_state(struct control *control, uint32_t slot, uint32_t from, uint32_t to);
+/* The coordinator: the session is a member of this group; group_size 0: of none. */
+void session_join_group(struct control *control, uint32_t slot, const uint8_t *group, uint32_t group_size);
 uint32_t session_get_state(const struct control *control, uint32_t slot);
 /* Shape (and descriptor) of the entry as it stands; completed: verdicts delivered. */
 void session_get_entry(const struct control *control, uint32_t slot, struct session_shape *shape, int32_t *descriptor,

@@ -59,6 +59,9 @@ static inline uint32_t lane_settle_op_at(uint32_t image_size) { return (uint32_t
 /* A flag: the next record of the lane is of the same atomic batch. The writer appends such records to one log file, in one write group,
  * or none of them; so whoever sets it publishes them together. */
 #define LANE_MORE (UINT32_C(1) << 31)
+/* A flag: the record has offsets of a group, which the writer judges. It is the last of its atomic batch. */
+#define LANE_COMMITS (UINT32_C(1) << 30)
+#define LANE_FLAGS (LANE_MORE | LANE_COMMITS) /* not the sender's */
 
 /* Most bytes of a lane that the records of an atomic batch may take, with the ring's headers: they fit, wherever the padding is. */
 static inline uint64_t lane_batch_max(uint64_t capacity) { return capacity / 2; }

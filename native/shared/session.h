@@ -129,6 +129,10 @@ struct send_settle {
     uint64_t how;             /* SETTLE_ */
     uint8_t id[32];           /* the first bytes of its UNIQ_KEY, then zeros; all zeros: whatever it is */
 };
+/* Offsets of a group that are committed with the atomic batch whose last message it is: what properties_size counts is a send_commits. The
+ * frame's topic is rmq_sys_group_commits, and the body as in format/group_commit.h. */
+#define SEND_OFFSETS (UINT32_MAX - 4)
+struct send_commits { uint32_t slot, epoch; }; /* of the member's session */
 enum { SETTLE_COMMIT = 1, SETTLE_ROLLBACK = 2, SETTLE_GIVE_UP = 3 }; /* the last: copied to TRANS_CHECK_MAX_TIME_TOPIC */
 static_assert(sizeof(struct send_frame) == 24 && sizeof(struct send_atomic) == 8 && sizeof(struct send_message) == 24,
               "frames keep 8-byte alignment");

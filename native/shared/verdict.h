@@ -24,6 +24,9 @@ enum verdict {
     VERDICT_SYNC_FAILED = 11,       /* a sync of the log has failed, and nothing more is accepted; detail: errno */
     VERDICT_SETTLED = 14,           /* the half message was settled before; detail: enum half_state */
     VERDICT_UNKNOWN_HALF = 15,      /* there is no such half message */
+    VERDICT_FENCED = 17,            /* the group is not where the offsets of an atomic batch say; detail: which of them; UINT32_MAX: the
+                                     * sender is no member */
+    VERDICT_COMMITS_FULL = 20,      /* no more groups and queues can be committed with atomic batches; detail: the limit */
     VERDICT_HALVES_FULL = 18,       /* too many half messages since the oldest that is not settled; detail: the limit */
 };
 

@@ -275,6 +275,9 @@ def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
             number: int = together.send("orders", b"f", tags="z", keys="6", queue=0, properties={"a": "b"}, flag=1)
             together.send("orders", "g", queue_key="customer", delay=None)
         receipts += [together.receipts[number], *together.receipts[1:]]
+        assert len(together.receipts.first(1)) == 1
+        with broker.consumer("billing", ["orders"], start="earliest") as reader, producer.batch() as exact:
+            exact.commit(reader)
         at_once = producer.post_atomic(((("orders", b"h"), ()),), None, None)
         receipts += at_once.result(timeout=5)
         producer.flush(timeout=5)
@@ -419,6 +422,8 @@ async def with_asyncio(name: str) -> None:
             async with producer.batch(durability=None, timeout=30) as together:
                 together.send("orders", b"at once")
             assert len(together) == len(together.receipts) == 1
+            async with await client.consumer("shipping", ["orders"]) as reader, producer.batch() as exact:
+                await exact.commit(reader)
             pending = await producer.send_async("orders", b"two")
             later = await producer.send_batch_async("orders", [b"three"], keys=[None])
             assert [(await pending).topic, *(each.topic for each in await later)] == ["orders", "orders"]

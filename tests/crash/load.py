@@ -19,12 +19,13 @@ from orbitmq.client.status import read_actors
 from orbitmq.errors import BrokerBroken, BrokerError, TimedOut
 from orbitmq.shm import runtime
 from tests.crash import crash_build
+from tests.crash.chain_account import settle_chain
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
 from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
 from tests.crash.work_account import failures, wrongs
-from tests.crash.worker import FAIL_GROUP, GROUP, LATER, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP
+from tests.crash.worker import CHAIN, FAIL_GROUP, GROUP, LATER, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP, chain_topic
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -108,7 +109,7 @@ class Load:
         self.workers: list[Worker] = []
         self.start()
         self.client = orbitmq.connect(self.name, timeout=WATCHDOG_S)
-        for topic in (TOPIC, SIDE, LATER, SETTLED):
+        for topic in (TOPIC, SIDE, LATER, SETTLED, *map(chain_topic, (0, *CHAIN))):
             self.client.create_topic(topic, queues=4)
         self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
         self.workers = [Worker(self, role, place) for place, role in enumerate(roles)]
@@ -229,13 +230,13 @@ class Load:
         """Ends the load, waits until everything is consumed, and compares."""
         self.plan.disarm()
         self.repair()
-        for role in ("produce", "delay", "transact", "stir"):
+        for role in ("produce", "delay", "transact", "feed", "stir"):
             self._end(role)
         if any(worker.role == "check" for worker in self.workers):
             until(self._all_ended, "every transaction to end")
             self._end("check")
         until(self._drained, "the group to have everything")
-        for role in ("share", "keep", "toil", "fail"):
+        for role in ("share", "keep", "toil", "fail", "chain"):
             self._end(role)
         stored = everything(self.client, TOPIC)
         account = settle_all(self.folder, stored)
@@ -248,6 +249,8 @@ class Load:
             settle_delayed(self.client, self.folder, account)
         if any(worker.role == "transact" for worker in self.workers):
             settle_transactions(self.client, self.folder, account)
+        if any(worker.role == "chain" for worker in self.workers):
+            settle_chain(self.client, account)
         self.close()
         return account
 
@@ -262,12 +265,18 @@ class Load:
     def _drained(self) -> bool:
         for worker in self.workers:
             worker.look()
-        status = self.client.status()
-        if status.positions.reput < status.positions.wrote:
+        # Twice, with nothing written in between: what a stage of the chain has written is in the lag of the next one.
+        seen = [self.client.status() for _ in range(2)]
+        if any(status.positions.reput < seen[1].positions.wrote for status in seen):
             return False
-        wanted = {GROUP, WORK_GROUP} if any(worker.role == "toil" for worker in self.workers) else {GROUP}
-        lags = {group.name: group.lag_messages for group in status.groups if group.name in wanted}
-        return lags.keys() == wanted and not any(lags.values())
+        roles = {worker.role for worker in self.workers}
+        wanted = {GROUP} | ({WORK_GROUP} if "toil" in roles else set())
+        wanted |= {*map(chain_topic, CHAIN)} if "chain" in roles else set()
+        for status in seen:
+            lags = {group.name: group.lag_messages for group in status.groups if group.name in wanted}
+            if lags.keys() != wanted or any(lags.values()):
+                return False
+        return True
 
     def _end(self, role: str) -> None:
         for worker in self.workers:

@@ -45,6 +45,7 @@ FAMILIES = {
     "tree": {"access", "ground", "kept", "presence", "segments", "settings_file", "supervisor"},
     "scheduler": {"cancel", "delay_record", "delays", "put_lane", "scheduler", "scheduler_load", "scheduler_missed"},
     "transactions": {"check_notes", "due_checks", "halves", "handler_settle", "transaction_checker", "writer_settle"},
+    "chain": {"group_commits", "group_offsets", "writer_commits"},
     "workers": {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
         "work_plan", "work_queue", "work_registry", "work_session",
@@ -61,7 +62,8 @@ HOSTED = ("writer", "handler", "reput")
 ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
 BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil"), "failures": ("fail", "fail"), "writer": ("delay", "transact"),
-          "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",)}  # fmt: skip
+          "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",),
+          "chain": ("feed", "chain", "chain")}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,6 +1,6 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|transact|check|share|toil|fail|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|transact|check|feed|chain|share|toil|fail|keep|stir <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
@@ -9,6 +9,8 @@ produce  sends numbered messages, one by one, in batches and in atomic batches, 
 delay    sends numbered messages that wait a second at most, cancels some, and notes each one's verdict and what became of it
 transact begins transactions, ends them, some twice or not at all, and notes what it asked for and what became of it
 check    is asked about transactions that nobody has ended, and notes what it says
+feed     sends numbered messages to the beginning of a chain of topics
+chain    a member of three groups, each of which reads a topic of the chain and writes the next one, exactly once
 share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
@@ -32,6 +34,7 @@ from typing import Any, TextIO
 import orbitmq
 from orbitmq import errors
 from orbitmq.client.check_function import CheckAnswer
+from orbitmq.client.consumer import Consumer
 from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.client.producer import Pending, Producer
 from orbitmq.client.receipt import Receipt
@@ -44,6 +47,8 @@ TOPIC = "ledger"
 SIDE = "side"
 LATER = "later"  # for delayed messages
 SETTLED = "settled"  # for transactions
+CHAINED = struct.Struct("<III")
+CHAIN = (1, 2, 3)  # stages
 SEALED = "sealed"  # nobody may write to it
 GROUP = "share"
 SIDE_GROUP = "side"
@@ -58,6 +63,20 @@ TIMEOUT_S = 60
 IN_TIME_S = 1  # before its deadline, an answer surely came in time
 MESSAGE_MAX = 16 << 10
 ATOMIC_MOST = 20  # more would pass half a lane
+
+
+class GivenUpError(Exception):
+    """A program that has failed in the middle of a batch."""
+
+
+def chain_topic(stage: int) -> str:
+    """Which the stage writes, and the next one reads; also the name of the stage's group."""
+    return f"chain-{stage}"
+
+
+def chained(value: int, stage: int) -> int:
+    """What the stage computes."""
+    return (value * 31 + stage) % 0x10000
 
 
 def over(seconds: float) -> bool:
@@ -277,6 +296,52 @@ def check(name: str, path: Path, _who: int, seed: int) -> None:
                 break
 
 
+def feed(name: str, path: Path, who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    number = 0
+    while (client := connected(name)) is not None:
+        with suppress(*AWAY):
+            sender = client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S)
+            while not over(0.01):
+                bodies = [CHAINED.pack(who, number + n, 0) for n in range(rng.choice((1, 3, 20)))]
+                number += len(bodies)
+                sender.send_batch(chain_topic(0), bodies)
+            sender.close()
+            return
+
+
+def chain(name: str, path: Path, _who: int, seed: int) -> None:
+    rng = random.Random(seed)
+    while (client := connected(name)) is not None:
+        with suppress(*AWAY), ExitStack() as open_now:
+            sender = open_now.enter_context(client.producer(window=64, message_max=MESSAGE_MAX, timeout=TIMEOUT_S))
+            stages = []
+            for stage in CHAIN:
+                source, patience = [chain_topic(stage - 1)], rng.choice((0, 5))
+                stages.append(open_now.enter_context(client.consumer(chain_topic(stage), source, revoke_timeout=patience)))
+            while True:
+                found = [_pass_on(rng, sender, stage, consumer) for stage, consumer in zip(CHAIN, stages, strict=True)]
+                if not any(found) and over(0.005):
+                    return
+
+
+def _pass_on(rng: random.Random, sender: Producer, stage: int, consumer: Consumer) -> bool:
+    """A batch of one stage. Some are given up, whose messages come again. Each queue's messages go to the queue of the same
+    number."""
+    messages = consumer.poll_batch(rng.choice((1, 10, 40)), timeout=0)
+    durability: Durability = "flushed" if rng.random() < 0.1 else "appended"
+    with suppress(errors.Fenced, GivenUpError), sender.batch(durability=durability) as batch:
+        batch.commit(consumer)
+        for message in messages:
+            who, number, value = CHAINED.unpack(message.body)
+            batch.send(chain_topic(stage), CHAINED.pack(who, number, chained(value, stage)), queue=message.queue)
+        # Now and then queues go to another member before the batch is sent.
+        select.select([], [], [], rng.choice((0, 0, 0.02)))
+        if rng.random() < 0.1:
+            raise GivenUpError
+    return bool(messages)
+
+
 def share(name: str, path: Path, _who: int, seed: int) -> None:
     rng = random.Random(seed)
     with path.open("w") as notes:
@@ -459,5 +524,6 @@ def _break_protocol(client: orbitmq.Client) -> None:
 
 
 if __name__ == "__main__":
-    work = {each.__name__: each for each in (produce, delay, transact, check, share, toil, fail, keep, stir)}[sys.argv[1]]
+    roles = (produce, delay, transact, check, feed, chain, share, toil, fail, keep, stir)
+    work = {each.__name__: each for each in roles}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

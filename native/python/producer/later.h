@@ -12,7 +12,7 @@ struct later {
     uint64_t at_ms; /* since 1970; 0: at once */
     bool cancels;   /* it is no message, and cancels the one at this queue offset: */
     uint64_t offset;
-    uint32_t own;      /* SEND_HALF or SEND_SETTLE, of the library's own; 0: neither */
+    uint32_t own;      /* SEND_HALF, SEND_SETTLE or SEND_OFFSETS, of the library's own; 0: none of them */
     uint32_t own_size; /* of what that adds to the properties */
     const uint8_t *own_bytes; /* borrowed */
 };
@@ -28,7 +28,7 @@ int later_level(PyObject *value, struct later *later);
 int later_delay(PyObject *value, struct later *later);
 int later_at(PyObject *value, struct later *later);
 int later_cancel(PyObject *value, struct later *later); /* the library's own: client/cancel.py */
-int later_own(PyObject *value, struct later *later, uint32_t word); /* likewise, as bytes: client/transaction.py, settling.py */
+int later_own(PyObject *value, struct later *later, uint32_t word); /* likewise, as bytes: client/transaction.py, settling.py, group_offsets.py */
 int later_one(const struct later *later);
 
 #endif

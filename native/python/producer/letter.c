@@ -15,7 +15,7 @@ static const char *const argument_names[ARGUMENTS] = {
     [ARG_DURABILITY] = "durability", [ARG_DELAY_LEVEL] = "delay_level", [ARG_DELAY] = "delay",
     [ARG_DELIVER_AT] = "deliver_at", [ARG_DEDUP] = "dedup", [ARG_TIMEOUT] = "timeout",
     [ARG_PROPERTIES] = "properties", [ARG_FLAG] = "flag", [ARG_CANCELS] = "_cancels", [ARG_OWN] = "_own",
-    [ARG_HALF] = "_half", [ARG_SETTLES] = "_settles",
+    [ARG_HALF] = "_half", [ARG_SETTLES] = "_settles", [ARG_COMMITS] = "_commits",
 };
 static PyObject *interned[ARGUMENTS];
 
@@ -403,6 +403,8 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
         return later_own(value, &letter->later, SEND_HALF);
     case ARG_SETTLES:
         return later_own(value, &letter->later, SEND_SETTLE);
+    case ARG_COMMITS:
+        return later_own(value, &letter->later, SEND_OFFSETS);
     case ARG_TIMEOUT:
         return parse_timeout(value, &letter->timeout_ns);
     case ARGUMENTS:

@@ -229,7 +229,7 @@ int parse_positional(PyObject *const *args, Py_ssize_t count, PyObject *names, c
 enum argument {
     ARG_TAGS, ARG_KEYS, ARG_QUEUE, ARG_QUEUE_KEY, ARG_DURABILITY, ARG_DELAY_LEVEL, ARG_DELAY, ARG_DELIVER_AT,
     ARG_PROPERTIES, ARG_DEDUP, ARG_TIMEOUT, /* all before for batches too */
-    ARG_FLAG, ARG_CANCELS, ARG_OWN, ARG_HALF, ARG_SETTLES, ARGUMENTS, ARG_POSITIONAL,
+    ARG_FLAG, ARG_CANCELS, ARG_OWN, ARG_HALF, ARG_SETTLES, ARG_COMMITS, ARGUMENTS, ARG_POSITIONAL,
 };
 int parse_name(PyObject *name, int most, Py_ssize_t positional);
 

@@ -135,6 +135,15 @@ static PyObject *rejected(Producer *producer, PyObject *topic, const struct comp
     case VERDICT_UNKNOWN_HALF:
         return py_raise("UnknownTransaction", "a transaction belongs to one store, and its half message is removed with the log's old files", NULL,
                           "could not end a transaction: the log has no such half message");
+    case VERDICT_FENCED:
+        return py_raise("Fenced", NULL, Py_BuildValue("{}"),
+                          verdict->detail == UINT32_MAX
+                              ? "could not commit offsets with an atomic batch: the consumer is no member of its group any more, so nothing is stored"
+                              : "could not commit offsets with an atomic batch: the group is not where this consumer began, so nothing is stored");
+    case VERDICT_COMMITS_FULL:
+        return py_raise("Full", "commit the offsets of fewer groups and queues with atomic batches",
+                          Py_BuildValue("{s:s,s:I}", "limit", "commits", "size", verdict->detail),
+                          "could not commit offsets with an atomic batch: the broker keeps those of %u queues of groups, its most", verdict->detail);
     case VERDICT_HALVES_FULL:
         return py_raise("Full", "end the oldest transaction first; `orbitmq transactions` lists those that have not ended",
                           Py_BuildValue("{s:O,s:I,s:s}", "topic", topic, "most", verdict->detail, "limit", "transactions"),
