@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,7 +25,7 @@ from orbitmq.client.producer import LoopSide, NotReadyError, Producer, unsettled
 from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.transaction import Half, Transaction
 from orbitmq.client.unclosed import Shown, words_of
-from orbitmq.client.waiter import awaiting
+from orbitmq.client.waiter import SLICE_S, awaiting
 from orbitmq.errors import OrbitError, TimedOut
 from orbitmq.errors.remedy import hint
 from orbitmq.native._types import Pending, PendingBatch
@@ -280,6 +281,9 @@ class AsyncProducer(Shown):
         try:
             async with asyncio.timeout(self._limit(timeout)):
                 await Room(self._side, producer.settled + producer.in_flight)
+                while producer.name is not None and producer.in_flight:  # the session has ended: what it had is in the next one
+                    await aside(partial(producer.wait_settled, producer.settled, 0, SLICE_S), "flush this producer")
+                    await Room(self._side, producer.settled + producer.in_flight)
         except TimeoutError:
             left = producer.in_flight
             raise unsettled(left, self._limit(timeout)) from None

@@ -171,7 +171,7 @@ class Client(
         with self._makes("a producer"):
             from orbitmq.client.producer import Producer
 
-            return self._keep(Producer(self._connection, **self._with_wait(settings)))
+            return self._keep(Producer(self._connection, **(self._with_wait(settings) if self._connection.wait else settings)))
 
     @called_with(ConsumerSettings)
     def consumer(self, *group_and_topics: Any, **settings: Any) -> Consumer:

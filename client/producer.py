@@ -5,7 +5,8 @@ This class supplies their sessions and their results.
 
 Threads may share a producer. After a fork, the child's first send opens a session of its own. After the broker's death, the
 first send to its successor does, and waits for that broker if there is a `wait`. Messages that were in flight when the broker
-died end in PerhapsStored, one each: only a message that has not left the caller is ever sent to another broker.
+died end in PerhapsStored, one each: only a message that has not left the caller is ever sent to another broker. A producer with
+a name sends them again, under the same ids (docs/idempotent-producers.md).
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
@@ -32,7 +36,7 @@ from orbitmq.client.settling import RECORD_MAX, WINDOW
 from orbitmq.client.transaction import Half, Transaction
 from orbitmq.client.unclosed import Shown, state, warn_unclosed
 from orbitmq.client.waiter import Waiter, awaiting, waiter_of
-from orbitmq.errors import BrokerStopped, Closed, OrbitError, TimedOut
+from orbitmq.errors import BrokerNotRunning, BrokerStopped, Closed, OrbitError, TimedOut
 from orbitmq.errors.remedy import all_of, as_hint, hint
 from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Pending, PendingBatch, ProducerBase, Taken, Turns
@@ -91,8 +95,11 @@ class Producer(Shown, ProducerBase):
         Raises: SettingError: a setting is not valid. BrokerNotRunning, Full (NoMeans): no session could be opened.
         """
         asked = ProducerSettings(**settings)
-        wait = asked.wait or 0.0
+        wait = asked.patience
         super().__init__(asked.on_full == "wait", asked.durability, asked.timeout, wait > 0)
+        self.name = asked.name
+        self._name_ids()
+        self._absent: float | None = None  # since when what is to be sent again waits for a broker
         self._opener = opener
         self._wait_s = wait
         self.group = asked.group
@@ -121,6 +128,41 @@ class Producer(Shown, ProducerBase):
                 self._patiently(lambda: self._open_once(self._patient.open_session_now))
             else:
                 self._patiently(lambda: self._open_once(self._opener.open_session))
+
+    def _name_ids(self) -> None:
+        """The number of a message in its id counts from 1 in each process and each producer object. The random part tells them
+        apart."""
+        if self.name is not None:
+            self._identify(f"{self.name}:{token_hex(8)}:")
+
+    def _resume(self, seconds: float) -> bool:
+        """The tree has died, and a named producer's messages were in flight. They are sent again as soon as there is a session.
+        False: there was none within so many seconds. True: there is one, or the producer's patience was over first."""
+        now = time.monotonic()
+        since = self._absent = now if self._absent is None else self._absent
+        left = max(0.0, since + self._wait_s - now)
+        limit = min(seconds, left)
+        me = threading.get_ident()
+        ours = self._asides is not None and me not in self._asides
+        if ours and self._asides is not None:
+            self._asides.add(me)
+        try:
+            if self._wait_s > 0:
+                now_open = partial(self._open_once, self._patient.open_session_now)
+                self._patient.outlast(now_open, limit, self._retired, starting=limit)
+            else:
+                self._open_once(self._opener.open_session)
+        except (BrokerNotRunning, BrokerStopped, TimedOut):
+            if seconds < left:
+                return False
+            self._lose()
+        except OrbitError:
+            self._lose()
+        finally:
+            if ours and self._asides is not None:
+                self._asides.discard(me)
+        self._absent = None
+        return True
 
     def _outlast(self) -> None:
         """The broker is stopping, and may still answer what is in flight. Returns when another broker runs."""
@@ -171,6 +213,7 @@ class Producer(Shown, ProducerBase):
             handle.close()
             raise
         self._generation = handle.generation
+        self._absent = None
         settings = lib.control_settings(ffi.cast("struct control *", handle.control_address))
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
@@ -337,6 +380,8 @@ class Producer(Shown, ProducerBase):
     def _forked(self) -> None:
         """In a forked child: the thread that was opening a session may not exist here."""
         self._turns = Turns()
+        self._absent = None
+        self._name_ids()
         if self._asides is not None:
             self._asides = set()
 

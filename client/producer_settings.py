@@ -15,6 +15,7 @@ WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
 MESSAGE_MAX = 16 << 20
 MESSAGE_MIN = 1024
 MESSAGE_USUAL = 256 << 10
+NAME_MAX = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,11 @@ class ProducerSettings:
         durability: default of what a receipt waits for: "appended" or "flushed"; None: what the topic of the message says
             (see create_topic).
         wait: seconds that this call, and each send, waits for an absent broker, as long as nothing of the send is on its
-            way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored.
-
+            way; None: the client's. Messages that were on their way when the broker went still end in PerhapsStored, unless
+            the producer has a name.
+        name: makes it a named producer: each message gets an id, and what was on its way when the broker went is sent again to
+            the next one, and stored once (docs/idempotent-producers.md). It stands in the ids; 1 to 128 bytes. If neither the
+            producer nor the client says how long to wait, a named producer waits for `timeout`.
         group: name of the producer group, for transactions: its members know how they end (docs/transactions.md).
         check: a function that is asked how a transaction of the group ends that nobody has ended, whoever has begun it: it gets
             an OpenTransaction and returns "commit", "rollback", or None for not known yet. A thread calls it.
@@ -48,6 +52,12 @@ class ProducerSettings:
     wait: float | None = None
     group: str = "DEFAULT_PRODUCER"
     check: Check | None = None
+    name: str | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for an absent broker."""
+        return self.wait if self.wait is not None else self.timeout if self.name is not None else 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= WINDOW_MAX:
@@ -59,6 +69,8 @@ class ProducerSettings:
             check_function(self.check)
         if self.on_full not in ("wait", "error"):
             raise _impossible("on_full", self.on_full, "it is 'wait' or 'error'")
+        if self.name is not None:
+            check_producer_name(self.name)
         if self.durability not in (None, "appended", "flushed"):
             why = "it is 'appended' or 'flushed', or None for what the topic says"
             raise _impossible("durability", self.durability, why)
@@ -66,6 +78,16 @@ class ProducerSettings:
             raise _impossible("timeout", self.timeout, "it must be a number of seconds from 0")
         if self.wait is not None and not self.wait >= 0:
             raise _impossible("wait", self.wait, "it must be a number of seconds from 0")
+
+
+def check_producer_name(name: object) -> None:
+    """Raises: SettingError."""
+    if not isinstance(name, str):
+        raise _impossible("name", name, "a name is a str")
+    if not 1 <= len(name.encode(errors="surrogatepass")) <= NAME_MAX:
+        raise _impossible("name", name, f"it must be 1 to {NAME_MAX} bytes")
+    if not name.isprintable():
+        raise _impossible("name", name, "it must consist of characters that can be printed")
 
 
 def _impossible(setting: str, value: object, why: str) -> SettingError:

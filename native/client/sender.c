@@ -49,6 +49,8 @@ enum sender_result sender_open(struct sender *sender, uint32_t topic, uint32_t f
         return SENDER_TOO_LARGE;
     if (sender->submitted - sender->settled >= sender->shape.window)
         return SENDER_WINDOW_FULL;
+    if (sender->keeps && !sender_kept_room(sender, payload))
+        return SENDER_RING_FULL;
     struct send_frame *frame = ring_claim(&sender->sq, (uint32_t)payload);
     if (!frame)
         return SENDER_RING_FULL;
@@ -67,6 +69,8 @@ enum sender_result sender_open_atomic(struct sender *sender, uint32_t count, uin
         return SENDER_TOO_LARGE;
     if (sender->submitted - sender->settled + count > sender->shape.window)
         return SENDER_WINDOW_FULL;
+    if (sender->keeps && !sender_kept_room(sender, payload))
+        return SENDER_RING_FULL;
     struct send_atomic *atomic = ring_claim(&sender->sq, (uint32_t)payload);
     if (!atomic)
         return SENDER_RING_FULL;
@@ -310,5 +314,7 @@ void sender_settle(struct sender *sender, uint64_t sequence)
 {
     assert(sequence >= sender->settled && sequence <= sender->submitted);
     sender->settled = sequence;
+    if (sender->keeps)
+        sender_let_go(sender);
     CRASH_POINT("sender_settled");
 }

@@ -21,6 +21,9 @@ struct sender {
     uint64_t submitted; /* messages given a sequence: the last one's */
     uint64_t settled;   /* verdicts up to here were taken out of their slots; submitted - settled <= window */
     uint64_t flush_through; /* the newest message that waits for the disk */
+    bool keeps;             /* the ring's room is used again only when the verdicts are settled: see sender_again.c */
+    struct ring_consumer kept; /* at the oldest frame that is not settled; of ours alone */
+    uint64_t kept_after;    /* sequence of the last message before it */
     int supervisor;     /* pidfd of the tree's supervisor, -1: not watched */
     struct send_frame *frame; /* the open one, in the ring */
     struct send_atomic *atomic; /* the open atomic batch, which the frame belongs to; or NULL */
@@ -95,5 +98,21 @@ struct completion sender_verdict(const struct sender *sender, uint64_t sequence)
 
 /* Frees the slots up to sequence for reuse. */
 void sender_settle(struct sender *sender, uint64_t sequence);
+
+/* ---- sender_again.c: for a sender that keeps its frames ---- */
+
+/* From now on, before the first message: frames stay in the ring as they are until all their verdicts are settled. */
+void sender_keep(struct sender *sender);
+
+/* True if a record of this payload fits beside the frames that are kept. */
+bool sender_kept_room(const struct sender *sender, uint64_t payload);
+
+/* Lets go of the frames up to what is settled. */
+void sender_let_go(struct sender *sender);
+
+/* Takes the oldest frame that `from`, whose tree is gone, still keeps, and sends what is not settled of it through `to`, a fresh session of
+ * the same shape: the same messages under the same ids, and in the same frames. Returns how many messages that are; 0: nothing is left.
+ * *sent is false if they cannot be sent again: they have no ids, it is too long ago for their ids, or their topic is not there. */
+uint32_t sender_again(struct sender *to, struct sender *from, uint64_t now_ms, bool *sent);
 
 #endif

@@ -252,7 +252,9 @@ async def transactions_later(client: aio.AsyncClient, producer: aio.AsyncProduce
 def send(broker: orbitmq.Client) -> list[orbitmq.Receipt]:
     """Every way to send."""
     level: Literal["appended", "flushed"] = "flushed"
-    with broker.producer(window=64, message_max=1 << 16, on_full="wait", timeout=30.0, durability=None, wait=None) as producer:
+    with broker.producer(
+        window=64, message_max=1 << 16, on_full="wait", timeout=30.0, durability=None, wait=None, name="shop"
+    ) as producer:
         receipt = producer.send("orders", b"first", tags="new", keys=["1", "one"], queue=0, properties={"from": "here"}, flag=7)
         receipts = [receipt, producer.send("orders", "text", keys="2", queue_key="customer", durability=level, timeout=5)]
         pending = producer.send_async("orders", bytearray(b"later"), queue_key=b"customer")

@@ -1,7 +1,7 @@
 /* An atomic batch of a producer's: messages to any topics, of which all are stored or none. They are checked first, all of them; then
  * they are put into the submission ring as one record of it.
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 #include "format/atomic.h"
 
 #include <string.h>
@@ -57,6 +57,7 @@ static int parse(Producer *self, struct parcel *parcel, PyObject *messages)
             args[i] = PyTuple_GetItem(values, i);
         if (letter_parse(self, &parcel->letters[parcel->parsed], args, 2, names) < 0)
             return refuse(parcel->parsed);
+        parcel->letters[parcel->parsed].id = NULL; /* the messages of an atomic batch have none */
     }
     return 0;
 }

@@ -414,10 +414,10 @@ static int parse_argument(struct letter *letter, enum argument which, PyObject *
     return -1;
 }
 
-int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names)
+int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *body;
-    memset(letter, 0, sizeof *letter);
+    memset(letter, 0, offsetof(struct letter, numbered));
     if (parse_positional(args, count, names, "body", &letter->topic, &body) < 0)
         return -1;
     letter->queue = -1;
@@ -433,6 +433,10 @@ int letter_parse(const Producer *self, struct letter *letter, PyObject *const *a
     }
     if (result == 0)
         result = later_one(&letter->later);
+    if (result == 0 && self->name_size && !letter->id && !letter->later.own && !letter->later.cancels) {
+        letter->id = letter->numbered;
+        letter->id_size = producer_number(self, letter->numbered);
+    }
     if (result < 0)
         letter_clear(letter);
     return result;

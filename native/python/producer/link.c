@@ -3,7 +3,7 @@
  * A completion slot is used again `window` messages later, so verdicts are copied out before. link_harvest walks the runs from
  * the oldest, gives each its verdicts, and frees the slots. Nothing is searched; a batch's verdicts are one memcpy.
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 
 #include <string.h>
 
@@ -83,16 +83,42 @@ static struct run *run_at(const struct link *link, uint64_t number)
 
 uint64_t link_push(struct link *link, enum run_kind kind, void *owner, uint32_t index, uint32_t count)
 {
+    /* The newest frame is theirs. */
+    const bool durable = link->sender.flush_through == link->sender.submitted;
     if (kind == RUN_ONEWAY && link->run_tail > link->run_head) {
         struct run *last = run_at(link, link->run_tail - 1);
-        if (last->kind == RUN_ONEWAY) {
+        if (last->kind == RUN_ONEWAY && last->durable == durable) {
             last->count += count;
             return link->run_tail - 1;
         }
     }
     assert(link->run_tail - link->run_head < link->sender.shape.window);
-    *run_at(link, link->run_tail) = (struct run){.kind = kind, .count = count, .index = index, .owner = owner};
+    *run_at(link, link->run_tail) = (struct run){.kind = kind, .durable = durable, .count = count, .index = index, .owner = owner};
     return link->run_tail++;
+}
+
+/* How many of these verdicts of messages that wait for the disk count already. The others do when the disk has reached disk_end; until then
+ * the messages are kept, since only sending them again tells what became of them if the tree dies. */
+static uint64_t on_disk(struct link *link, const struct completion *verdicts, uint64_t count)
+{
+    const struct position *flushed = &link->sender.control->flushed;
+    /* relaxed: it only ends a wait */
+    if (atomic_load_explicit(&flushed->error, memory_order_relaxed))
+        return count;
+    const uint64_t there = atomic_load_explicit(&flushed->value, memory_order_acquire); /* acquire: as in sender.c */
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t end = verdicts[i].physical_offset + verdicts[i].size;
+        if (verdict_stored(verdicts[i].code) && end > there) {
+            link->disk_end = end;
+            return i;
+        }
+    }
+    return count;
+}
+
+static bool waited_for_disk(const struct link *link, const struct run *run)
+{
+    return run->durable && link->sender.keeps && !atomic_load_explicit(&link->sender.control->flushed.error, memory_order_relaxed);
 }
 
 static void deliver(struct link *link, const struct run *run, const struct completion *verdicts, uint32_t count)
@@ -104,9 +130,10 @@ static void deliver(struct link *link, const struct run *run, const struct compl
         break;
     case RUN_PENDING:
         ((Pending *)run->owner)->verdict = verdicts[0];
+        ((Pending *)run->owner)->on_disk = waited_for_disk(link, run);
         break;
     case RUN_BATCH:
-        batch_deliver(run->owner, run->index, verdicts, count);
+        batch_deliver(run->owner, run->index, verdicts, count, waited_for_disk(link, run));
         break;
     }
 }
@@ -119,6 +146,7 @@ void link_harvest(struct link *link)
     if (completed > sender->submitted)
         completed = sender->submitted; /* `completed` is in memory that a stray write of ours could have hit */
     uint64_t settled = sender->settled;
+    link->disk_end = 0;
     while (settled < completed) {
         struct run *run = run_at(link, link->run_head);
         const uint32_t at = (uint32_t)(settled & (window - 1));
@@ -127,6 +155,8 @@ void link_harvest(struct link *link)
             count = run->count;
         if (count > window - at)
             count = window - at; /* the slots wrap here */
+        if (sender->keeps && run->durable && !(count = on_disk(link, &sender->parts.slots[at], count)))
+            break;
         deliver(link, run, &sender->parts.slots[at], (uint32_t)count);
         settled += count;
         run->index += (uint32_t)count;
@@ -164,5 +194,43 @@ void link_disown(struct link *link, void *owner)
             run->owner = NULL;
             run->kind = RUN_ONEWAY;
         }
+    }
+}
+
+static void move(const struct run *run, uint64_t number, uint64_t sequence, uint64_t life)
+{
+    if (run->kind == RUN_PENDING) {
+        Pending *pending = run->owner;
+        pending->run = number;
+        pending->sequence = sequence;
+        pending->life = life;
+    } else if (run->kind == RUN_BATCH) {
+        Batch *batch = run->owner;
+        batch->sequence = sequence;
+        batch->life = life;
+    }
+}
+
+void link_move(struct link *link, struct link *from, uint32_t count, bool sent, uint64_t life)
+{
+    uint64_t sequence = link->sender.submitted - (sent ? count : 0);
+    while (count > 0) {
+        struct run *run = run_at(from, from->run_head);
+        const uint32_t some = run->count < count ? run->count : count;
+        if (sent) {
+            sequence += some;
+            move(run, link_push(link, run->kind, run->owner, run->index, some), sequence, life);
+        } else {
+            const struct completion lost = {.code = VERDICT_LOST};
+            for (uint32_t i = 0; i < some; i++) {
+                const struct run one = {.kind = run->kind, .owner = run->owner, .index = run->index + i, .count = 1};
+                deliver(from, &one, &lost, 1);
+            }
+        }
+        run->index += some;
+        run->count -= some;
+        count -= some;
+        if (run->count == 0)
+            from->run_head++;
     }
 }

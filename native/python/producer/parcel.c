@@ -4,7 +4,7 @@
  * Without a queue or a key the messages are spread over the topic's queues in runs of equal length, not one by one: the index
  * of a queue, and later its reader, then work on neighbouring memory.
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 
 #include <string.h>
 
@@ -288,6 +288,22 @@ static int take_ids(Batch *batch, PyObject *values)
     return result;
 }
 
+/* Ids of the producer's own. */
+static int number(Producer *self, Batch *batch)
+{
+    const size_t count = batch->count ? batch->count : 1;
+    if (!(batch->id = new_pieces((Py_ssize_t)count)) || !(batch->numbered = PyMem_Malloc(count * NUMBERED_ID_MAX))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    char *at = batch->numbered;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        batch->id[i] = (struct piece){at, producer_number(self, at)};
+        at += batch->id[i].size;
+    }
+    return 0;
+}
+
 /* The queue that the caller chose for a batch. */
 struct destination {
     int64_t queue;  /* -1: not given */
@@ -342,6 +358,8 @@ int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const 
         if (take_argument(batch, which, args[count + i], &to, timeout_ns) < 0)
             return -1;
     }
+    if (self->name_size && !batch->id && number(self, batch) < 0)
+        return -1;
     if (later_one(&batch->later) < 0 || producer_ready(self, born_now()) < 0 ||
         (later_waits(&batch->later) && producer_delays(self, &batch->later) < 0))
         return -1;
@@ -363,6 +381,8 @@ void parcel_drop(Batch *batch)
     PyMem_Free(batch->tag);
     PyMem_Free(batch->extra);
     PyMem_Free(batch->id);
+    PyMem_Free(batch->numbered);
+    batch->numbered = NULL;
     PyMem_Free((char *)batch->same.text);
     batch->body = batch->key = batch->tag = batch->extra = batch->id = NULL;
     batch->same = (struct piece){NULL, 0};

@@ -17,7 +17,7 @@ Pending *pending_new(Producer *producer, PyObject *topic)
     self->topic = topic;
     self->verdict.code = VERDICT_NONE;
     self->posted = false;
-    self->durable = false;
+    self->durable = self->on_disk = false;
     return self;
 }
 
@@ -26,7 +26,7 @@ static void pending_dealloc(Pending *self)
     Producer *producer = self->producer;
     if (self->posted && self->verdict.code == VERDICT_NONE) {
         /* In flight, and nobody is interested any more: its run becomes one-way. */
-        struct link *link = producer->link;
+        struct link *link = producer_flight(producer);
         struct run *run = &link->runs[self->run & (link->sender.shape.window - 1)];
         run->kind = RUN_ONEWAY;
         run->owner = NULL;
@@ -106,6 +106,8 @@ PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
         take_news(self);
     }
     const struct on_disk wish = wish_of(self);
+    if (self->on_disk)
+        return verdict_result(self->producer, self->topic, &self->verdict, FOREVER);
     if (self->durable && verdict_stored(self->verdict.code) && disk_wait(&wish, timeout_ns, deadline_ns, &self->verdict) < 0)
         return NULL;
     return verdict_result(self->producer, self->topic, &self->verdict, disk_flushed(&wish));
@@ -115,7 +117,7 @@ PyObject *pending_wait(Pending *self, uint64_t timeout_ns)
 static uint64_t flush_end(const Pending *self)
 {
     const struct on_disk wish = wish_of(self);
-    return self->durable && verdict_stored(self->verdict.code) && disk_open(&wish) ? wish.end : 0;
+    return self->durable && !self->on_disk && verdict_stored(self->verdict.code) && disk_open(&wish) ? wish.end : 0;
 }
 
 bool pending_open(const Pending *self) { return self->verdict.code == VERDICT_NONE || flush_end(self) != 0; }

@@ -1,7 +1,7 @@
 /* PendingBatch: many messages of one call. batch_new has everything checked (parcel.c); push() then encodes straight from the
  * bodies into the ring, frame by frame; verdicts come back as pieces of one table.
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 #include "python/producer/producer_docs.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static Batch *batch_new(Producer *self, PyObject *const *args, Py_ssize_t count,
 static void batch_dealloc(Batch *self)
 {
     if (self->answered < self->sent)
-        link_disown(self->producer->link, self);
+        link_disown(producer_flight(self->producer), self);
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     parcel_drop(self);
     Py_XDECREF(self->topic);
@@ -97,13 +97,13 @@ static int push(Producer *self, Batch *batch)
 {
     while (batch->sent < batch->count) {
         const uint64_t born_ms = born_now();
-        if (batch->sent && (!producer_usable(self, born_ms) || batch->life != self->life)) {
+        if (batch->sent && !self->name_size && (!producer_usable(self, born_ms) || batch->life != self->life)) {
             /* continuing would leave a hole in the middle; and nobody waits for another tree to learn that */
             const struct completion lost = {.code = VERDICT_LOST};
             verdict_result(self, batch->topic, &lost, 0);
             return -1;
         }
-        if (batch->sent && self->rides && producer_stopping(self)) {
+        if (batch->sent && !self->name_size && self->rides && producer_stopping(self)) {
             py_raise("BrokerStopped", "the rest is not stored; send it again when a broker runs", NULL,
                      "could not send the rest of a batch: the broker is stopping");
             return -1;
@@ -112,8 +112,7 @@ static int push(Producer *self, Batch *batch)
             return -1;
         if (batch->sent >= batch->count) /* opening a session runs Python code, which may have cut the batch */
             break;
-        if (batch->sent == 0)
-            batch->life = self->life;
+        batch->life = self->life; /* one session for all, unless the producer has a name */
         const uint32_t topic = producer_topic(self, batch->topic);
         if (topic == TOPIC_NONE)
             return -1;
@@ -129,7 +128,7 @@ static int push(Producer *self, Batch *batch)
             room = least;
         const uint32_t first = batch->sent;
         producer_lock(link);
-        const enum sender_result result = sender_open(sender, topic, frame_flags(batch->durable, batch->ids), born_ms, room);
+        const enum sender_result result = sender_open(sender, topic, frame_flags(batch->durable, batch->id), born_ms, room);
         if (result == SENDER_OK) {
             (batch->table ? table_fill : fill_frame)(batch, sender);
             sender_close(sender);
@@ -188,8 +187,9 @@ static int push_all(Producer *self, Batch *batch, uint64_t timeout_ns)
 
 /* ---- verdicts ---- */
 
-void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count)
+void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count, bool on_disk)
 {
+    batch->on_disk = on_disk && (batch->on_disk || batch->answered == 0);
     assert(index == batch->answered && count <= batch->sent - index);
     memcpy(batch->verdicts + index, verdicts, (size_t)count * sizeof *verdicts);
     batch->answered = index + count;
@@ -197,7 +197,7 @@ void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdic
         if (!verdict_stored(verdicts[i].code) && batch->failed++ == 0)
             batch->first_failed = index + i;
     const struct completion *last = &verdicts[count - 1];
-    for (; last >= verdicts; last--) {
+    for (; !on_disk && last >= verdicts; last--) {
         const uint64_t end = last->physical_offset + last->size;
         if (verdict_stored(last->code) && end > batch->end)
             batch->end = end;
@@ -288,7 +288,7 @@ static PyObject *batch_wait(Batch *self, uint64_t timeout_ns)
         if (verdict.code != VERDICT_APPENDED)
             return verdict_result(self->producer, self->topic, &verdict, 0);
     }
-    self->flushed = disk_flushed(&wish);
+    self->flushed = self->on_disk ? FOREVER : disk_flushed(&wish);
     if (self->failed)
         return failure(self);
     return PyObject_CallMethod((PyObject *)self->producer, "_receipts", "O", self);
@@ -343,7 +343,7 @@ PyObject *producer_push(Producer *self, PyObject *object)
     Batch *batch = (Batch *)object;
     for (;;) {
         /* An event loop pushes, and must not wait for a session: it opens one in a thread, and tries again. */
-        if (batch->sent == 0 && !self->closed && !(producer_usable(self, born_now()) && !(self->rides && producer_stopping(self))))
+        if ((batch->sent == 0 || self->name_size) && !self->closed && !(producer_usable(self, born_now()) && !(self->rides && producer_stopping(self))))
             Py_RETURN_FALSE;
         const int result = push(self, batch);
         if (result == SENDER_OK)

@@ -2,7 +2,7 @@
  * which adds _reopen (a fresh session), _receipts (results) and _awaiting (asyncio): what is not called once a message stays in
  * Python.
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 #include "python/producer/producer_docs.h"
 
 #include <string.h>
@@ -133,9 +133,17 @@ static PyObject *producer_settle(Producer *self, PyObject *timeout)
     if (parse_timeout(timeout, &timeout_ns) < 0)
         return NULL;
     const uint64_t deadline_ns = deadline_after(timeout_ns);
-    const uint64_t life = self->life;
-    const uint64_t target = self->link ? self->link->sender.submitted : 0;
-    while (producer_look(self) && self->life == life && self->link->sender.settled < target) {
+    uint64_t life = self->life;
+    uint64_t target = self->link ? self->link->sender.submitted : 0;
+    for (;;) {
+        if (!producer_look(self) && !self->stranded)
+            break;
+        if (self->life != life && self->name_size) { /* what was in flight is in the next session now */
+            life = self->life;
+            target = self->link ? self->link->sender.submitted : 0;
+        }
+        if (self->life != life || (self->link && self->link->sender.settled >= target))
+            break;
         switch (producer_wait_verdict(self, target, deadline_ns)) {
         case PRODUCER_ERROR:
             return NULL;
@@ -159,9 +167,14 @@ static PyObject *producer_wait(Producer *self, PyObject *const *args, Py_ssize_t
     uint64_t timeout_ns = FOREVER;
     if (PyErr_Occurred() || parse_timeout(args[2], &timeout_ns) < 0)
         return NULL;
-    if (!producer_look(self))
-        Py_RETURN_FALSE;
     const uint64_t deadline_ns = deadline_after(timeout_ns);
+    if (!producer_look(self)) {
+        if (!self->stranded)
+            Py_RETURN_FALSE;
+        if (producer_resume(self, deadline_ns) == PRODUCER_ERROR)
+            return NULL;
+        Py_RETURN_TRUE;
+    }
     if (end ? producer_wait_unlocked(self, WAIT_FLUSHED, end, 0, deadline_ns) == PRODUCER_ERROR
             : settled < self->link->sender.submitted &&
                   producer_wait_unlocked(self, WAIT_VERDICT, settled + 1, 0, deadline_ns) == PRODUCER_ERROR)
@@ -176,21 +189,30 @@ static PyObject *producer_settled(Producer *self, void *unused)
     return PyLong_FromUnsignedLongLong(producer_look(self) ? self->link->sender.settled : 0);
 }
 
+/* Ends the session, or what is stranded of the last one. */
+static void let_go(Producer *self)
+{
+    const struct link *flight = producer_flight(self);
+    const uint32_t code = flight && flight->forks != py_forks() ? VERDICT_FORKED : VERDICT_LOST;
+    producer_retire(self, code);
+    producer_give_up(self, code);
+}
+
 /* retire(): ends the session and all further use; what is in flight counts as perhaps stored. */
 static PyObject *producer_close(Producer *self, PyObject *unused)
 {
     (void)unused;
     self->closed = true;
-    producer_retire(self, self->link && self->link->forks != py_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    let_go(self);
     Py_RETURN_NONE;
 }
 
 static PyObject *producer_in_flight(Producer *self, void *unused)
 {
     (void)unused;
-    if (!producer_look(self))
-        return PyLong_FromLong(0);
-    return PyLong_FromUnsignedLongLong(self->link->sender.submitted - self->link->sender.settled);
+    producer_look(self);
+    const struct link *flight = producer_flight(self);
+    return PyLong_FromUnsignedLongLong(flight ? flight->sender.submitted - flight->sender.settled : 0);
 }
 
 static PyObject *producer_is_ready(Producer *self, void *unused)
@@ -212,7 +234,7 @@ static PyObject *producer_failed(Producer *self, void *unused)
 {
     (void)unused;
     producer_look(self);
-    return PyLong_FromUnsignedLongLong(self->failed + (self->link ? self->link->failed : 0));
+    return PyLong_FromUnsignedLongLong(self->failed + (producer_flight(self) ? producer_flight(self)->failed : 0));
 }
 
 static PyObject *producer_is_closed(Producer *self, void *unused)
@@ -241,16 +263,16 @@ static int producer_init(Producer *self, PyObject *args, PyObject *keywords)
 static int producer_traverse(Producer *self, visitproc visit, void *arg)
 {
     Py_VISIT((PyObject *)Py_TYPE((PyObject *)self));
-    if (self->link)
-        Py_VISIT(self->link->handle);
+    if (producer_flight(self))
+        Py_VISIT(producer_flight(self)->handle);
     return 0;
 }
 
 static int producer_clear(Producer *self)
 {
-    if (self->link)
-        self->link->leaves = true;
-    producer_retire(self, self->link && self->link->forks != py_forks() ? VERDICT_FORKED : VERDICT_LOST);
+    if (producer_flight(self))
+        producer_flight(self)->leaves = true;
+    let_go(self);
     producer_forget_topics(self);
     return 0;
 }
@@ -286,6 +308,8 @@ static PyMethodDef producer_methods[] = {
     {"post_atomic", FAST(producer_post_atomic), METH_FASTCALL, DOC_POST_ATOMIC},
     {"_attach", (PyCFunction)producer_attach, METH_O, "takes the session of a SessionHandle"},
     {"_leave", (PyCFunction)producer_leave, METH_NOARGS, "gives the session back without waiting; for a finalizer"},
+    {"_identify", (PyCFunction)producer_identify, METH_O, "what the ids begin with that the producer gives to its messages"},
+    {"_lose", (PyCFunction)producer_lose, METH_NOARGS, "what is to be sent again ends in PerhapsStored"},
     {"prepare", (PyCFunction)producer_prepare, METH_NOARGS, DOC_PREPARE},
     {"_settle", (PyCFunction)producer_settle, METH_O, "waits until nothing is in flight; False when the time is over"},
     {"wait_settled", FAST(producer_wait), METH_FASTCALL, DOC_WAIT_SETTLED},

@@ -6,6 +6,7 @@
  *   parcel.c    what one batch call wants sent
  *   table.c     the same out of Arrow's buffers
  *   link.c      one session, the runs of messages in flight on it, and their verdicts
+ *   resend.c    the ids of a named producer, and what it sends again when the tree has died
  *   pending.c   the type Pending: one message's verdict to come
  *   pending_batch.c     the type PendingBatch: many messages of one call
  *   verdicts.c   verdicts as receipts and as exceptions
@@ -52,6 +53,7 @@ typedef struct batch Batch;
  * cycle. */
 struct run {
     enum run_kind { RUN_ONEWAY, RUN_PENDING, RUN_BATCH } kind;
+    bool durable;   /* they wait for the disk */
     uint32_t count;
     uint32_t index; /* RUN_BATCH: of the first message in its batch */
     void *owner;    /* Pending or Batch */
@@ -67,6 +69,7 @@ struct link {
     uint64_t run_head;  /* oldest run; run & (window - 1) */
     uint64_t run_tail;
     uint64_t failed;    /* one-way messages that were not appended */
+    uint64_t disk_end;  /* of a named producer: verdicts have come that count only when the disk has this end of the log; or 0 */
 };
 
 struct link *link_open(PyObject *handle);
@@ -83,6 +86,10 @@ void link_lose(struct link *link, uint32_t code);
 
 void link_disown(struct link *link, void *owner);
 
+/* Moves the oldest `count` messages of `from` to `link`, through which they were just sent again as the newest; sent false: they are lost
+ * instead. life: the producer's. */
+void link_move(struct link *link, struct link *from, uint32_t count, bool sent, uint64_t life);
+
 /* ---- producer_session.c ---- */
 
 #define TOPIC_CACHE 16u
@@ -92,9 +99,16 @@ struct topic_memo {
     uint32_t index;
 };
 
+#define NAME_ROOM 152u   /* of a name and what follows it in an id */
+#define NUMBERED_ID_MAX (NAME_ROOM + 20u)
+
 struct producer {
     PyObject_HEAD
     struct link *link;       /* NULL: no session now */
+    struct link *stranded;   /* of a named producer, while it has no session: what it will send again; or NULL */
+    uint64_t numbered;       /* ids given */
+    uint32_t name_size;      /* 0: it has no name */
+    char name[NAME_ROOM];    /* the beginning of its ids */
     uint64_t life;           /* raised with each session: which one a pending belongs to */
     uint64_t looked_ms;      /* when the tree's life was last looked at */
     uint64_t flushed_before; /* flushed position at the end of the previous life */
@@ -123,6 +137,9 @@ bool producer_stopping(const Producer *self);
 
 /* Takes the verdicts that have come; false if there is no session (any more). */
 bool producer_look(Producer *self);
+
+/* Where messages without a verdict are in flight. */
+static inline struct link *producer_flight(const Producer *self) { return self->link ? self->link : self->stranded; }
 
 /* Index of the topic in the current topic table, or TOPIC_NONE with an exception. */
 uint32_t producer_topic(Producer *self, PyObject *name);
@@ -160,6 +177,23 @@ enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint
 int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, uint32_t least, bool wait,
                        uint64_t timeout_ns, uint64_t *deadline_ns);
 
+/* ---- resend.c ---- */
+
+/* The next id of a named producer, put to `at`; returns its size. */
+uint32_t producer_number(Producer *self, char *at);
+
+/* Sends what is stranded through the new session. */
+void producer_resend(Producer *self);
+
+/* Gives what is stranded `code` instead of a verdict. */
+void producer_give_up(Producer *self, uint32_t code);
+
+/* For a wait without a session: opens one, as long as the producer's patience and the wait allow, so that what is stranded is sent again. */
+enum producer_wait producer_resume(Producer *self, uint64_t deadline_ns);
+
+PyObject *producer_identify(Producer *self, PyObject *name);
+PyObject *producer_lose(Producer *self, PyObject *nothing);
+
 uint64_t producer_flushed(const Producer *self);
 uint32_t producer_flush_error(const Producer *self);
 uint64_t deadline_after(uint64_t timeout_ns);
@@ -193,12 +227,13 @@ struct letter {
     enum durability durability;
     bool durable;         /* the result of the last attempt to post the letter */
     uint64_t timeout_ns;
+    char numbered[NUMBERED_ID_MAX]; /* an id of the producer's own; the last one, since nothing makes it zero */
 };
 
 int letters_init(void); /* once, at import */
 
 /* Arguments of send, send_async and send_oneway. Call letter_clear after success only. */
-int letter_parse(const Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
+int letter_parse(Producer *self, struct letter *letter, PyObject *const *args, Py_ssize_t count, PyObject *names);
 void letter_clear(struct letter *letter);
 
 uint32_t letter_properties_size(const struct letter *letter);
@@ -267,6 +302,7 @@ struct pending {
     struct completion verdict; /* code VERDICT_NONE: still in flight */
     bool posted;
     bool durable;
+    bool on_disk; /* the verdict was taken when the disk had it */
 };
 
 /* The way of an appended record to the disk, for a sender that wants it there. */
@@ -291,91 +327,6 @@ Pending *pending_new(Producer *producer, PyObject *topic);
 PyObject *pending_wait(Pending *self, uint64_t timeout_ns);
 /* True if there is something left to wait for, as far as is known. */
 bool pending_open(const Pending *self);
-
-struct piece {
-    const char *text; /* NULL: none */
-    uint32_t size;
-};
-
-struct batch {
-    PyObject_HEAD
-    Producer *producer;
-    PyObject *topic;
-    PyObject *topics;   /* of an atomic batch: tuple of each message's topic; or NULL */
-    PyObject *bodies;   /* tuple of bytes, which keeps them; NULL once all are sent, like the following */
-    PyObject *keys, *tags; /* tuples of str or None, or NULL */
-    PyObject *extras;   /* tuple of bytes or None, encoded; or the bytes of all; or NULL */
-    PyObject *ids;      /* tuple of str, or NULL */
-    struct piece *body; /* where each message's body is, ... */
-    struct piece *key, *tag, *extra, *id; /* ... its keys, tags, other properties, and id; NULL: none has any */
-    struct piece same;  /* the beginning of all properties strings: tags that were given once for all; its text is ours */
-    struct table *table; /* instead of bodies, keys and tags; NULL once all are sent */
-    struct completion *verdicts;
-    uint64_t life;      /* of the session that its first message went into */
-    uint64_t sequence;  /* of the newest message sent */
-    uint64_t end;       /* of the last appended record */
-    uint64_t flushed;   /* the flushed position when the result was taken */
-    uint64_t bytes;     /* of the messages still to be sent, as strides */
-    uint32_t count;     /* messages; lowered to sent if sending stopped half-way */
-    uint32_t sent;
-    uint32_t answered;
-    uint32_t failed;
-    uint32_t first_failed;
-    uint32_t queue;     /* whose run it is */
-    uint32_t queue_left; /* messages that still go there */
-    uint32_t longer;    /* runs to come that take one more than count / queues */
-    uint32_t queues;    /* of the topic, when the batch was made */
-    enum durability durability;
-    struct later later; /* of all */
-    bool durable;       /* the result when the first message was sent: one answer for all */
-};
-
-/* ---- parcel.c ---- */
-
-/* A batch's bodies, and its keyword arguments, which follow `count` positional ones. 0, or -1 with an exception. */
-int parcel_take(Producer *self, Batch *batch, PyObject *bodies, PyObject *const *args, Py_ssize_t count, PyObject *names,
-                uint64_t *timeout_ns);
-void parcel_drop(Batch *batch);
-
-/* Bytes of message i's properties string. */
-static inline uint64_t parcel_properties_size(const Batch *batch, uint32_t i)
-{
-    const struct piece tag = batch->tag ? batch->tag[i] : (struct piece){NULL, 0};
-    const struct piece key = batch->key ? batch->key[i] : (struct piece){NULL, 0};
-    const struct piece id = batch->id ? batch->id[i] : (struct piece){NULL, 0};
-    return later_size(&batch->later) + id_property_size(id.text, id.size) + batch->same.size + (batch->extra ? batch->extra[i].size : 0) +
-           properties_size(tag.size, tag.text, key.size, key.text);
-}
-
-/* Puts them to `at`; returns where they end. */
-uint8_t *parcel_properties(const Batch *batch, uint32_t i, uint8_t *at);
-
-/* The queue of the next message. */
-uint32_t parcel_queue(Batch *batch);
-
-/* ---- table.c ---- */
-
-/* The arguments of send_columns. 0, or -1 with an exception. */
-int table_take(Producer *self, Batch *batch, PyObject *arguments);
-void table_drop(Batch *batch);
-
-/* Bytes that message i takes in a frame. */
-uint32_t table_stride(const Batch *batch, uint32_t i);
-
-/* Fills the open frame until it, the window or the batch ends. Runs no Python code. */
-void table_fill(Batch *batch, struct sender *sender);
-
-/* ---- pending_batch.c ---- */
-Batch *batch_empty(Producer *self);
-PyObject *producer_post_atomic(Producer *self, PyObject *const *args, Py_ssize_t count); /* atomic.c */
-int batch_init(PyObject *module);
-void batch_deliver(Batch *batch, uint32_t index, const struct completion *verdicts, uint32_t count);
-void batch_lose(Batch *batch, uint32_t code);
-PyObject *producer_send_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
-PyObject *producer_send_batch_async(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
-PyObject *producer_send_columns(Producer *self, PyObject *arguments);
-PyObject *producer_batch(Producer *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
-PyObject *producer_push(Producer *self, PyObject *batch);
 
 /* ---- verdicts.c ---- */
 /* A receipt of the producer's making, or NULL with the exception that the code stands for. */

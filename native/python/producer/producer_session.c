@@ -69,14 +69,22 @@ uint32_t producer_flush_error(const Producer *self)
 void producer_retire(Producer *self, uint32_t code)
 {
     struct link *link = self->link;
-    if (!link)
+    if (!link) {
+        if (self->closed || code == VERDICT_FORKED)
+            producer_give_up(self, code);
         return;
+    }
     if (code == VERDICT_FORKED)
         link->users = 1; /* the parent's waiting threads do not exist here */
     else
         link_harvest(link);
     self->flushed_before = producer_flushed(self);
     self->link = NULL;
+    if (code == VERDICT_LOST && link->sender.keeps && !self->closed && link->sender.settled < link->sender.submitted) {
+        self->stranded = link; /* there was nothing: the session began with it */
+        producer_forget_topics(self);
+        return;
+    }
     link_lose(link, code);
     if (code != VERDICT_FORKED) /* otherwise its messages are the parent's to count */
         self->failed += link->failed;
@@ -102,21 +110,25 @@ PyObject *producer_attach(Producer *self, PyObject *handle)
         link_release(link);
         return PyErr_NoMemory();
     }
-    producer_retire(self, VERDICT_FORKED);
+    if (self->link || (self->stranded && self->stranded->forks != py_forks()))
+        producer_retire(self, VERDICT_FORKED);
     self->link = link;
+    if (self->name_size)
+        sender_keep(&link->sender);
     Py_XDECREF(self->host);
     self->host = host;
     self->flush_every = settings->flush_every_message != 0;
     self->next_queue = turns;
     self->life++;
     self->looked_ms = 0;
+    producer_resend(self);
     Py_RETURN_NONE;
 }
 
 bool producer_look(Producer *self)
 {
-    struct link *link = self->link;
-    if (link && link->forks != py_forks())
+    struct link *link = self->link, *flight = producer_flight(self);
+    if (flight && flight->forks != py_forks())
         producer_retire(self, VERDICT_FORKED); /* the session is our parent's */
     else if (link)
         link_harvest(link);
@@ -141,8 +153,8 @@ static int open_session(Producer *self)
 
 bool producer_usable(Producer *self, uint64_t now_ms)
 {
-    struct link *link = self->link;
-    if (link && link->forks != py_forks())
+    struct link *link = self->link, *flight = producer_flight(self);
+    if (flight && flight->forks != py_forks())
         producer_retire(self, VERDICT_FORKED);
     else if (link && now_ms - self->looked_ms > LOOK_MS) { /* also when the clock was set back */
         self->looked_ms = now_ms;
@@ -246,6 +258,12 @@ uint32_t producer_topic(Producer *self, PyObject *name)
 enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, uint64_t target, uint64_t head, uint64_t deadline_ns)
 {
     struct link *link = self->link;
+    if (!link)
+        return producer_resume(self, deadline_ns);
+    if (link->disk_end && what != WAIT_FLUSHED && sender_completed(&link->sender) >= target) {
+        what = WAIT_FLUSHED; /* the verdict has come, and counts only then */
+        target = link->disk_end;
+    }
     const uint64_t now = clock_ns();
     uint64_t limit_ns = deadline_ns > now ? deadline_ns - now : 0;
     /* A thread that computes under the interpreter's lock keeps it for 5 ms from when we ask for it, and room comes meanwhile.
@@ -295,7 +313,7 @@ enum producer_wait producer_wait_unlocked(Producer *self, enum wait_for what, ui
 
 enum producer_wait producer_wait_verdict(Producer *self, uint64_t sequence, uint64_t deadline_ns)
 {
-    if (sender_spin(&self->link->sender, sequence, HELD_SPIN_NS))
+    if (self->link && !self->link->disk_end && sender_spin(&self->link->sender, sequence, HELD_SPIN_NS))
         return PRODUCER_AGAIN;
     return producer_wait_unlocked(self, WAIT_VERDICT, sequence, 0, deadline_ns);
 }
@@ -313,7 +331,7 @@ static enum producer_wait wait_room(Producer *self, enum sender_result why, uint
     if (count == 0)
         count = 1; /* nothing in flight: only the ring's head can move */
     return producer_wait_unlocked(self, WAIT_ROOM, sender->settled + count,
-                         why == SENDER_RING_FULL ? sender->sq.head_seen : SENDER_NO_HEAD, deadline_ns);
+                         why == SENDER_RING_FULL && !sender->keeps ? sender->sq.head_seen : SENDER_NO_HEAD, deadline_ns);
 }
 
 int producer_make_room(Producer *self, enum sender_result why, PyObject *topic, uint32_t wanted, uint32_t least, bool wait,

@@ -8,7 +8,7 @@
  *   column    64-bit offsets of rows + 1 entries, never falling, into its data; native byte order
  *   queues    32 bits a row; negative: by the row's key, or in turn if that is empty
  */
-#include "python/producer/producer.h"
+#include "python/producer/batch.h"
 
 #include "base/crc32.h"
 #include <string.h>
