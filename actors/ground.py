@@ -17,6 +17,7 @@ from typing import Any
 
 from orbitmq.actors import scheduler
 from orbitmq.actors.expiry_clock import ExpiryClock
+from orbitmq.actors.listener import bound_address, open_listener, store_host
 from orbitmq.actors.presence import Presence
 from orbitmq.actors.purges import Purges
 from orbitmq.actors.retention import Retention
@@ -32,6 +33,7 @@ from orbitmq.shm.file_id import FileId
 from orbitmq.shm.segment_owner import SegmentOwner, remove_dead
 from orbitmq.shm.topic_table import QueueKey, TopicTable
 from orbitmq.store import abort, access, atomic_file, commits, delays, kept, settings_file, work_files
+from orbitmq.store.listen_address import listen_address
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.recovery.report import RecoveryReport
 from orbitmq.store.tree_settings import OWN_LANES, TreeSettings
@@ -97,7 +99,11 @@ class Ground:
         if report.read_only:
             self.settings = replace(self.settings, read_only=True)
         settings = self.settings
+        address = listen_address(settings.listen)
+        listener = None if address is None else open_listener(address)
         core = core_settings(settings)
+        if listener is not None:
+            core.store_host = store_host(bound_address(listener))
         core.untouched = asked
         if report.damage is not None:
             core.read_only = lib.READ_ONLY_DAMAGED
@@ -106,6 +112,8 @@ class Ground:
         tree = segments.tree(settings, os.getpid())
         crash_point("ground_segments")
         tree.listener = self.presence.listener
+        if listener is not None:
+            tree.gateway, tree.listens = listener, str(bound_address(listener))
         tree.notes = report.notes
         self._tree = tree
         size = settings.files.log_file_size

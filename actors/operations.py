@@ -247,7 +247,9 @@ class Operations(Administration):
         sessions = [session_map(session) for session in self._sessions]
         notes = self._tree.notes
         lost = sorted({note.lost for note in notes if note.lost})
-        return {"groups": self._group_list(), "sessions": sessions, "notes": [note.text for note in notes], "lost": lost}
+        listens = self._tree.listens
+        texts = [note.text for note in notes]
+        return {"groups": self._group_list(), "sessions": sessions, "notes": texts, "lost": lost, "listens": listens}
 
     def settings(self, peer: Peer, question: dict[str, Any]) -> Any:
         """[[name, value, source], ...] of the settings that the tree runs with."""

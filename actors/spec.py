@@ -12,6 +12,7 @@ from orbitmq.actors.allocator import Allocator
 from orbitmq.actors.coordinator import Coordinator
 from orbitmq.actors.dispatcher import Dispatcher
 from orbitmq.actors.flush import Flush
+from orbitmq.actors.gateway import Gateway
 from orbitmq.actors.handler import Handler
 from orbitmq.actors.notifier import Notifier
 from orbitmq.actors.reput import Reput
@@ -30,15 +31,16 @@ class ChildSpec:
     roles: tuple[tuple[str, int], ...]
     start: Callable[[Tree], Actor]
     serves: bool = False  # takes the control socket and the descriptor store
+    listens: bool = False  # takes the socket for RocketMQ's clients
 
     @property
     def pages(self) -> list[int]:
         return [page for _, page in self.roles]
 
 
-def child_specs(handlers: int, *, together: bool) -> list[ChildSpec]:
+def child_specs(handlers: int, *, together: bool, gateway: bool = False) -> list[ChildSpec]:
     """All processes of a tree in the order of starting; stopping goes backwards. together: one process for the handler, the
-    writer and reput.
+    writer and reput. gateway: RocketMQ's clients may connect.
 
     Each actor comes before those that feed it. So at a stop the actors that take work in end first, and the flush service,
     which makes the work durable, has seen everything that the others did."""
@@ -57,6 +59,7 @@ def child_specs(handlers: int, *, together: bool) -> list[ChildSpec]:
         _alone("notifier", pages.PAGE_NOTIFIER, Notifier),
         _alone("dispatcher", pages.PAGE_DISPATCHER, Dispatcher),
         _alone("coordinator", pages.PAGE_COORDINATOR, Coordinator, serves=True),
+        *([ChildSpec("gateway", (("gateway", pages.PAGE_GATEWAY),), Gateway, listens=True)] if gateway else []),
     ]
 
 

@@ -82,7 +82,8 @@ class Supervisor:
         self._posted: socket.socket | None = None  # the control socket that the coordinator has
         self._signal_pipe = self._catch_signals()
         self._owner = self._watch_owner()
-        self._children = [Child(spec) for spec in child_specs(settings.lanes, together=settings.together)]
+        specs = child_specs(settings.lanes, together=settings.together, gateway=bool(settings.listen))
+        self._children = [Child(spec) for spec in specs]
         self._ground: ground.Ground | None = None
 
     def run(self) -> int:
@@ -173,6 +174,8 @@ class Supervisor:
             tree.post = self._fresh_post()
             tree.listener = self._posted = self._ground.presence.listener
             keep |= {tree.listener.fileno(), tree.keeper.fileno(), tree.post.fileno(), tree.wake_memfd}
+        if spec.listens and tree.gateway is not None:
+            keep.add(tree.gateway.fileno())
         child.pid = child_process(lambda: self._actor(spec, tree), keep)
         crash_point("supervisor_forked")
         child.pidfd = os.pidfd_open(child.pid)

@@ -21,6 +21,8 @@ class Tree:
     wake_memfd: the wake words, for clients to map.
     listener: the control socket, bound by the supervisor, so that it outlives a coordinator.
     keeper: the coordinator's end of its socket to the supervisor's descriptor store, one for each life.
+    gateway: the socket at which RocketMQ's clients connect, if they may; the supervisor's, so that it outlives a gateway.
+        listens: its address.
     notes: what the start reports to those who look at the tree.
     post: the coordinator's end of a socket on which the supervisor hands over another control socket when the first one lost
         its name.
@@ -37,6 +39,8 @@ class Tree:
     listener: socket.socket | None = None
     keeper: socket.socket | None = None
     post: socket.socket | None = None
+    gateway: socket.socket | None = None
+    listens: str = ""
     notes: tuple[Note, ...] = ()
     _lane_array: Any = field(default=None, repr=False)
 

@@ -11,7 +11,9 @@ from orbitmq.errors.remedy import Face, Knob, library
 # Arguments of the library, some with a value, for which there is an option of another name.
 OPTIONS = {"tags": "tag", "keys": "key", "choice=cut": "cut", "choice=skip": "skip"}
 # Settings with an option of `orbitmq up`. It accepts all others with --set.
-OF_UP = ("flush", "flush_interval_ms", "handlers", "log_file_size", "message_max", "retention_hours", "retention_bytes")
+OF_UP = (
+    "flush", "flush_interval_ms", "handlers", "listen", "log_file_size", "message_max", "retention_hours", "retention_bytes",
+)  # fmt: skip
 
 _RUNNING: list[Callable[[], Any]] = []
 

@@ -61,6 +61,10 @@ def up(
         int | None,
         typer.Option(parser=size, metavar="SIZE", help=usual("Most that the log takes on disk; 0: any size.", "0")),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help=usual("Where RocketMQ's clients may connect: 127.0.0.1:9876.", "nowhere")),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as queue_file_units=1000.")
     ] = None,
@@ -83,6 +87,7 @@ def up(
         "message_max": message_max,
         "retention_hours": retention_hours,
         "retention_bytes": retention_bytes,
+        "listen": listen,
     }
     options |= {key: value for key, value in given.items() if value is not None}
     options["name"] = broker_name(name)
@@ -144,6 +149,8 @@ def _describe(status: Status, settings: list[SettingState], started: Started) ->
         out.print(f"  remembered  {escape(', '.join(remembered))}")
     argument = "" if plain else f'"{status.name}"'
     flag = "" if plain else f" --name {status.name}"
+    if status.listens:
+        out.print(f"  listens     for RocketMQ's clients: namesrvAddr {escape(status.listens)}")
     out.print(f"  connect     orbitmq.connect({escape(argument)})   or   orbitmq status{escape(flag)}")
 
 

@@ -24,6 +24,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     group: str | _Unsaid
     handlers: int | _Unsaid
     lane_capacity: int | _Unsaid
+    listen: str | _Unsaid
     message_max: int | _Unsaid
     offsets_interval_s: float | _Unsaid
     placement: Literal["auto", "spread", "together"] | _Unsaid

@@ -167,6 +167,7 @@ class Status:
     notes: what its start found and worked around, a sentence each, such as a damaged file that an older copy replaces.
     lost: the files among these, relative to the store, in which something may be missing for good, such as the last commits of
         groups.
+    listens: address and port at which RocketMQ's clients may connect; empty: nowhere.
     oldest_ms: store timestamp of the first message of the log; 0: there is none, or it cannot be read.
     after_failed_sync: what happens to sends that do not wait for the disk when the log cannot be synced, "refuse" or "go-on".
     clock_ahead_ms: how far the clock has jumped ahead of the time that has passed, so that nothing is removed by age; 0: it has
@@ -195,6 +196,7 @@ class Status:
     sessions: tuple[SessionStatus, ...]
     notes: tuple[str, ...]
     lost: tuple[str, ...] = ()
+    listens: str = ""
 
     @property
     def health(self) -> Health:
@@ -229,6 +231,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         sessions=tuple(SessionStatus(**session) for session in told["sessions"]),
         notes=tuple(told["notes"]),
         lost=tuple(told["lost"]),
+        listens=told["listens"],
     )
 
 

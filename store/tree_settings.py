@@ -14,6 +14,7 @@ from orbitmq.errors.remedy import hint
 from orbitmq.native._core import lib
 from orbitmq.shm.runtime import broker_name
 from orbitmq.store.layout import StoreLayout
+from orbitmq.store.listen_address import listen_address
 from orbitmq.store.setting_text import refused
 from orbitmq.store.settings import FILE_SETTINGS, StoreSettings
 
@@ -58,6 +59,7 @@ class TreeSettings:
     start_grace_s, stop_grace_s: how long actors may take to start, and how long each may take to finish before it is killed.
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
         the CommitLog's files take at most; 0: no limit.
+    listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
@@ -89,6 +91,7 @@ class TreeSettings:
     transaction_check_max: int = 15
     retention_hours: int = 72
     retention_bytes: int = 0
+    listen: str = ""
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -99,7 +102,7 @@ class TreeSettings:
         return 1 if self.together else self.handlers
 
 
-OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int} | {
+OWN_KINDS: dict[str, type] = {"name": str, "handlers": int, "placement": str, "group": str, "spin_us": int, "listen": str} | {
     each.name: type(each.default) for each in fields(TreeSettings) if isinstance(each.default, int | float)
 }
 FILE_KINDS: dict[str, type] = {each.name: type(each.default) for each in fields(StoreSettings)}
@@ -159,6 +162,7 @@ def tree_settings(store: str, options: dict[str, Any]) -> TreeSettings:
         if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= longest:
             raise refused(name, value, f"it must be a number of seconds from {shortest:g} to {longest:,}")
     _check_switches(settings)
+    _check_listen(settings.listen)
     settings = replace(settings, together=_together(settings.placement))
     for name in ("lane_capacity", "topic_capacity"):
         value = getattr(settings, name)
@@ -207,6 +211,14 @@ def _check_switches(settings: TreeSettings) -> None:
             raise refused(name, getattr(settings, name), "it must be true or false")
     if settings.placement not in PLACEMENTS:
         raise refused("placement", settings.placement, f"it must be one of {', '.join(PLACEMENTS)}")
+
+
+def _check_listen(listen: Any) -> None:
+    try:
+        listen_address(listen)
+    except (ValueError, AttributeError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it must be a text such as 127.0.0.1:9876"
+        raise refused("listen", listen, why) from None
 
 
 def _together(placement: str) -> bool:

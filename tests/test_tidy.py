@@ -23,10 +23,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "native": set(),
     "shm": {"native"},
     "store": {"shm", "native"},
-    "actors": {"store", "shm", "native"},
+    "remoting": {"store", "shm", "native"},
+    "actors": {"remoting", "store", "shm", "native"},
     "client": {"store", "shm", "native"},
     "root": {"client", "shm"},  # shm/means.py, which says what is short where not even a module can be loaded
-    "remoting": {"root", "client", "store", "shm", "native"},
     "spark": {"root", "client", "store", "shm", "native"},
     "cli": {"root", "spark", "client", "store", "shm", "native"},
     "pyspark_orbitmq": {"spark"},  # beside the package

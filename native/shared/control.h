@@ -162,7 +162,8 @@ enum actor_index {
     ACTOR_ALLOCATOR = 6,
     ACTOR_SCHEDULER = 7,
     ACTOR_DISPATCHER = 8,
-    ACTOR_HANDLER = 9,
+    ACTOR_GATEWAY = 9,
+    ACTOR_HANDLER = 10,
 };
 
 struct wake {

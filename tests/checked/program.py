@@ -56,6 +56,7 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     numbers: list[int] = [status.pid, status.generation, status.flush_interval_ms, status.message_max, status.oldest_ms]
     numbers += [status.retention_hours, status.retention_bytes, status.clock_ahead_ms]
     flags: list[bool] = [status.read_only, bool(status.health)]
+    print(status.listens)
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
     assert names and numbers and flags and parts and broker.connection.name == broker.name
     print(broker)

@@ -10,6 +10,7 @@ import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -18,6 +19,7 @@ import java.util.TreeSet;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -63,6 +65,7 @@ public final class Judge {
 
     private NamesrvController names;
     private String namesAddress;
+    private String visited;
     private BrokerController broker;
     private String brokerAddress;
     private DefaultMQProducer producer;
@@ -97,6 +100,12 @@ public final class Judge {
                 return start(order);
             case "stop":
                 return stop();
+            case "visit":
+                return visit(order.getString("names"));
+            case "leave":
+                return leave();
+            case "poll":
+                return poll(topic, order.getIntValue("count"));
             case "create":
                 return create(topic, order.getIntValue("queues"));
             case "topics":
@@ -168,17 +177,56 @@ public final class Judge {
         }
         broker = made;
         brokerAddress = broker.getBrokerAddr();
-        producer = new DefaultMQProducer("judge-producer");
-        producer.setNamesrvAddr(namesAddress);
-        producer.start();
-        consumer = new DefaultMQPullConsumer("judge-consumer");
-        consumer.setNamesrvAddr(namesAddress);
-        consumer.start();
+        connect(namesAddress);
         admin = new DefaultMQAdminExt();
         admin.setNamesrvAddr(namesAddress);
         admin.start();
         createGroup(consumer.getConsumerGroup());
         return brokerAddress;
+    }
+
+    private void connect(String names) throws Exception {
+        producer = new DefaultMQProducer("judge-producer");
+        producer.setNamesrvAddr(names);
+        producer.start();
+        consumer = new DefaultMQPullConsumer("judge-consumer");
+        consumer.setNamesrvAddr(names);
+        consumer.start();
+    }
+
+    /** A client of a broker that runs elsewhere, found by this name server's address. */
+    private Object visit(String names) throws Exception {
+        visited = names;
+        connect(names);
+        return null;
+    }
+
+    private Object leave() {
+        consumer.shutdown();
+        producer.shutdown();
+        return null;
+    }
+
+    /** So many messages of the topic, of all queues from their min offset on, by the client that polls. */
+    private Object poll(String topic, int count) throws Exception {
+        List<Object> found = new ArrayList<>();
+        DefaultLitePullConsumer lite = new DefaultLitePullConsumer("judge-lite");
+        lite.setNamesrvAddr(visited);
+        lite.setAutoCommit(false);
+        lite.start();
+        try {
+            Collection<MessageQueue> queues = lite.fetchMessageQueues(topic);
+            lite.assign(queues);
+            for (MessageQueue queue : queues) {
+                lite.seekToBegin(queue);
+            }
+            for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S); found.size() < count && System.nanoTime() < end; ) {
+                lite.poll(1000).forEach(message -> found.add(shown(message)));
+            }
+        } finally {
+            lite.shutdown();
+        }
+        return found;
     }
 
     private Object stop() throws InterruptedException {

@@ -1,0 +1,120 @@
+"""The gateway: answers RocketMQ's own clients on TCP (native/remoting/gateway.h). The loop in C serves what is frequent. Here
+are its session, which it opens like any client, and the rare requests (remoting/rare.py)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import closing
+from typing import Any
+
+from orbitmq.actors.actor import CoreActor
+from orbitmq.actors.complaints import Complaints
+from orbitmq.actors.pages import PAGE_GATEWAY
+from orbitmq.actors.tree import Tree
+from orbitmq.errors import OrbitError
+from orbitmq.native._core import ffi, lib
+from orbitmq.remoting.rare import Rare
+from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Request
+from orbitmq.shm import runtime
+from orbitmq.shm.control_socket import Answer as Said
+from orbitmq.shm.control_socket import ControlSocket
+from orbitmq.shm.topic_table import TopicTable
+
+ANSWER_S = 5.0  # how long the coordinator may take to answer
+WINDOW = 8192  # sends in flight, of all connections
+RING_MESSAGES = 4  # of the largest size
+TRY_AGAIN_MS = 100
+
+
+class Gateway(CoreActor):
+    kind = "gateway"
+
+    def __init__(self, tree: Tree) -> None:
+        assert tree.gateway is not None
+        super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
+        self._complaints = Complaints(tree.settings.name)
+        self._memory: mmap.mmap | None = None
+        self._rare = Rare(tree.settings.name, TopicTable(tree.topics), self._committed)
+        self._attach()
+
+    def run(self, limit_ms: int) -> None:
+        if self._memory is None:
+            self._attach()
+        super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
+
+    def need(self) -> None:
+        """Answers what the loop leaves to Python."""
+        asked = ffi.new("struct gateway_request *")
+        while lib.gateway_asked(self.handle, asked):
+            self._answer(asked, self._answer_to(_request(asked)))
+
+    def close(self) -> None:
+        super().close()
+        if self._memory is not None:
+            ffi.release(self._held)
+            self._memory.close()
+
+    def _answer_to(self, request: Request) -> Answer:
+        try:
+            return self._rare.answer(request)
+        except (OrbitError, OSError) as error:
+            return Answer(SYSTEM_ERROR, str(error))
+
+    def _answer(self, asked: Any, answer: Answer) -> None:
+        header = ffi.new("struct remoting_header *")
+        kept = []
+
+        def piece(text: str) -> dict[str, Any]:
+            data = text.encode(errors="replace")
+            kept.append(ffi.from_buffer("uint8_t[]", data))
+            return {"data": kept[-1], "size": len(data)}
+
+        header.code = answer.code
+        if answer.remark is not None:
+            header.remark = piece(answer.remark)
+        header.has_fields = answer.fields is not None
+        for name, value in (answer.fields or {}).items():
+            place = header.fields[header.field_count]
+            place.name, place.value = piece(name), piece(value)
+            header.field_count += 1
+        lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
+
+    # ---- the coordinator
+
+    def _attach(self) -> None:
+        """Opens the session. Without one, sends wait; everything else is served. It is tried again."""
+        largest = self.tree.settings.files.message_max
+        ring = 1 << (RING_MESSAGES * largest - 1).bit_length()
+        try:
+            shape, descriptors = self._ask("open_session", window=WINDOW, sq_capacity=ring, message_max=largest)
+        except (OrbitError, OSError) as error:
+            self._complaints.say(f"the gateway cannot take messages yet: it cannot open a session: {error}")
+            return
+        (memfd,) = descriptors
+        try:
+            self._memory = mmap.mmap(memfd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        finally:
+            os.close(memfd)
+        self._held = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
+        lib.gateway_attach(self.handle, self._held, ffi.new("struct session_shape *", shape))
+
+    def _committed(self, group: str, topic: str, queue: int) -> int | None:
+        offsets, _ = self._ask("committed", group=group)
+        return next((offset for name, number, offset in offsets if (name, number) == (topic, queue)), None)
+
+    def _ask(self, operation: str, **fields: Any) -> Said:
+        with closing(ControlSocket(runtime.socket_path(self.tree.settings.name), ANSWER_S)) as control:
+            control.greet(ANSWER_S)
+            return control.ask(operation, ANSWER_S, **fields)
+
+
+def _request(asked: Any) -> Request:
+    header = asked.header
+    fields = {_text(each.name): _text(each.value) for each in header.fields[0 : header.field_count]}
+    body = bytes(ffi.buffer(asked.body, asked.body_size)) if asked.body_size else b""
+    return Request(header.code, fields, body, ffi.string(asked.local).decode())
+
+
+def _text(piece: Any) -> str:
+    return bytes(ffi.buffer(piece.data, piece.size)).decode(errors="replace") if piece.size else ""

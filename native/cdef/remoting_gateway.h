@@ -1,0 +1,17 @@
+struct gateway;
+struct gateway *gateway_open(struct attachment *tree, int listener);
+void gateway_close(struct gateway *gateway);
+void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
+int gateway_run(struct gateway *gateway, uint32_t limit_ms);
+uint32_t gateway_step(struct gateway *gateway);
+struct gateway_request {
+    uint32_t connection, epoch;
+    const struct remoting_header *header;
+    const uint8_t *body;
+    uint32_t body_size;
+    const char *local;
+};
+bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
+void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
+                    uint32_t body_size);
+uint32_t gateway_connections(const struct gateway *gateway);

@@ -1,0 +1,174 @@
+#include "remoting/connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define READ_BYTES (64u << 10)
+#define PIECES_MAX 64u
+
+static void name_local(struct connection *connection)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (getsockname(connection->fd, (struct sockaddr *)&address, &size) != 0)
+        return;
+    if (address.ss_family == AF_INET) {
+        const struct sockaddr_in *const v4 = (const struct sockaddr_in *)(const void *)&address;
+        inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+        snprintf(connection->local, sizeof connection->local, "%s:%u", text, (unsigned)ntohs(v4->sin_port));
+    } else if (address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *const v6 = (const struct sockaddr_in6 *)(const void *)&address;
+        inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+        snprintf(connection->local, sizeof connection->local, "[%s]:%u", text, (unsigned)ntohs(v6->sin6_port));
+    }
+}
+
+struct connection *connection_open(int fd, uint32_t index, uint32_t epoch)
+{
+    struct connection *const connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->fd = fd;
+    connection->index = index;
+    connection->epoch = epoch;
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* if it is refused, answers are later */
+    name_local(connection);
+    return connection;
+}
+
+void connection_free(struct connection *connection)
+{
+    close(connection->fd);
+    free(connection->parsed);
+    free(connection->in);
+    free(connection->out);
+    free(connection);
+}
+
+/* Room for one more byte at least, and no more than twice what has come. */
+static bool grow_in(struct connection *connection, uint32_t wanted)
+{
+    if (connection->in_from) {
+        memmove(connection->in, connection->in + connection->in_from, connection->in_to - connection->in_from);
+        connection->in_to -= connection->in_from;
+        connection->in_from = 0;
+    }
+    if (connection->in_to < connection->in_room)
+        return true;
+    uint32_t room = connection->in_room ? 2 * connection->in_room : READ_BYTES;
+    if (wanted > READ_BYTES && room > wanted && wanted > connection->in_to)
+        room = wanted;
+    uint8_t *const in = realloc(connection->in, room);
+    if (!in)
+        return false;
+    connection->in = in;
+    connection->in_room = room;
+    return true;
+}
+
+enum connection_read connection_read(struct connection *connection, uint32_t wanted)
+{
+    if (connection->in_to == connection->in_room && !grow_in(connection, wanted))
+        return CONNECTION_END;
+    const ssize_t size = recv(connection->fd, connection->in + connection->in_to, connection->in_room - connection->in_to, 0);
+    if (size > 0) {
+        connection->in_to += (uint32_t)size;
+        return CONNECTION_SOME;
+    }
+    return size < 0 && (errno == EAGAIN || errno == EINTR) ? CONNECTION_NONE : CONNECTION_END;
+}
+
+void connection_pass(struct connection *connection, uint32_t size)
+{
+    connection->in_from += size;
+    if (connection->in_from < connection->in_to)
+        return;
+    connection->in_from = connection->in_to = 0;
+    if (connection->in_room > READ_BYTES) { /* it was a large one */
+        free(connection->in);
+        connection->in = NULL;
+        connection->in_room = 0;
+    }
+}
+
+uint8_t *connection_room(struct connection *connection, uint64_t size)
+{
+    if (connection->out_to + size > connection->out_room) {
+        const uint64_t unsent = connection_unsent(connection);
+        if (unsent)
+            memmove(connection->out, connection->out + connection->out_from, unsent);
+        connection->out_from = 0;
+        connection->out_to = unsent;
+        if (unsent + size > connection->out_room) {
+            const uint64_t room = 2 * (unsent + size) + 1024;
+            uint8_t *const out = realloc(connection->out, room);
+            if (!out) {
+                connection->ended = true;
+                return NULL;
+            }
+            connection->out = out;
+            connection->out_room = room;
+        }
+    }
+    uint8_t *const at = connection->out + connection->out_to;
+    connection->out_to += size;
+    return at;
+}
+
+bool connection_flush(struct connection *connection)
+{
+    while (!connection->ended && connection_unsent(connection)) {
+        const ssize_t size = send(connection->fd, connection->out + connection->out_from, connection_unsent(connection), MSG_NOSIGNAL);
+        if (size < 0) {
+            if (errno == EAGAIN || errno == EINTR)
+                return true;
+            connection->ended = true;
+            return false;
+        }
+        connection->out_from += (uint64_t)size;
+    }
+    if (!connection_unsent(connection)) {
+        connection->out_from = connection->out_to = 0;
+        if (connection->out_room > READ_BYTES) {
+            free(connection->out);
+            connection->out = NULL;
+            connection->out_room = 0;
+        }
+    }
+    return !connection->ended;
+}
+
+bool connection_write(struct connection *connection, struct iovec *pieces, uint32_t count)
+{
+    if (!connection_flush(connection))
+        return false;
+    while (count && !connection_unsent(connection)) {
+        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count < PIECES_MAX ? count : PIECES_MAX};
+        ssize_t size = sendmsg(connection->fd, &message, MSG_NOSIGNAL);
+        if (size < 0) {
+            if (errno == EAGAIN || errno == EINTR)
+                break;
+            connection->ended = true;
+            return false;
+        }
+        for (; count && (size_t)size >= pieces->iov_len; pieces++, count--)
+            size -= (ssize_t)pieces->iov_len;
+        if (count) {
+            pieces->iov_base = (uint8_t *)pieces->iov_base + size;
+            pieces->iov_len -= (size_t)size;
+        }
+    }
+    for (; count; pieces++, count--) {
+        uint8_t *const at = connection_room(connection, pieces->iov_len);
+        if (!at)
+            return false;
+        memcpy(at, pieces->iov_base, pieces->iov_len);
+    }
+    return true;
+}

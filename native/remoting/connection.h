@@ -1,0 +1,55 @@
+/* One TCP connection of a client: what has come and is not served yet, and what is to be sent. Memory grows with the bytes that have come,
+ * never with what a client announces.
+ */
+#ifndef ORBITMQ_CONNECTION_H
+#define ORBITMQ_CONNECTION_H
+
+#include "remoting/remoting_header.h"
+
+#include <sys/uio.h>
+
+#define CONNECTION_OUT_MAX (1u << 20) /* while more than this waits to be sent, no further request is served */
+
+struct connection {
+    int fd;                /* -1: there is none */
+    uint32_t index;        /* in the gateway's table */
+    uint32_t epoch;        /* which use of that index */
+    uint32_t interest;     /* EPOLLIN and EPOLLOUT, as epoll knows them */
+    bool ended;            /* the client sends no more; or nothing can be sent to it */
+    bool stalled;          /* its request waits for room in the submission ring */
+    bool full;             /* requests wait until less is unsent */
+    bool asked;            /* its request waits for Python */
+    bool queued;           /* it is in a list of the gateway's */
+    struct remoting_header *parsed; /* of the frame at in_from, if that had to wait; its slices point into `in` */
+    uint8_t *in;           /* [in_from, in_to) of in_room bytes */
+    uint32_t in_from, in_to, in_room;
+    uint8_t *out;          /* likewise */
+    uint64_t out_from, out_to, out_room;
+    uint64_t heard_ms;     /* CLOCK_MONOTONIC of the last byte, in either direction */
+    char local[56];        /* the address and port that the client reached, for routes */
+};
+
+/* A connection for a socket that is not blocking. NULL: no memory; the socket is still the caller's. */
+struct connection *connection_open(int fd, uint32_t index, uint32_t epoch);
+void connection_free(struct connection *connection);
+
+enum connection_read { CONNECTION_SOME, CONNECTION_NONE, CONNECTION_END };
+
+/* Reads what has come, at most some 64 KiB, for a frame of which `wanted` bytes in all are known to be needed. */
+enum connection_read connection_read(struct connection *connection, uint32_t wanted);
+
+/* Passes over the frame at the begin of what has come. */
+void connection_pass(struct connection *connection, uint32_t size);
+
+/* Room for `size` more bytes to send, to be filled by the caller at once; NULL: no memory, and the connection has ended. */
+uint8_t *connection_room(struct connection *connection, uint64_t size);
+
+/* Sends what waits. False: the connection has ended. */
+bool connection_flush(struct connection *connection);
+
+/* Sends what waits, then these pieces, without a copy of what the socket takes at once. They may be changed. */
+bool connection_write(struct connection *connection, struct iovec *pieces, uint32_t count);
+
+static inline uint64_t connection_unsent(const struct connection *connection) { return connection->out_to - connection->out_from; }
+
+#endif

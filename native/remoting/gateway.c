@@ -1,0 +1,466 @@
+/* The loop: connections come and go, frames are found and served, and the loop sleeps until there is news.
+ *
+ * It sleeps in epoll, except while a send waits for its verdict: then it sleeps behind its session's bell, and looks at the sockets at
+ * least once a millisecond. While pulls are held, it looks every few milliseconds whether there is something for them.
+ */
+#include "remoting/gateway_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS 64
+#define SENT_LOOK_NS UINT64_C(1000000)
+#define HOLDS_LOOK_MS 2
+#define LOOK_MS 100
+#define IDLE_LOOK_MS 1000u
+#define CONNECTION_LISTENER UINT32_MAX
+
+struct gateway *gateway_open(struct attachment *tree, int listener)
+{
+    const struct settings *const settings = &tree->control->settings;
+    struct gateway *const gateway = calloc(1, sizeof *gateway);
+    if (!gateway)
+        return NULL;
+    gateway->tree = tree;
+    gateway->listener = listener;
+    gateway->poll = epoll_create1(EPOLL_CLOEXEC);
+    gateway->cursors = calloc(tree->topics->queue_capacity, sizeof *gateway->cursors);
+    gateway->reader = reader_open(tree->control, tree->topics, settings->store, settings->log_file_size, settings->queue_file_units);
+    if (gateway->poll < 0 || !gateway->cursors || !gateway->reader) {
+        const int error = errno;
+        gateway_close(gateway);
+        errno = error;
+        return NULL;
+    }
+    return gateway;
+}
+
+static void drop(struct gateway *gateway, struct connection *connection)
+{
+    gateway->connections[connection->index] = NULL;
+    gateway->count--;
+    connection_free(connection);
+}
+
+void gateway_close(struct gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->used; i++)
+        if (gateway->connections[i]) {
+            connection_flush(gateway->connections[i]);
+            drop(gateway, gateway->connections[i]);
+        }
+    if (gateway->poll >= 0)
+        close(gateway->poll);
+    if (gateway->reader) {
+        reader_close(gateway->reader);
+        reader_free(gateway->reader);
+    }
+    free(gateway->cursors);
+    free(gateway->holds);
+    free(gateway->sent);
+    free(gateway);
+}
+
+void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape)
+{
+    struct attachment *const tree = gateway->tree;
+    assert(!gateway->attached);
+    gateway->sent = calloc(shape->window, sizeof *gateway->sent);
+    if (!gateway->sent)
+        return;
+    sender_attach(&gateway->sender, memory, shape, tree->control, tree->topics, tree->wake, -1);
+    gateway->attached = true;
+}
+
+uint32_t gateway_connections(const struct gateway *gateway) { return gateway->count; }
+
+const struct topic_entry *gateway_topic(const struct gateway *gateway, struct slice name, uint32_t *index)
+{
+    const struct topics *const topics = gateway->tree->topics;
+    *index = name.data && name.size <= TOPIC_NAME_MAX ? topics_find(topics, name.data, name.size) : TOPIC_NONE;
+    const struct topic_entry *const topic = *index == TOPIC_NONE ? NULL : &topics->topic[*index];
+    return topic && !topic_deleted(topic) ? topic : NULL;
+}
+
+/* ---- connections ---- */
+
+static void listen_now(struct gateway *gateway, bool on)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = CONNECTION_LISTENER};
+    if (on != gateway->listening && epoll_ctl(gateway->poll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, gateway->listener, &event) == 0)
+        gateway->listening = on;
+}
+
+static void accept_all(struct gateway *gateway)
+{
+    for (;;) {
+        const int fd = accept4(gateway->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+                listen_now(gateway, false); /* no descriptors are left: until somebody leaves, or the next look */
+            return;
+        }
+        uint32_t index = 0;
+        while (index < GATEWAY_CONNECTIONS && gateway->connections[index])
+            index++;
+        struct connection *const connection = index < GATEWAY_CONNECTIONS ? connection_open(fd, index, ++gateway->epochs) : NULL;
+        struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
+        if (!connection || epoll_ctl(gateway->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+            if (connection)
+                connection_free(connection);
+            else
+                close(fd);
+            continue;
+        }
+        connection->interest = EPOLLIN;
+        connection->heard_ms = clock_ms();
+        gateway->connections[index] = connection;
+        gateway->count++;
+        if (index >= gateway->used)
+            gateway->used = index + 1;
+    }
+}
+
+/* What epoll is to say about the connection from now on. */
+static void watch(struct gateway *gateway, struct connection *connection)
+{
+    const bool full = connection_unsent(connection) > CONNECTION_OUT_MAX;
+    const bool waits = connection->stalled || connection->asked || full || gateway->stopping;
+    const uint32_t wanted = (waits ? 0 : (uint32_t)EPOLLIN) | (connection_unsent(connection) ? (uint32_t)EPOLLOUT : 0);
+    if (wanted == connection->interest)
+        return;
+    struct epoll_event event = {.events = wanted, .data.u32 = connection->index};
+    epoll_ctl(gateway->poll, EPOLL_CTL_MOD, connection->fd, &event);
+    connection->interest = wanted;
+}
+
+static void mark(struct gateway *gateway, struct connection *connection)
+{
+    if (!connection->queued) {
+        connection->queued = true;
+        gateway->dirty[gateway->dirty_count++] = connection;
+    }
+}
+
+/* ---- requests ---- */
+
+static enum gateway_served serve(struct gateway *gateway, struct connection *connection, const struct remoting_header *header,
+                                 const struct remoting_frame *frame)
+{
+    const struct gateway_asker asker = gateway_asker(connection, header, frame->type);
+    const uint8_t *const body = connection->in + connection->in_from + frame->body_at;
+    if (header->flag & REMOTING_RESPONSE)
+        return GATEWAY_SERVED; /* to nothing that we asked */
+    switch (header->code) {
+    case GATEWAY_SEND:
+    case GATEWAY_SEND_V2:
+        return gateway->attached ? gateway_send(gateway, &asker, header, body, frame->body_size) : GATEWAY_STALLED;
+    case GATEWAY_PULL:
+        gateway_pull(gateway, &asker, header);
+        return GATEWAY_SERVED;
+    case GATEWAY_MAX_OFFSET:
+    case GATEWAY_MIN_OFFSET:
+        gateway_bounds(gateway, &asker, header);
+        return GATEWAY_SERVED;
+    default:
+        return GATEWAY_ASKED;
+    }
+}
+
+/* Keeps the header of a request that must wait: reading it has changed the frame. */
+static bool keep_parsed(struct gateway *gateway, struct connection *connection)
+{
+    if (connection->parsed)
+        return true;
+    connection->parsed = malloc(sizeof *connection->parsed);
+    if (connection->parsed)
+        *connection->parsed = gateway->header;
+    return connection->parsed;
+}
+
+static void forget_parsed(struct connection *connection)
+{
+    free(connection->parsed);
+    connection->parsed = NULL;
+}
+
+static void remove_from(struct connection **list, uint32_t *count, const struct connection *connection)
+{
+    for (uint32_t i = 0; i < *count; i++)
+        if (list[i] == connection) {
+            memmove(list + i, list + i + 1, (--*count - i) * sizeof *list);
+            return;
+        }
+}
+
+static void stall(struct gateway *gateway, struct connection *connection)
+{
+    if (connection->stalled)
+        return;
+    connection->stalled = true;
+    gateway->stalled[gateway->stalled_count++] = connection;
+}
+
+static void resume(struct gateway *gateway, struct connection *connection)
+{
+    if (!connection->stalled)
+        return;
+    connection->stalled = false;
+    remove_from(gateway->stalled, &gateway->stalled_count, connection);
+}
+
+/* Serves the whole frames that have come. Returns how many; *wanted: size of the next one, if it is known. */
+static uint32_t serve_frames(struct gateway *gateway, struct connection *connection, uint32_t *wanted)
+{
+    uint32_t done = 0;
+    *wanted = 0;
+    while (!connection->ended && !connection->asked) {
+        connection->full = connection_unsent(connection) > CONNECTION_OUT_MAX;
+        if (connection->full)
+            break;
+        struct remoting_frame frame;
+        uint8_t *const data = connection->in + connection->in_from;
+        const enum remoting_border border = remoting_frame(data, connection->in_to - connection->in_from, &frame);
+        if (border == REMOTING_PART) {
+            *wanted = frame.size;
+            break;
+        }
+        if (border == REMOTING_BAD_FRAME ||
+            (!connection->parsed &&
+             !remoting_header_read(data + REMOTING_FRAME_START, frame.header_size, frame.type, &gateway->header))) {
+            connection->ended = true; /* as RocketMQ: what cannot be read cannot be answered */
+            break;
+        }
+        const enum gateway_served served = serve(gateway, connection, connection->parsed ? connection->parsed : &gateway->header, &frame);
+        if (served != GATEWAY_SERVED) {
+            if (!keep_parsed(gateway, connection)) {
+                connection->ended = true;
+            } else if (served == GATEWAY_ASKED) {
+                connection->asked = true;
+                gateway->asked[gateway->asked_count++] = connection;
+            } else {
+                stall(gateway, connection);
+            }
+            break;
+        }
+        resume(gateway, connection);
+        forget_parsed(connection);
+        connection_pass(connection, frame.size);
+        done++;
+    }
+    return done;
+}
+
+static uint32_t serve_connection(struct gateway *gateway, struct connection *connection, bool readable)
+{
+    uint32_t wanted;
+    uint32_t done = serve_frames(gateway, connection, &wanted);
+    if (readable && !connection->asked && !connection->stalled && !connection->ended) {
+        switch (connection_read(connection, wanted)) {
+        case CONNECTION_SOME:
+            connection->heard_ms = clock_ms();
+            done += 1 + serve_frames(gateway, connection, &wanted);
+            break;
+        case CONNECTION_END:
+            connection->ended = true;
+            break;
+        case CONNECTION_NONE:
+            break;
+        }
+    }
+    mark(gateway, connection);
+    return done;
+}
+
+/* Those whose request found no room in the submission ring. */
+static uint32_t serve_stalled(struct gateway *gateway)
+{
+    uint32_t done = 0;
+    const uint32_t count = gateway->stalled_count;
+    struct connection *waiting[GATEWAY_CONNECTIONS];
+    memcpy(waiting, gateway->stalled, count * sizeof *waiting);
+    gateway->stalled_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        waiting[i]->stalled = false; /* it goes to the list again if there is no room still */
+        done += serve_connection(gateway, waiting[i], false);
+    }
+    return done;
+}
+
+/* ---- rounds ---- */
+
+/* Sends what was answered in this round, and lets go of connections that have ended. */
+static void finish_round(struct gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->dirty_count; i++) {
+        struct connection *const connection = gateway->dirty[i];
+        connection->queued = false;
+        const uint64_t unsent = connection_unsent(connection);
+        connection_flush(connection);
+        if (connection_unsent(connection) < unsent)
+            connection->heard_ms = clock_ms();
+        if (connection->ended) {
+            remove_from(gateway->asked, &gateway->asked_count, connection);
+            remove_from(gateway->stalled, &gateway->stalled_count, connection);
+            drop(gateway, connection);
+            listen_now(gateway, !gateway->stopping);
+        } else {
+            if (connection->full && connection_unsent(connection) <= CONNECTION_OUT_MAX)
+                stall(gateway, connection); /* it has requests left, and no event may come for them */
+            watch(gateway, connection);
+        }
+    }
+    gateway->dirty_count = 0;
+}
+
+static void end_idle(struct gateway *gateway)
+{
+    const uint64_t now = clock_ms();
+    if (now - gateway->idle_ms < IDLE_LOOK_MS)
+        return;
+    gateway->idle_ms = now;
+    listen_now(gateway, !gateway->stopping);
+    for (uint32_t i = 0; i < gateway->used; i++) {
+        struct connection *const connection = gateway->connections[i];
+        if (connection && now - connection->heard_ms > GATEWAY_IDLE_MS) {
+            connection->ended = true;
+            mark(gateway, connection);
+        }
+    }
+}
+
+/* Serves what epoll names, waiting for it at most timeout_ms. -1 at a signal. */
+static int serve_events(struct gateway *gateway, int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    const int count = epoll_wait(gateway->poll, events, EVENTS, timeout_ms);
+    uint32_t done = 0;
+    if (count < 0)
+        return errno == EINTR ? -1 : 0;
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.u32 == CONNECTION_LISTENER) {
+            accept_all(gateway);
+            done++;
+            continue;
+        }
+        struct connection *const connection = gateway->connections[events[i].data.u32];
+        if (!connection)
+            continue;
+        if (events[i].events & (EPOLLERR | EPOLLHUP))
+            connection->ended = true;
+        if (events[i].events & EPOLLOUT)
+            connection_flush(connection);
+        done += serve_connection(gateway, connection, events[i].events & EPOLLIN && !gateway->stopping) + 1;
+    }
+    return (int)done;
+}
+
+/* What needs no event: verdicts, requests that wait for room, held pulls. */
+static uint32_t serve_news(struct gateway *gateway)
+{
+    uint32_t done = gateway_answer_sent(gateway);
+    if (gateway->stalled_count && gateway->attached)
+        done += serve_stalled(gateway);
+    done += gateway_look_at_holds(gateway);
+    end_idle(gateway);
+    finish_round(gateway);
+    return done;
+}
+
+static bool unanswered(const struct gateway *gateway) { return gateway->sent_from < gateway->sent_to; }
+
+/* Sleeps behind the session's bell until the oldest send has its verdict, at most SENT_LOOK_NS. */
+static void await_verdict(struct gateway *gateway)
+{
+    struct sender *const sender = &gateway->sender;
+    const uint64_t sequence = gateway->sent[gateway->sent_from & (sender->shape.window - 1)].sequence;
+    if (sender_completed(sender) < sequence)
+        sender_wait(sender, sequence, SENT_LOOK_NS);
+    else /* it waits for the disk */
+        sender_wait_flushed(sender, sender_verdict(sender, sequence).physical_offset + sender_verdict(sender, sequence).size,
+                            SENT_LOOK_NS);
+}
+
+uint32_t gateway_step(struct gateway *gateway)
+{
+    if (!gateway->stopping) {
+        gateway->stopping = true;
+        listen_now(gateway, false);
+    }
+    const int done = serve_events(gateway, 0);
+    const uint32_t all = (done > 0 ? (uint32_t)done : 0) + serve_news(gateway);
+    if (!all && unanswered(gateway))
+        await_verdict(gateway);
+    return all + unanswered(gateway);
+}
+
+enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
+{
+    const uint64_t end = clock_ms() + limit_ms;
+    bool busy = true;
+    listen_now(gateway, true);
+    for (;;) {
+        int timeout_ms = LOOK_MS;
+        if (busy || unanswered(gateway) || (gateway->stalled_count && gateway->attached))
+            timeout_ms = 0;
+        else if (gateway->hold_count)
+            timeout_ms = HOLDS_LOOK_MS;
+        const int events = serve_events(gateway, timeout_ms);
+        const uint32_t news = serve_news(gateway);
+        busy = events > 0 || news;
+        attachment_beat(gateway->tree);
+        if (gateway->asked_count)
+            return RUN_NEED;
+        if (events < 0)
+            return RUN_SIGNAL;
+        if (!busy && unanswered(gateway))
+            await_verdict(gateway);
+        if (gateway->attached && !busy && !sender_alive(&gateway->sender)) {
+            attachment_state(gateway->tree, ACTOR_FAILED, ESTALE);
+            return RUN_FAILED;
+        }
+        if (clock_ms() >= end)
+            return RUN_TIME;
+    }
+}
+
+/* ---- what Python answers ---- */
+
+bool gateway_asked(struct gateway *gateway, struct gateway_request *request)
+{
+    if (!gateway->asked_count)
+        return false;
+    struct connection *const connection = gateway->asked[0];
+    struct remoting_frame frame;
+    remoting_frame(connection->in + connection->in_from, connection->in_to - connection->in_from, &frame);
+    *request = (struct gateway_request){
+        .connection = connection->index,
+        .epoch = connection->epoch,
+        .header = connection->parsed,
+        .body = connection->in + connection->in_from + frame.body_at,
+        .body_size = frame.body_size,
+        .local = connection->local,
+    };
+    return true;
+}
+
+void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
+                    uint32_t body_size)
+{
+    struct connection *const connection = gateway->connections[request->connection];
+    struct remoting_frame frame;
+    assert(connection && connection->epoch == request->epoch && connection->asked);
+    remoting_frame(connection->in + connection->in_from, connection->in_to - connection->in_from, &frame);
+    const struct gateway_asker asker = gateway_asker(connection, connection->parsed, frame.type);
+    struct iovec pieces[2] = {{0}, {(void *)(uintptr_t)body, body_size}};
+    gateway->answer = *answer;
+    gateway_finish(gateway, &asker, pieces, 2);
+    remove_from(gateway->asked, &gateway->asked_count, connection);
+    connection->asked = false;
+    forget_parsed(connection);
+    connection_pass(connection, frame.size);
+    serve_connection(gateway, connection, false); /* what came behind it */
+}

@@ -1,0 +1,53 @@
+/* The gateway: answers RocketMQ's own clients on TCP. One event loop over the connections. It answers what is frequent itself: a send goes from the
+ * socket's buffer into the submission ring of the gateway's own session, like any client's, and is answered when its verdict has come; a
+ * pull is answered out of the mapped log. What is rare it leaves to Python, between two rounds (gateway_asked).
+ *
+ * The gateway owns nothing that must survive it. When it is killed, clients see closed connections, and what was on its way is stored or
+ * not, as when a client dies. When its session is lost, it fails, and its successor opens another one.
+ *
+ * A client's requests are served in the order in which they came; sends and held pulls are answered when they are ready.
+ */
+#ifndef ORBITMQ_GATEWAY_H
+#define ORBITMQ_GATEWAY_H
+
+#include "actors/run.h"
+#include "remoting/remoting_header.h"
+#include "shared/attachment.h"
+
+#define GATEWAY_CONNECTIONS 4096u
+#define GATEWAY_IDLE_MS 120000u /* a connection on which nothing was sent in either direction for this long is closed, as RocketMQ does */
+
+struct gateway;
+
+/* listener: a socket that listens and is not blocking; it stays the caller's. NULL with errno. */
+struct gateway *gateway_open(struct attachment *tree, int listener);
+void gateway_close(struct gateway *gateway);
+
+/* Gives the gateway its session: `memory` is the session of this shape, mapped read-write as long as the gateway lives. */
+void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
+
+/* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked has something. RUN_FAILED: its session is lost. */
+enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms);
+
+/* One round without a sleep. Returns how much was done, and in any case 1 while a send waits for its verdict. At a stop: no connection is
+ * accepted and no request taken any more. */
+uint32_t gateway_step(struct gateway *gateway);
+
+/* A request that the loop leaves to Python. The pointers hold until the answer. */
+struct gateway_request {
+    uint32_t connection, epoch;
+    const struct remoting_header *header;
+    const uint8_t *body;
+    uint32_t body_size;
+    const char *local; /* address and port that the client reached */
+};
+bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
+
+/* Answers it. `answer`: code, remark and fields are the caller's, the rest is filled in. One-way requests get none. */
+void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
+                    uint32_t body_size);
+
+/* Connections that are open now. */
+uint32_t gateway_connections(const struct gateway *gateway);
+
+#endif

@@ -1,0 +1,81 @@
+/* Answers: whom they go to, their header and fields, and writing them. */
+#include "remoting/gateway_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type)
+{
+    return (struct gateway_asker){
+        .connection = connection->index,
+        .epoch = connection->epoch,
+        .opaque = header->opaque,
+        .type = type,
+        .one_way = header->flag & REMOTING_ONE_WAY,
+    };
+}
+
+struct connection *gateway_connection(const struct gateway *gateway, const struct gateway_asker *asker)
+{
+    struct connection *const connection = gateway->connections[asker->connection];
+    return connection && connection->epoch == asker->epoch && !connection->ended ? connection : NULL;
+}
+
+struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark)
+{
+    struct remoting_header *const answer = &gateway->answer;
+    answer->code = code;
+    answer->has_fields = false;
+    answer->field_count = 0;
+    answer->remark = (struct slice){(const uint8_t *)remark, remark ? (uint32_t)strlen(remark) : 0};
+    return answer;
+}
+
+void gateway_add_text(struct remoting_header *answer, const char *name, const char *text)
+{
+    remoting_field_add(answer, name, (struct slice){(const uint8_t *)text, (uint32_t)strlen(text)});
+}
+
+void gateway_add_number(struct remoting_header *answer, const char *name, int64_t value, struct gateway_number *number)
+{
+    snprintf(number->text, sizeof number->text, "%" PRId64, value);
+    gateway_add_text(answer, name, number->text);
+}
+
+void gateway_finish(struct gateway *gateway, const struct gateway_asker *asker, struct iovec *pieces, uint32_t count)
+{
+    struct connection *const connection = gateway_connection(gateway, asker);
+    if (!connection || asker->one_way)
+        return;
+    struct remoting_header *const answer = &gateway->answer;
+    answer->language = REMOTING_JAVA;
+    answer->version = GATEWAY_VERSION;
+    answer->opaque = asker->opaque;
+    answer->flag = REMOTING_RESPONSE;
+    uint64_t body_size = 0;
+    for (uint32_t i = 1; i < count; i++)
+        body_size += pieces[i].iov_len;
+    const uint64_t room = remoting_header_room(answer);
+    uint8_t *const to = connection_room(connection, room);
+    if (!to)
+        return;
+    const uint32_t body = body_size > REMOTING_FRAME_MAX ? REMOTING_FRAME_MAX : (uint32_t)body_size;
+    const uint32_t size = remoting_header_write(to, (uint32_t)room, asker->type, answer, body);
+    connection->out_to -= room - size;
+    if (!size) {
+        connection->ended = true; /* an answer that no frame can hold */
+    } else if (body_size) {
+        connection_write(connection, pieces + 1, count - 1);
+    }
+    if (!connection->queued) {
+        connection->queued = true;
+        gateway->dirty[gateway->dirty_count++] = connection;
+    }
+}
+
+void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark)
+{
+    gateway_begin(gateway, code, remark);
+    gateway_finish(gateway, asker, NULL, 0);
+}

@@ -1,0 +1,110 @@
+/* What the gateway's files share. */
+#ifndef ORBITMQ_GATEWAY_PARTS_H
+#define ORBITMQ_GATEWAY_PARTS_H
+
+#include "client/reader.h"
+#include "client/sender.h"
+#include "remoting/connection.h"
+#include "remoting/gateway.h"
+
+enum gateway_code {
+    GATEWAY_SUCCESS = 0,
+    GATEWAY_SYSTEM_ERROR = 1,
+    GATEWAY_NOT_SUPPORTED = 3,
+    GATEWAY_ILLEGAL = 13,
+    GATEWAY_NOT_AVAILABLE = 14,
+    GATEWAY_NO_PERMISSION = 16,
+    GATEWAY_NO_TOPIC = 17,
+    GATEWAY_PULL_NOT_FOUND = 19,
+    GATEWAY_PULL_RETRY = 20,
+    GATEWAY_PULL_MOVED = 21,
+};
+enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_SEND_V2 = 310 };
+
+#define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
+#define GATEWAY_HOLDS 65536u
+#define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
+#define GATEWAY_TAGS_MAX 64u /* in one subscription */
+
+/* Who is to be answered. */
+struct gateway_asker {
+    uint32_t connection, epoch;
+    int32_t opaque;
+    uint8_t type;
+    bool one_way;
+};
+
+/* A send without an answer yet; in the order of the submission ring. */
+struct gateway_sent {
+    struct gateway_asker asker;
+    uint64_t sequence;
+    uint32_t queue_id;
+    bool durable;
+    uint8_t id_size;
+    uint8_t id[GATEWAY_ID_MAX];
+};
+
+/* A pull: what is asked, whether it is held or not. */
+struct gateway_pull {
+    struct gateway_asker asker;
+    uint32_t slot;      /* of the queue */
+    uint64_t offset;
+    uint32_t most;
+    uint64_t until_ms;  /* held until then, CLOCK_MONOTONIC; 0: not to be held */
+    uint32_t tag_count; /* 0: all */
+    int32_t tags[GATEWAY_TAGS_MAX];
+};
+
+struct gateway {
+    struct attachment *tree;
+    int listener, poll;
+    bool listening;      /* the listener is in the poll */
+    bool attached;       /* there is a session */
+    bool stopping;
+    struct sender sender;
+    struct reader *reader;
+    uint32_t *cursors;   /* by queue slot: the reader's cursor + 1 */
+    uint32_t epochs;
+    uint32_t count, used; /* of connections; indexes ever used */
+    struct connection *connections[GATEWAY_CONNECTIONS];
+    struct connection *asked[GATEWAY_CONNECTIONS], *stalled[GATEWAY_CONNECTIONS], *dirty[GATEWAY_CONNECTIONS];
+    uint32_t asked_count, stalled_count, dirty_count;
+    struct gateway_sent *sent; /* a ring of `window` */
+    uint64_t sent_from, sent_to;
+    struct gateway_pull *holds;
+    uint32_t hold_count, hold_room;
+    uint64_t reput_seen, holds_ms;
+    uint64_t idle_ms;          /* when idle connections were last looked for */
+    struct remoting_header header; /* of the request that is served */
+    struct remoting_header answer; /* of the one that is written */
+};
+
+/* gateway.c: a request that was served, one that has to wait, and one that ends its connection. */
+enum gateway_served { GATEWAY_SERVED, GATEWAY_STALLED, GATEWAY_ASKED };
+
+/* gateway_answer.c */
+struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type);
+struct connection *gateway_connection(const struct gateway *gateway, const struct gateway_asker *asker);
+struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark);
+/* Writes the answer that was begun, with a body in pieces; pieces[0] is the answer's own. */
+void gateway_finish(struct gateway *gateway, const struct gateway_asker *asker, struct iovec *pieces, uint32_t count);
+void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark);
+/* A number as a field's value; the text is the caller's. */
+struct gateway_number { char text[24]; };
+void gateway_add_number(struct remoting_header *answer, const char *name, int64_t value, struct gateway_number *number);
+void gateway_add_text(struct remoting_header *answer, const char *name, const char *text);
+
+/* gateway_send.c */
+enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
+                                 const uint8_t *body, uint32_t body_size);
+uint32_t gateway_answer_sent(struct gateway *gateway);
+
+/* gateway_pull.c */
+void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+uint32_t gateway_look_at_holds(struct gateway *gateway);
+
+/* gateway.c: the topic of a request; NULL: there is none, or it was deleted. */
+const struct topic_entry *gateway_topic(const struct gateway *gateway, struct slice name, uint32_t *index);
+
+#endif

@@ -1,0 +1,235 @@
+/* Pulls: PULL_MESSAGE (11), answered out of the mapped log without a copy in this process, and the bounds of a queue (30, 31). A pull that
+ * finds nothing new is held for as long as its client asked. */
+#include "remoting/gateway_parts.h"
+
+#include <stdlib.h>
+
+#define PULL_MOST 32u          /* messages in one answer, as RocketMQ gives from memory */
+#define PULL_BYTES 262144u     /* after which no further message is added */
+#define HOLD_MAX_MS 30000      /* Java's clients give up after that */
+enum { SYS_SUSPEND = 2, SYS_SUBSCRIPTION = 4 }; /* sysFlag */
+
+/* The reader's cursor of a queue; -1: no memory. */
+static int64_t cursor_of(struct gateway *gateway, uint32_t slot)
+{
+    if (!gateway->cursors[slot]) {
+        const int64_t cursor = reader_add(gateway->reader, slot, 0);
+        if (cursor < 0)
+            return -1;
+        gateway->cursors[slot] = (uint32_t)cursor + 1;
+    }
+    return (int64_t)gateway->cursors[slot] - 1;
+}
+
+/* The tags of "a || b"; false: more than there is room for. None: all messages. */
+static bool read_tags(struct slice text, struct gateway_pull *pull)
+{
+    pull->tag_count = 0;
+    if (!text.size || (text.size == 1 && *text.data == '*'))
+        return true;
+    for (uint32_t at = 0; at < text.size;) {
+        uint32_t end = at;
+        while (end < text.size && !(text.data[end] == '|' && end + 1 < text.size && text.data[end + 1] == '|'))
+            end++;
+        uint32_t from = at, to = end;
+        while (from < to && text.data[from] <= ' ')
+            from++;
+        while (to > from && text.data[to - 1] <= ' ')
+            to--;
+        if (to > from) {
+            if (pull->tag_count == GATEWAY_TAGS_MAX)
+                return false;
+            pull->tags[pull->tag_count++] = java_hash(0, text.data + from, to - from);
+        }
+        at = end + 2;
+    }
+    return true;
+}
+
+static bool wanted(const struct gateway_pull *pull, int64_t tags_code)
+{
+    for (uint32_t i = 0; i < pull->tag_count; i++)
+        if (pull->tags[i] == (int32_t)tags_code)
+            return true;
+    return !pull->tag_count;
+}
+
+/* An answer to a pull; *pieces: the records behind the first piece. */
+static void answer(struct gateway *gateway, const struct gateway_pull *pull, int32_t code, const char *status, uint64_t next,
+                   uint64_t min, uint64_t max, struct iovec *pieces, uint32_t count)
+{
+    struct gateway_number numbers[4];
+    struct remoting_header *const header = gateway_begin(gateway, code, status);
+    gateway_add_number(header, "suggestWhichBrokerId", 0, &numbers[0]);
+    gateway_add_number(header, "nextBeginOffset", (int64_t)next, &numbers[1]);
+    gateway_add_number(header, "minOffset", (int64_t)min, &numbers[2]);
+    gateway_add_number(header, "maxOffset", (int64_t)max, &numbers[3]);
+    gateway_finish(gateway, &pull->asker, pieces, count);
+}
+
+/* The messages from pull->offset on, which is within the queue. */
+static void answer_messages(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor, uint64_t min, uint64_t max)
+{
+    struct reader *const reader = gateway->reader;
+    struct iovec pieces[PULL_MOST + 1];
+    const uint32_t most = pull->most < PULL_MOST ? pull->most : PULL_MOST;
+    uint64_t bytes = 0, next = pull->offset;
+    uint32_t count = 1;
+    const uint32_t found = reader_fetch_range(reader, cursor, pull->offset, most);
+    for (uint32_t i = 0; i < found && bytes <= PULL_BYTES; i++) {
+        const struct message_ref *const ref = &reader->refs[i];
+        next = ref->queue_offset + 1;
+        if (!wanted(pull, ref->tags_code))
+            continue;
+        pieces[count++] = (struct iovec){(void *)(uintptr_t)ref->record, ref->size};
+        bytes += ref->size;
+    }
+    if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))
+        gateway_refuse(gateway, &pull->asker, GATEWAY_SYSTEM_ERROR, "a message of the queue cannot be read; orbitmq verify says which");
+    else if (count > 1)
+        answer(gateway, pull, GATEWAY_SUCCESS, "FOUND", next, min, max, pieces, count);
+    else if (found)
+        answer(gateway, pull, GATEWAY_PULL_RETRY, "NO_MATCHED_MESSAGE", next, min, max, NULL, 0);
+    else /* retention removed them while we looked */
+        answer(gateway, pull, GATEWAY_PULL_RETRY, "MESSAGE_WAS_REMOVING", pull->offset + most, min, max, NULL, 0);
+    reader_release(reader);
+}
+
+/* Answers the pull, or keeps it if it finds nothing new and may be held; false: it was kept. */
+static bool serve(struct gateway *gateway, const struct gateway_pull *pull, bool hold)
+{
+    const int64_t cursor = cursor_of(gateway, pull->slot);
+    uint64_t min, max;
+    if (cursor < 0) {
+        gateway_refuse(gateway, &pull->asker, GATEWAY_SYSTEM_ERROR, "the gateway has no memory for another queue");
+        return true;
+    }
+    reader_bounds(gateway->reader, (uint32_t)cursor, &min, &max);
+    const uint64_t offset = pull->offset;
+    if (offset < max && offset >= min)
+        answer_messages(gateway, pull, (uint32_t)cursor, min, max);
+    else if (offset == max && hold)
+        return false;
+    else if (max == 0)
+        answer(gateway, pull, offset ? GATEWAY_PULL_MOVED : GATEWAY_PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0, min, max, NULL, 0);
+    else if (offset == max)
+        answer(gateway, pull, GATEWAY_PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, min, max, NULL, 0);
+    else if (offset < min)
+        answer(gateway, pull, GATEWAY_PULL_MOVED, "OFFSET_TOO_SMALL", min, min, max, NULL, 0);
+    else /* also the numbers below 0 */
+        answer(gateway, pull, GATEWAY_PULL_MOVED, offset > INT64_MAX ? "OFFSET_TOO_SMALL" : "OFFSET_OVERFLOW_BADLY",
+               offset > INT64_MAX ? min : max, min, max, NULL, 0);
+    return true;
+}
+
+static bool keep(struct gateway *gateway, const struct gateway_pull *pull)
+{
+    if (gateway->hold_count == gateway->hold_room) {
+        const uint32_t room = gateway->hold_room ? 2 * gateway->hold_room : 64;
+        if (room > GATEWAY_HOLDS)
+            return false;
+        struct gateway_pull *const holds = realloc(gateway->holds, room * sizeof *holds);
+        if (!holds)
+            return false;
+        gateway->holds = holds;
+        gateway->hold_room = room;
+    }
+    gateway->holds[gateway->hold_count++] = *pull;
+    return true;
+}
+
+/* The queue that a request names by topic and queueId; false: it was answered that there is none. */
+static bool find_queue(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, uint32_t *slot)
+{
+    int64_t queue;
+    uint32_t index;
+    const struct topic_entry *const topic = gateway_topic(gateway, remoting_field(header, "topic"), &index);
+    if (!topic) {
+        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist");
+        return false;
+    }
+    /* relaxed, both: single words that change independently */
+    if (!(atomic_load_explicit(&topic->perm, memory_order_relaxed) & PERM_READ)) {
+        gateway_refuse(gateway, asker, GATEWAY_NO_PERMISSION, "the topic may not be read");
+        return false;
+    }
+    if (!remoting_field_number(header, "queueId", &queue) || queue < 0 ||
+        queue >= (int64_t)atomic_load_explicit(&topic->queues, memory_order_relaxed)) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the topic has no queue of this number");
+        return false;
+    }
+    *slot = topic->first_slot + (uint32_t)queue;
+    return true;
+}
+
+void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+{
+    struct gateway_pull pull = {.asker = *asker};
+    int64_t offset, most, sys_flag = 0, suspend_ms = 0;
+    if (!find_queue(gateway, asker, header, &pull.slot))
+        return;
+    remoting_field_number(header, "sysFlag", &sys_flag);
+    remoting_field_number(header, "suspendTimeoutMillis", &suspend_ms);
+    const struct slice kind = remoting_field(header, "expressionType");
+    if (!remoting_field_number(header, "queueOffset", &offset) || !remoting_field_number(header, "maxMsgNums", &most) || most < 0) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the request has no queue offset or number of messages");
+        return;
+    }
+    if (kind.size && !(kind.size == 3 && memcmp(kind.data, "TAG", 3) == 0)) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the broker filters only by tags for remote clients so far");
+        return;
+    }
+    if (sys_flag & SYS_SUBSCRIPTION && !read_tags(remoting_field(header, "subscription"), &pull)) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the subscription names more than 64 tags");
+        return;
+    }
+    pull.offset = (uint64_t)offset;
+    pull.most = most > 0 && most < PULL_MOST ? (uint32_t)most : PULL_MOST; /* Go asks for 0 */
+    const bool hold = sys_flag & SYS_SUSPEND && suspend_ms > 0 && !gateway->stopping;
+    pull.until_ms = hold ? clock_ms() + (uint64_t)(suspend_ms < HOLD_MAX_MS ? suspend_ms : HOLD_MAX_MS) : 0;
+    if (!serve(gateway, &pull, hold) && !keep(gateway, &pull))
+        serve(gateway, &pull, false);
+}
+
+void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+{
+    struct gateway_number number;
+    uint32_t slot;
+    uint64_t min, max;
+    if (!find_queue(gateway, asker, header, &slot))
+        return;
+    const int64_t cursor = cursor_of(gateway, slot);
+    if (cursor < 0) {
+        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the gateway has no memory for another queue");
+        return;
+    }
+    reader_bounds(gateway->reader, (uint32_t)cursor, &min, &max);
+    struct remoting_header *const answer_header = gateway_begin(gateway, GATEWAY_SUCCESS, NULL);
+    gateway_add_number(answer_header, "offset", (int64_t)(header->code == GATEWAY_MAX_OFFSET ? max : min), &number);
+    gateway_finish(gateway, asker, NULL, 0);
+}
+
+uint32_t gateway_look_at_holds(struct gateway *gateway)
+{
+    if (!gateway->hold_count)
+        return 0;
+    const uint64_t now = clock_ms();
+    /* acquire: the queues' maxima before it; a hold looks at its own queue's again */
+    const uint64_t reput = atomic_load_explicit(&gateway->tree->control->reput.value, memory_order_acquire);
+    if (reput == gateway->reput_seen && now == gateway->holds_ms && !gateway->stopping)
+        return 0;
+    gateway->reput_seen = reput;
+    gateway->holds_ms = now;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < gateway->hold_count;) {
+        const struct gateway_pull pull = gateway->holds[i];
+        const bool gone = !gateway_connection(gateway, &pull.asker);
+        if (!gone && !serve(gateway, &pull, now < pull.until_ms && !gateway->stopping)) {
+            i++;
+            continue;
+        }
+        gateway->holds[i] = gateway->holds[--gateway->hold_count];
+        done++;
+    }
+    return done;
+}

@@ -1,0 +1,106 @@
+"""A client of the gateway that speaks RocketMQ's protocol by the readable model of its frames."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+from orbitmq.store.listen_address import listen_address
+from tests.native import remoting_model as model
+from tests.native.remoting_model import JSON, Header
+from tests.waiting import WATCHDOG_S
+
+SEND, PULL, QUERY_OFFSET, MAX_OFFSET, MIN_OFFSET = 10, 11, 14, 30, 31
+HEARTBEAT, UNREGISTER, ROUTE, CLUSTER, SEND_V2 = 34, 35, 105, 106, 310
+ONE_WAY = 2
+SUSPEND, SUBSCRIPTION = 2, 4
+
+
+class Said(NamedTuple):
+    """An answer."""
+
+    opaque: int
+    code: int
+    remark: str | None
+    fields: dict[str, str]
+    body: bytes
+    form: int
+
+
+class Remote:
+    """One connection. form: of the headers that it sends."""
+
+    def __init__(self, listens: str, form: int = JSON) -> None:
+        address = listen_address(listens)
+        assert address is not None
+        self.socket = socket.create_connection(address, timeout=WATCHDOG_S)
+        self.form = form
+        self._came = b""
+        self._opaque = 0
+
+    def __enter__(self) -> Remote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def frame(self, code: int, body: bytes = b"", *, mark: int = 0, **fields: object) -> bytes:
+        """The bytes of a request, with an opaque of its own."""
+        self._opaque += 1
+        told = {name.encode(): value if isinstance(value, bytes) else str(value).encode() for name, value in fields.items()}
+        header = Header(code, 0, 407, self._opaque, mark, None, told)
+        return model.frame(self.form, (model.write_json if self.form == JSON else model.write_binary)(header), body)
+
+    def put(self, code: int, body: bytes = b"", *, mark: int = 0, **fields: object) -> int:
+        """Sends a request. Returns its opaque."""
+        self.socket.sendall(self.frame(code, body, mark=mark, **fields))
+        return self._opaque
+
+    def take(self) -> Said:
+        """The next answer. Raises: ConnectionError: the connection was closed."""
+        while (size := model.border(self._came)) is None or len(self._came) < size:
+            some = self.socket.recv(1 << 20)
+            if not some:
+                raise ConnectionError("the gateway has closed the connection")
+            self._came += some
+        frame, self._came = self._came[:size], self._came[size:]
+        form, head, body = model.split(frame)
+        header = (model.read_json if form == JSON else model.read_binary)(head)
+        assert header.flag == 1 and header.version >= 232
+        fields = {name.decode(): value.decode() for name, value in (header.fields or {}).items()}
+        return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
+
+    def ask(self, code: int, body: bytes = b"", **fields: object) -> Said:
+        opaque = self.put(code, body, **fields)
+        said = self.take()
+        assert said.opaque == opaque and said.form == self.form
+        return said
+
+    def send_fields(self, topic: str, queue: int, properties: bytes = b"", **others: object) -> dict[str, object]:
+        """Of the short form."""
+        fields = {"a": "group", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 1_700_000_000_123, "h": 0}
+        return {**fields, **({"i": properties} if properties else {}), "m": "false", **others}
+
+    def send(self, topic: str, body: bytes, queue: int = 0, properties: bytes = b"", **others: object) -> Said:
+        return self.ask(SEND_V2, body, **self.send_fields(topic, queue, properties, **others))
+
+    def pull_fields(
+        self, topic: str, queue: int, offset: int, *, tags: str = "*", suspend_ms: int = 0, most: int = 32
+    ) -> dict[str, object]:
+        flag = SUBSCRIPTION | (SUSPEND if suspend_ms else 0)
+        fields = {"consumerGroup": "group", "topic": topic, "queueId": queue, "queueOffset": offset, "maxMsgNums": most}
+        more = {"sysFlag": flag, "commitOffset": 0, "suspendTimeoutMillis": suspend_ms, "subVersion": 0, "subscription": tags}
+        return {**fields, **more}
+
+    def pull(self, topic: str, queue: int, offset: int, **how: object) -> Said:
+        return self.ask(PULL, **self.pull_fields(topic, queue, offset, **how))  # type: ignore[arg-type]
+
+
+def records(body: bytes) -> list[bytes]:
+    """The records of an answer to a pull."""
+    found = []
+    while body:
+        size = int.from_bytes(body[:4], "big")
+        found.append(body[:size])
+        body = body[size:]
+    return found

@@ -1,0 +1,119 @@
+"""Goal: RocketMQ's own Java client, unchanged, sends to OrbitMQ and reads from it over TCP, if its name server's address is
+that of the gateway.
+
+Method: the judge's clients visit a broker of OrbitMQ; what they send is read with OrbitMQ's client and with theirs, while a
+local producer sends as well, and while the gateway is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from tests.interop.judge import Files, Judge, JudgeError
+from tests.interop.letters import Letter, _for_judge, of_rocketmq, random_letters, send_to_orbitmq
+from tests.interop.ours import broker_on
+from tests.interop.served import assert_dense, assert_same, pulled, stored
+from tests.waiting import dead, until
+
+NAME = "judged"  # the judge sends to queues of the broker of this name
+FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+        broker.create_topic("orders", queues=4)
+        yield broker
+
+
+@pytest.fixture
+def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
+    """The judge as a client of the broker."""
+    judge.ask("visit", names=broker.status().listens)
+    yield judge
+    judge.ask("leave")
+
+
+def send(judge: Judge, letters: list[Letter]) -> list[Letter]:
+    """One by one, with their places as they were acknowledged."""
+    receipts = judge.ask("send", topic=letters[0].topic, batches=[[_for_judge(letter)] for letter in letters])
+    return [
+        Letter(letter.topic, letter.body, letter.tags, letter.keys, letter.properties, letter.flag, queue, offset, message_id)
+        for letter, (queue, offset, message_id) in zip(letters, receipts, strict=True)
+    ]
+
+
+def test_what_java_sends_is_stored_and_read_back(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Every property, flag and tag, large bodies that the client compresses, and the place that each receipt names."""
+    rng = random.Random(1)
+    sent = send(visitor, list(random_letters(rng, "orders", 500, 4, empty=False, prefix="java")))
+    assert_dense(sent)
+    assert_same(stored(broker, "orders"), sent)
+    assert_same(pulled(visitor, "orders"), sent)
+    assert_same(pulled(visitor, "orders", tags="paid || 日本"), [each for each in sent if each.tags in ("paid", "日本")])
+    assert_same(map(of_rocketmq, visitor.ask("poll", topic="orders", count=len(sent))), sent)
+    for queue, (least, most) in visitor.bounds("orders").items():
+        assert (least, most) == (0, sum(letter.queue == queue for letter in sent))
+
+
+def test_beside_local_clients(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Local producers and Java's write to the same queues, and both read what both wrote."""
+    rng = random.Random(2)
+    sent: list[Letter] = []
+    for part in range(4):
+        sent += send(visitor, list(random_letters(rng, "orders", 40, 4, empty=False, prefix=f"java-{part}")))
+        send_to_orbitmq(rng, broker, random_letters(rng, "orders", 40, 4, empty=False, prefix=f"local-{part}"), sent)
+    assert_dense(sent)
+    assert_same(stored(broker, "orders"), sent)
+    assert_same(pulled(visitor, "orders"), sent)
+
+
+def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Java's client says why: for a topic that does not exist, and for what OrbitMQ does not do for remote clients yet. Nothing
+    of it is stored."""
+    letter = Letter("orders", b"refused", queue=0)
+    with pytest.raises(JudgeError, match=r"CODE: 17 .*the topic: absent"):
+        visitor.ask("poll", topic="absent", count=1)
+    with pytest.raises(JudgeError, match=r"CODE: 13 .*not supported yet"):
+        visitor.ask("send", topic="orders", batches=[[{**_for_judge(letter), "delay": 3}]])
+    with pytest.raises(JudgeError, match="CODE: 3 "):
+        visitor.ask("send", topic="orders", batches=[[_for_judge(letter), _for_judge(letter)]])
+    (sent,) = send(visitor, [letter])
+    assert sent.offset == 0
+    assert_same(stored(broker, "orders"), [sent])
+
+
+def test_a_gateway_that_is_killed(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Java's client connects to the next one by itself. What was acknowledged is stored once, where the receipt says."""
+    rng = random.Random(3)
+    sent: list[Letter] = []
+    for life in range(4):
+        letters = list(random_letters(rng, "orders", 30, 4, empty=False, prefix=f"life-{life}"))
+        for letter in letters:
+            with suppress(JudgeError):  # it was cut off and must not be sure
+                sent += send(visitor, [letter])
+        victim = next(actor.pid for actor in broker.status().actors if actor.name == "gateway")
+        os.kill(victim, signal.SIGKILL)
+        until(partial(dead, victim), "the gateway's death")
+    until(lambda: _sends(visitor, sent), "the next gateway")
+    assert len(sent) > 100
+    found = {letter.place: letter for letter in stored(broker, "orders")}
+    assert_same([found[letter.place] for letter in sent], sent)
+    assert_same(pulled(visitor, "orders"), found.values())
+
+
+def _sends(judge: Judge, sent: list[Letter]) -> bool:
+    try:
+        sent += send(judge, [Letter("orders", b"at last", queue=1)])
+    except JudgeError:
+        return False
+    return True
