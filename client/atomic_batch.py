@@ -6,7 +6,7 @@ receipts; if the block ends with an exception, nothing is sent. docs/atomic-batc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What C takes of a message: the values of topic, body and the other arguments, and the names of those.
 Given = tuple[tuple[Any, ...], tuple[str, ...]]
+
+_NAMES = ("tags", "keys", "queue", "queue_key", "properties", "flag", "delay_level", "delay", "deliver_at")
 
 
 class Collected:
@@ -58,15 +60,14 @@ class Collected:
         """
         if self._over:
             raise UsageError("could not add a message to an atomic batch: its block has ended")
-        keys = tuple(keys) if isinstance(keys, MutableSequence) else keys
-        properties = dict(properties) if isinstance(properties, Mapping) else properties
-        names = {
-            "tags": tags, "keys": keys, "queue": queue, "queue_key": queue_key, "properties": properties, "flag": flag,
-            "delay_level": delay_level, "delay": delay, "deliver_at": deliver_at,
-        }  # fmt: skip
+        if keys is not None and not isinstance(keys, (str, tuple)):
+            keys = tuple(keys)
+        if properties is not None:
+            properties = dict(properties)
         # memoryview refuses what is no body: bytes(5) would be five zeros
         copied = body if isinstance(body, (bytes, str)) else bytes(memoryview(body))
-        self._messages.append(((topic, copied, *names.values()), tuple(names)))
+        own = (topic, copied, tags, keys, queue, queue_key, properties, flag, delay_level, delay, deliver_at)
+        self._messages.append((own, _NAMES))
         return len(self._messages) - 1
 
     @property

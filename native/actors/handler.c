@@ -181,8 +181,10 @@ bool handler_has_news(const struct handler *handler)
         if (!handler->stalled)
             any |= handler->pending[word];
     }
-    if (handler->stalled)
-        any |= handler->out.position - ring_head_position(&handler->lane->ring) < handler->lane->capacity / 2;
+    if (handler->stalled) { /* an atomic batch may not fit into half of a lane: then only more room helps */
+        const uint64_t head = ring_head_position(&handler->lane->ring);
+        any |= head != handler->out.head_seen && handler->out.position - head < handler->lane->capacity / 2;
+    }
     /* acquire: as in collect */
     return any || handler->sessions_version !=
                       atomic_load_explicit(&handler->tree->control->sessions_version, memory_order_acquire);

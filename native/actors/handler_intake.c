@@ -133,7 +133,7 @@ static inline uint32_t prefix_size(uint32_t delay_level)
     return delay_level < SEND_SETTLE ? 0 : delay_level == SEND_SETTLE ? (uint32_t)sizeof(struct send_settle) : SEND_AT_SIZE;
 }
 
-bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
+static inline bool next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
 {
     if (*at > size || size - *at < sizeof *message)
         return false;
@@ -147,8 +147,14 @@ bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, s
     return true;
 }
 
-struct judged_message handler_judge_message(struct handler *handler, const struct judged_frame *frame, struct send_message *message,
-                                            const uint8_t *content)
+bool handler_next_message(const uint8_t *payload, uint64_t size, uint64_t *at, struct send_message *message, const uint8_t **content)
+{
+    return next_message(payload, size, at, message, content);
+}
+
+/* Also for plain sends, where they are part of the loop: a call of each for each message was seen in its cost. */
+static inline struct judged_message judge_message(struct handler *handler, const struct judged_frame *frame, struct send_message *message,
+                                                  const uint8_t *content)
 {
     struct judged_message judged = {.template = &handler->like.template, .topic = frame->topic, .queue = message->queue_id};
     uint64_t value = 0;
@@ -179,7 +185,7 @@ struct judged_message handler_judge_message(struct handler *handler, const struc
     return judged;
 }
 
-bool handler_put(struct handler *handler, uint32_t slot, uint64_t sequence, uint32_t flags, const struct judged_message *judged)
+static inline bool put(struct handler *handler, uint32_t slot, uint64_t sequence, uint32_t flags, const struct judged_message *judged)
 {
     const bool accepted = judged->verdict == VERDICT_APPENDED;
     const uint32_t size = accepted ? judged->template->size : 0;
@@ -208,14 +214,25 @@ bool handler_put(struct handler *handler, uint32_t slot, uint64_t sequence, uint
     return true;
 }
 
+struct judged_message handler_judge_message(struct handler *handler, const struct judged_frame *frame, struct send_message *message,
+                                            const uint8_t *content)
+{
+    return judge_message(handler, frame, message, content);
+}
+
+bool handler_put(struct handler *handler, uint32_t slot, uint64_t sequence, uint32_t flags, const struct judged_message *judged)
+{
+    return put(handler, slot, sequence, flags, judged);
+}
+
 /* Puts one message, or its refusal, into the lane. False when the lane has no room now. */
 static bool pass_on(struct handler *handler, uint32_t slot, const struct judged_frame *frame, struct send_message *message,
                     const uint8_t *content)
 {
     if (__builtin_expect(message->delay_level == SEND_SETTLE, 0))
         return settle(handler, slot, frame, content);
-    const struct judged_message judged = handler_judge_message(handler, frame, message, content);
-    return handler_put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_FLAGS, &judged);
+    const struct judged_message judged = judge_message(handler, frame, message, content);
+    return put(handler, slot, handler->intake[slot].sequence + 1, frame->head.flags & ~LANE_FLAGS, &judged);
 }
 
 /* Takes the rest of one frame. *taken counts messages put into the lane. */
@@ -236,7 +253,7 @@ static enum intake_result take_frame(struct handler *handler, uint32_t slot, con
     for (uint32_t i = intake->frame_taken; i < frame.head.count; i++) {
         struct send_message message;
         const uint8_t *content;
-        if (!handler_next_message(payload, size, &at, &message, &content) || message.delay_level == SEND_OFFSETS)
+        if (!next_message(payload, size, &at, &message, &content) || message.delay_level == SEND_OFFSETS)
             return INTAKE_FAULTY; /* offsets belong to an atomic batch */
         if (intake->sequence + 1 > intake->skip) {
             if (intake->sequence >= window_end) /* acquire: as above */

@@ -129,7 +129,7 @@ static __attribute__((noinline)) bool judge_id(struct writer *writer, struct wri
 }
 
 /* Whether so many bytes can be appended now; the reason of a refusal is in *verdict and *detail. */
-static enum writer_room admit(struct writer *writer, struct write_group *group, bool awaits, uint32_t size, enum verdict *verdict,
+static inline enum writer_room admit(struct writer *writer, struct write_group *group, bool awaits, uint32_t size, enum verdict *verdict,
                               uint32_t *detail)
 {
     *verdict = refusal(writer, awaits, detail);
@@ -188,7 +188,7 @@ static struct unit measure(const struct writer *writer, const struct ring_consum
 
 /* Copies one image to the end of the log, where there is room for it, and fills its holes; for a small write, fills the holes first.
  * Answers its sender. False: the disk has refused what was written before it, or its atomic batch. */
-static bool append(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
+static inline bool append(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
     struct queue_slot *queue = topics_queue(writer->tree->topics, record->queue_slot);
     /* relaxed: only the writer reads it back; other processes show it */
@@ -232,31 +232,31 @@ static void refuse_part(struct writer *writer, struct write_group *group, uint32
         reject(writer, group, lane, record, VERDICT_BATCH_REFUSED, unit->records - 1);
 }
 
-/* Leaves the record at the head of a lane. */
-static void pass(struct ring_consumer *in)
+/* Appends one record, or refuses it. False: the group must end here and wait. */
+static inline bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
 {
-    struct ring_record header;
-    uint8_t *payload;
-    if (ring_peek(in, &header, &payload) == RING_RECORD)
-        ring_pass(in, &header);
-}
-
-/* Appends one record, or all those of an atomic batch to one file of the log, or refuses them. False: the group must end here and
- * wait. */
-static bool apply(struct writer *writer, struct write_group *group, uint32_t lane, struct lane_record *record)
-{
-    struct ring_consumer *in = &writer->lanes[lane];
-    const struct unit unit = record->flags & LANE_FLAGS
-                                 ? measure(writer, in)
-                                 : (struct unit){record->image_size, 1, awaits_disk(writer, record), NULL};
-    const bool has_id = unit.records == 1 && (record->flags & SEND_DEDUP);
+    const bool awaits = awaits_disk(writer, record);
     enum verdict verdict;
     uint32_t detail = 0;
-    if (__builtin_expect(has_id, 0) && refusal(writer, unit.awaits_disk, &detail) == VERDICT_NONE && judge_id(writer, group, lane, record)) {
-        group->messages++;
-        pass(in);
+    if (__builtin_expect(record->flags & SEND_DEDUP, 0) && refusal(writer, awaits, &detail) == VERDICT_NONE &&
+        judge_id(writer, group, lane, record))
         return true;
-    }
+    if (admit(writer, group, awaits, record->image_size, &verdict, &detail) == WRITER_WAITS)
+        return false;
+    if (verdict == VERDICT_NONE && !append(writer, group, lane, record))
+        verdict = refusal(writer, awaits, &detail);
+    if (verdict != VERDICT_NONE)
+        reject(writer, group, lane, record, verdict, detail);
+    return true;
+}
+
+/* The same for all records of an atomic batch, which go to one file of the log; passes all but the last. */
+static __attribute__((noinline)) bool apply_batch(struct writer *writer, struct write_group *group, uint32_t lane)
+{
+    struct ring_consumer *in = &writer->lanes[lane];
+    const struct unit unit = measure(writer, in);
+    enum verdict verdict;
+    uint32_t detail = 0;
     if (unit.commits && writer_commits_full(writer))
         return false;
     if (admit(writer, group, unit.awaits_disk, unit.size, &verdict, &detail) == WRITER_WAITS)
@@ -269,7 +269,7 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
     struct ring_record header;
     uint8_t *payload;
     for (uint32_t i = 0; i < unit.records && ring_peek(in, &header, &payload) == RING_RECORD; i++) {
-        record = (struct lane_record *)payload;
+        struct lane_record *record = (struct lane_record *)payload;
         if (verdict == VERDICT_NONE && !append(writer, group, lane, record))
             verdict = refusal(writer, unit.awaits_disk, &detail); /* take_back() takes the records before it back */
         if (verdict == VERDICT_BATCH_REFUSED)
@@ -278,9 +278,11 @@ static bool apply(struct writer *writer, struct write_group *group, uint32_t lan
             reject(writer, group, lane, record, verdict, detail);
         else if (record == unit.commits)
             writer_commits_note(writer, record, writer->wrote);
+        CRASH_POINT("writer_batch_part");
+        if (i + 1 == unit.records)
+            break;
         group->messages++;
         ring_pass(in, &header);
-        CRASH_POINT("writer_batch_part");
     }
     return true;
 }
@@ -300,15 +302,19 @@ static void apply_lane(struct writer *writer, struct write_group *group, uint32_
     uint8_t *payload;
     while (group->bytes < WRITER_GROUP_BYTES && ring_peek(in, &header, &payload) == RING_RECORD) {
         struct lane_record *record = (struct lane_record *)payload;
-        if (header.type == LANE_APPEND) {
-            if (!apply(writer, group, lane, record))
+        if (__builtin_expect(header.type == LANE_APPEND, 1)) {
+            if (__builtin_expect(record->flags & LANE_FLAGS, 0)) {
+                if (!apply_batch(writer, group, lane))
+                    return;
+                (void)ring_peek(in, &header, &payload); /* its last record */
+            } else if (!apply(writer, group, lane, record)) {
                 return;
-            continue;
-        }
-        if (header.type == LANE_REJECT)
+            }
+        } else if (header.type == LANE_REJECT) {
             pass_on(writer, group, lane, record);
-        else if (!writer_settle(writer, group, lane, record))
+        } else if (!writer_settle(writer, group, lane, record)) {
             return;
+        }
         group->messages++;
         ring_pass(in, &header);
     }

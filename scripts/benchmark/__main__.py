@@ -29,6 +29,7 @@ from scripts.benchmark import (
     request,
     sends,
     stream,
+    topics,
     transactions,
     work,
     work_peers,
@@ -41,7 +42,7 @@ from scripts.benchmark.stage import stage
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *topics.MEASURES, *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 FAMILIES = ("spark", "work")
 notes = Console(stderr=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.native._core import lib
+from orbitmq.native._core import ffi, lib
 from orbitmq.store.record import encode
 from tests.native import pipeline as p
 from tests.native.pipeline import run
@@ -75,6 +75,24 @@ def test_a_batch_that_no_lane_holds_is_refused(tmp_path: Path) -> None:
             assert verdicts[-1].code == p.APPENDED
             wanted = {p.APPENDED} if size < 16 else {p.BATCH_REFUSED, p.BATCH_TOO_LARGE}
             assert {each.code for each in verdicts[:-1]} == wanted
+
+
+def test_a_handler_sleeps_while_a_batch_does_not_fit(tmp_path: Path) -> None:
+    """Goal: it does not try again before there is more room, although less than half of the lane is in use. Method: a batch of
+    half a lane, of which the second message needs the rest of the ring as padding; each announced sleep is one."""
+    with p.pipeline(tmp_path, lane_capacity=64 << 10, message_max=16 << 10, file_size=1 << 20) as tree:
+        handler, writer, session = tree.handler(), tree.writer(), tree.session()
+        session.send(p.message(bytes(13_900)))
+        run(handler, writer)
+        session.send(p.message(bytes(14_700)), p.message(bytes(14_700)))
+        session.send_atomic((tree.topic, [p.message(bytes(15_750)), p.message(bytes(15_750))]))
+        assert lib.handler_step(handler) == 2
+        assert lib.handler_run(handler, 300) == lib.RUN_TIME
+        view = ffi.new("struct actor_view *")
+        lib.actor_page_view(lib.control_actor(tree.control, 8), view)
+        assert 0 < view.counter[lib.COUNT_FULL] == view.counter[lib.COUNT_SLEEPS]
+        run(handler, writer)
+        assert [each.code for each in session.verdicts()] == [p.APPENDED] * 5
 
 
 @pytest.mark.parametrize(
