@@ -1,6 +1,6 @@
 """Ten processes send messages of 100 bytes to 1, 10 and 100 topics, a thousand at a time: in one atomic batch, or in one call
-of send_batch for each topic. The ceiling is plain files, one for each topic, to which the same processes append with one write for
-each call."""
+of send_batch for each topic. The ceiling is plain files, one for each topic, to which the same processes append with one
+write for each call."""
 
 from __future__ import annotations
 
