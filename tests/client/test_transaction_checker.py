@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -21,10 +22,15 @@ import pytest
 
 import orbitmq
 from orbitmq.client.check_function import CheckAnswer
+from orbitmq.client.due_checks import LOOK_S, LOOK_S_MIN, DueChecks
 from orbitmq.client.open_transactions import OpenTransaction
 from orbitmq.errors import GroupNameError, SettingError, TransactionSettled
-from orbitmq.store.halves import GIVEN_UP_TOPIC
-from tests.trees import everything, kill, small_broker, stopped
+from orbitmq.store import config
+from orbitmq.store.config import DataVersion, TopicConfig
+from orbitmq.store.halves import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from orbitmq.store.layout import StoreLayout
+from tests.store.log_builder import LogBuilder
+from tests.trees import SMALL, everything, kill, small_broker, stopped
 from tests.waiting import WATCHDOG_S, until
 
 MOST = 3
@@ -206,6 +212,43 @@ def test_each_is_given_to_one(started: Started) -> None:
     asked = Counter(body for check in checks for body in check.bodies)
     assert asked == Counter(str(number) for number in range(200))
     assert bodies(broker) == sorted(asked)
+
+
+def test_each_half_is_looked_at_once(started: Started) -> None:
+    """However often one looks."""
+    broker = started(LONG, transaction_timeout_s=3600)
+    seen: list[bytes] = []
+
+    def wanted(transaction: OpenTransaction) -> bool:
+        seen.append(transaction.body)
+        return True
+
+    due = DueChecks(broker.connection, wanted, lambda: False)
+    with broker.producer() as producer:
+        for number in range(20):
+            producer.transaction("t", b"%d" % number)
+            until(lambda number=number: due.take() == [] and len(seen) > number, "it to be seen")
+    assert seen == [b"%d" % number for number in range(20)] and due.take() == []
+    assert LOOK_S_MIN <= due.pause_s <= LOOK_S
+
+
+def test_what_rocketmq_has_checked(tmp_path: Path) -> None:
+    """The number of checks goes on where RocketMQ was, which makes the topic of what is given up only when it needs it."""
+    layout = StoreLayout.at(tmp_path)
+    layout.make_folders()
+    topics = {name: TopicConfig(name, 1, 1, perm=6) for name in ("t", HALF_TOPIC, OP_TOPIC)}
+    config.store_topics(layout, topics, DataVersion())
+    log = LogBuilder(layout, file_size=SMALL["log_file_size"])
+    for body, checks in ((b"2", "2"), (b"0", None), (b"x", "x"), (b"9", "9")):
+        names = {"TRAN_MSG": "true", "PGROUP": "shop", "REAL_TOPIC": "t", "REAL_QID": "0", "UNIQ_KEY": f"A{body!r}"}
+        names |= {} if checks is None else {"TRANSACTION_CHECK_TIMES": checks}
+        log.append(HALF_TOPIC, body=body, properties=names, sealed=False, store_ms=time.time_ns() // 1_000_000)
+    check = Asked(x="commit")
+    with small_broker(tmp_path, **SHORT) as broker:
+        with broker.check_transactions("shop", check):
+            all_ended(broker)
+        assert Counter(check.notes) == Counter([("2", 3), ("0", 1), ("0", 2), ("0", 3), ("x", 1)])
+        assert bodies(broker) == ["x"] and bodies(broker, GIVEN_UP_TOPIC) == ["0", "2", "9"]
 
 
 def test_sends_do_not_hold_up_a_check(started: Started) -> None:
