@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 
 from rich.console import Group, RenderableType
@@ -55,6 +56,7 @@ def whole_picture(between: Between, queues: bool = False) -> RenderableType:
     parts += [_topics(between, queues) if now.topics else Text("no topics yet", style="dim"), ""]
     if now.groups:
         parts += [groups_table(now.groups, between.of_group, queues), ""]
+    parts += [Text.from_markup(_transactions(now))] if now.open_transactions else []
     notes = (Text.from_markup(f"[bold yellow]note[/]  {escape(note)}") for note in now.notes)
     return Group(*parts, Text.from_markup(_sessions(now)), *notes)
 
@@ -221,6 +223,13 @@ def groups_table(groups: Iterable[GroupStatus], speed: Callable[[str], float], q
 def _held(member: MemberStatus) -> str:
     """How many queues, and how many of them another member is to get."""
     return f"{len(member.queues)}, {len(member.leaving)} leaving" if member.leaving else str(len(member.queues))
+
+
+def _transactions(now: Status) -> str:
+    age = ""
+    if now.oldest_transaction_ms:
+        age = f", the oldest for {duration(max(0, time.time() * 1000 - now.oldest_transaction_ms))}"
+    return f"[dim]transactions[/]  {now.open_transactions:,} open{age} (orbitmq transactions list)"
 
 
 def _sessions(now: Status) -> str:

@@ -5,16 +5,20 @@ runs: they are fresh, and not one consistent whole."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.client.attachment import Attachment
 from orbitmq.client.health import Health, health_of
 from orbitmq.client.work_status import QueueWork, WorkerStatus, held_up, worker_status
+from orbitmq.errors import StoreError
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.counters import ActorPage
 from orbitmq.shm.durability import Durability
 from orbitmq.shm.topic_table import Topic, TopicTable, default_durability, own_retention
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.halves import HALF_TOPIC
 from orbitmq.store.layout import StoreLayout
 from orbitmq.store.log_head import stored_ms
 
@@ -172,7 +176,9 @@ class Status:
     after_failed_sync: what happens to sends that do not wait for the disk when the log cannot be synced, "refuse" or "go-on".
     clock_ahead_ms: how far the clock has jumped ahead of the time that has passed, so that nothing is removed by age; 0: it has
         not.
-    retention_hours, retention_bytes: settings, 0 for no limit."""
+    retention_hours, retention_bytes: settings, 0 for no limit.
+    open_transactions: how many have begun and not ended. oldest_transaction_ms: when the oldest of them began, milliseconds
+        since the epoch; 0: none is open, or it cannot be read."""
 
     name: str
     state: str
@@ -197,6 +203,8 @@ class Status:
     notes: tuple[str, ...]
     lost: tuple[str, ...] = ()
     listens: str = ""
+    open_transactions: int = 0
+    oldest_transaction_ms: int = 0
 
     @property
     def health(self) -> Health:
@@ -208,6 +216,7 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
     """Reads the broker's state; `ask` puts an operation to the coordinator."""
     told = ask("status")
     settings = attachment.settings()
+    transactions, oldest_transaction_ms = _open_transactions(attachment)
     return Status(
         name=attachment.description.name,
         state=TREE_STATES.get(lib.control_tree_state(attachment.control), "unknown"),
@@ -232,6 +241,8 @@ def read_status(attachment: Attachment, ask: Callable[[str], Any]) -> Status:
         notes=tuple(told["notes"]),
         lost=tuple(told["lost"]),
         listens=told["listens"],
+        open_transactions=transactions,
+        oldest_transaction_ms=oldest_transaction_ms,
     )
 
 
@@ -286,6 +297,24 @@ def _oldest_ms(attachment: Attachment) -> int:
         if found is not None:
             return found
     return 0
+
+
+def _open_transactions(attachment: Attachment) -> tuple[int, int]:
+    """How many are open, and when the oldest of them began. If the disk cannot be read, everything else is still shown."""
+    table, control = TopicTable(attachment.topics), attachment.control
+    topic = table.find(HALF_TOPIC)
+    if topic is None or not lib.control_halves_ready(control):
+        return 0, 0
+    bounds = table.bounds(topic.first_slot)
+    first = int(lib.control_next_open_half(control, bounds.minimum, bounds.maximum))
+    if first == bounds.maximum:
+        return 0, 0
+    layout, settings = StoreLayout.at(attachment.store), attachment.settings()
+    begun_ms = None
+    with suppress(OSError, StoreError):
+        queue = ConsumeQueue(layout.root, HALF_TOPIC, 0, int(settings.queue_file_units))
+        begun_ms = stored_ms(layout, int(settings.log_file_size), queue.peek(first).physical_offset)
+    return int(lib.control_count_open_halves(control, first, bounds.maximum)), begun_ms or 0
 
 
 def _queue(table: TopicTable, topic: Topic, queue: int) -> QueueStatus:

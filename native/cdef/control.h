@@ -83,6 +83,7 @@ uint64_t group_raise_epoch(struct control *control, uint32_t group);
 enum half_state { HALF_OPEN, HALF_COMMITTED, HALF_ROLLED_BACK, HALF_SETTLED, ... };
 int control_half_state(const struct control *control, uint64_t offset);
 uint64_t control_next_open_half(const struct control *control, uint64_t from, uint64_t end);
+uint64_t control_count_open_halves(const struct control *control, uint64_t from, uint64_t end);
 uint64_t control_halves_known(const struct control *control);
 uint64_t control_halves_floor(const struct control *control);
 bool control_halves_ready(const struct control *control);

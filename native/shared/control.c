@@ -53,6 +53,11 @@ uint64_t control_next_open_half(const struct control *control, uint64_t from, ui
     return halves_next_open(&control->halves, from, end);
 }
 
+uint64_t control_count_open_halves(const struct control *control, uint64_t from, uint64_t end)
+{
+    return halves_count_open(&control->halves, from, end);
+}
+
 bool control_halves_ready(const struct control *control)
 {
     /* acquire: what is known of them, before the word that says so */

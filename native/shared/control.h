@@ -199,6 +199,7 @@ int delay_cancel_outcome(const struct control *control, uint64_t offset);
 /* Of the half message at this offset of RMQ_SYS_TRANS_HALF_TOPIC: an enum half_state. */
 int control_half_state(const struct control *control, uint64_t offset);
 uint64_t control_next_open_half(const struct control *control, uint64_t from, uint64_t end);
+uint64_t control_count_open_halves(const struct control *control, uint64_t from, uint64_t end);
 bool control_halves_ready(const struct control *control);
 /* All operation messages are about half messages below it. */
 uint64_t control_halves_known(const struct control *control);

@@ -44,6 +44,23 @@ uint64_t halves_next_open(const struct halves *halves, uint64_t from, uint64_t e
     return at < end ? at : end;
 }
 
+uint64_t halves_count_open(const struct halves *halves, uint64_t from, uint64_t end)
+{
+    uint64_t count = 0;
+    for (uint64_t at = halves_next_open(halves, from, end); at < end; at = halves_next_open(halves, at, end)) {
+        uint64_t run = 1; /* a word's at once where the whole word is open */
+        if (at % HALVES_WORD == 0 && end - at >= HALVES_WORD) {
+            const uint64_t known = atomic_load_explicit(&halves->known, memory_order_acquire); /* as in halves_state [Z1] */
+            const uint64_t word = atomic_load_explicit(word_of((struct halves *)halves, at), memory_order_relaxed); /* likewise */
+            if (at >= known || (!word && known - at >= HALVES_WORD))
+                run = HALVES_WORD;
+        }
+        count += run;
+        at += run;
+    }
+    return count;
+}
+
 void halves_begin(struct halves *halves, uint64_t floor, uint64_t next)
 {
     if (next - floor > HALVES_SPAN) /* of more than there are places for, the oldest count as settled */

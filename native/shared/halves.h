@@ -38,6 +38,9 @@ enum half_state halves_state(const struct halves *halves, uint64_t offset);
  * and stays so; what it returns may be settled by now. */
 uint64_t halves_next_open(const struct halves *halves, uint64_t from, uint64_t end);
 
+/* How many halves in [from, end) are not settled, or not known yet; about, while the writer works. */
+uint64_t halves_count_open(const struct halves *halves, uint64_t from, uint64_t end);
+
 /* The writer's. */
 
 /* At the start of a tree: all before `floor` are settled; there are halves up to `next`. */

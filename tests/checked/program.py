@@ -55,6 +55,7 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     names: list[str] = [status.name, status.state, status.store, status.version, status.flush, status.after_failed_sync]
     numbers: list[int] = [status.pid, status.generation, status.flush_interval_ms, status.message_max, status.oldest_ms]
     numbers += [status.retention_hours, status.retention_bytes, status.clock_ahead_ms]
+    numbers += [status.open_transactions, status.oldest_transaction_ms]
     flags: list[bool] = [status.read_only, bool(status.health)]
     print(status.listens)
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]

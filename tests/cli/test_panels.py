@@ -53,6 +53,8 @@ def test_a_broker_that_is_well() -> None:
         ({"positions": positions(min_offset=5)}, ["oldest message cannot be read"]),
         ({"notes": ("topics.json was read from its .bak",)}, ["note  topics.json was read from its .bak"]),
         ({"sessions": (session(64), session(64), session(0))}, ["2 producing, 1 consuming"]),
+        ({"open_transactions": 1234}, ["transactions  1,234 open (orbitmq transactions list)"]),
+        ({"open_transactions": 1, "oldest_transaction_ms": 1}, ["1 open, the oldest for ", " min (orbitmq"]),
     ],
 )
 def test_what_is_to_be_seen(changed: dict[str, Any], texts: list[str]) -> None:

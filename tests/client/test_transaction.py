@@ -161,6 +161,20 @@ def test_a_start_knows_what_has_ended(tmp_path: Path) -> None:
         assert bodies(broker) == [b"0", b"1", b"2", b"4"]
 
 
+def test_status_counts_them(broker: orbitmq.Broker) -> None:
+    assert (broker.status().open_transactions, broker.status().oldest_transaction_ms) == (0, 0)
+    with broker.producer() as producer:
+        begun = [producer.transaction("t", b"%d" % number) for number in range(70)]
+        begun[0].commit()
+        begun[40].rollback()
+        until(lambda: broker.status().open_transactions == 68, "all to be indexed")
+        assert broker.status().oldest_transaction_ms == broker.open_transactions()[0].begun_ms > 0
+        for each in begun:
+            if each.state == "open":
+                each.rollback()
+    assert (broker.status().open_transactions, broker.status().oldest_transaction_ms) == (0, 0)
+
+
 def test_a_handle_of_another_transaction_ends_nothing(broker: orbitmq.Broker) -> None:
     with broker.producer() as producer:
         tx = producer.transaction("t", b"x")

@@ -72,6 +72,8 @@ def test_the_next_that_is_open(tmp_path: Path, floor: int, seed: int) -> None:
             first, last = sorted(rng.choices(places, k=2))
             wanted = next((place for place in range(first, last) if is_open[place]), last)
             assert lib.control_next_open_half(tree.control, first, last) == wanted
+            count = sum(is_open[place] for place in range(first, last))
+            assert lib.control_count_open_halves(tree.control, first, last) == count
 
 
 def test_more_halves_than_places(settles_five: tuple[p.Pipeline, Any, bytes]) -> None:
