@@ -200,6 +200,14 @@ class Retention:
                 f"{self._kept.size:,} bytes at most; raise retention_bytes if such messages must come",
             )
 
+        ended = int(lib.control_count_open_halves(self._tree.control, *self._waiting.halves(topics, end)))
+        if ended:
+            say(
+                self._tree.settings.name,
+                f"retention removes the half messages of {ended:,} open transactions, which cannot be committed any more, "
+                f"because the log may take {self._kept.size:,} bytes at most; raise retention_bytes if they must stay",
+            )
+
     def _needed(self, topic: Topic, cutoff: int, begin: int, end: int) -> int:
         """Start of the file that holds the topic's oldest message stored after the cutoff (0: the oldest that exists); `end` at
         most."""

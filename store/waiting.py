@@ -97,6 +97,16 @@ class Waiting:
                     at += units
         return total
 
+    def halves(self, topics: list[Topic], end: int) -> tuple[int, int]:
+        """Queue offsets: the half messages in [first, last) begin before this physical offset, and may be open. Raises: as
+        oldest()."""
+        for topic in topics:
+            if topic.name == HALF_TOPIC:
+                bounds, queue = self._bounds(topic.first_slot), self._queues(topic, 1)[0]
+                first = max(bounds.minimum, self._halves.floor)
+                return first, queue.search(first, bounds.maximum, lambda unit: unit.physical_offset < end)
+        return 0, 0
+
     def _begun_ms(self, place: int) -> int | None:
         return stored_ms(self._layout, self._file_size, place)
 

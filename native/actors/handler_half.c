@@ -11,13 +11,16 @@
 
 #define NAMES_MAX 512u /* most bytes of the four properties and the byte before them */
 
-/* The number of half messages from the oldest that is not settled on, about. */
+/* The number of half messages from the oldest on that is not settled and is in the log, about. */
 static uint64_t open_span(const struct handler *handler, const struct topic_entry *halves)
 {
-    /* relaxed, both: the limit leaves room for what is in the lanes */
-    const uint64_t next = atomic_load_explicit(&topics_queue(handler->tree->topics, halves->first_slot)->next_offset, memory_order_relaxed);
+    const struct queue_slot *queue = topics_queue(handler->tree->topics, halves->first_slot);
+    /* relaxed, all: the limit leaves room for what is in the lanes */
+    const uint64_t next = atomic_load_explicit(&queue->next_offset, memory_order_relaxed);
     const uint64_t floor = atomic_load_explicit(&handler->tree->control->halves.floor, memory_order_relaxed);
-    return next > floor ? next - floor : 0;
+    const uint64_t least = atomic_load_explicit(&queue->min_offset, memory_order_relaxed);
+    const uint64_t oldest = least > floor ? least : floor;
+    return next > oldest ? next - oldest : 0;
 }
 
 static bool is_value(struct slice text)

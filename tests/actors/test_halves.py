@@ -16,7 +16,7 @@ import pytest
 
 from orbitmq.client.client import Client
 from orbitmq.client.transaction import Transaction
-from orbitmq.errors import PropertyError, TransactionSettled
+from orbitmq.errors import PropertyError, TransactionSettled, UnknownTransaction
 from orbitmq.native._core import lib
 from orbitmq.shm.topic_table import TopicTable
 from orbitmq.store import halves
@@ -122,6 +122,23 @@ def test_what_waits_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         until(lambda: halves.load(layout).floor == 3, "the file")
         waiting.refresh()
         assert waiting.oldest(topics) is None
+
+
+def test_a_limit_of_bytes_says_what_it_ends(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of two open transactions and one that has ended."""
+    with small_broker(tmp_path, log_file_size=256 << 10, message_max=64 << 10, retention_bytes=1 << 20) as broker:
+        broker.create_topic("t", 1)
+        with broker.producer() as producer:
+            lost = [producer.transaction("t", b"%d" % number) for number in range(3)]
+            lost.pop(1).commit()
+            while broker.status().positions.min_offset <= lost[-1].half.physical_offset:
+                producer.send_batch("t", [bytes(30_000)] * 10, durability="flushed")
+            assert broker.open_transactions() == [] and broker.status().open_transactions == 0
+            for each in lost:
+                with pytest.raises(UnknownTransaction):
+                    each.commit()
+            producer.transaction("t", b"next").commit()
+    assert capfd.readouterr().err.count("retention removes the half messages of 2 open transactions") == 1
 
 
 def test_a_half_has_no_id(tmp_path: Path) -> None:

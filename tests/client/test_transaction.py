@@ -18,6 +18,7 @@ import orbitmq
 from orbitmq.client.transaction import Transaction
 from orbitmq.errors import (
     GroupNameError,
+    NoPermission,
     TransactionSettled,
     UnknownTopic,
     UnknownTransaction,
@@ -197,6 +198,18 @@ def test_a_deleted_topic_can_only_be_rolled_back(broker: orbitmq.Broker) -> None
         tx.rollback()
         with pytest.raises(UnknownTopic):
             producer.transaction("gone", b"x")
+
+
+def test_what_was_begun_may_be_sent_although_nothing_else_may(broker: orbitmq.Broker) -> None:
+    """As with RocketMQ, which asks for the permission when a transaction begins."""
+    with broker.producer() as producer:
+        tx = producer.transaction("t", b"x")
+        broker.set_permissions("t", read=True, write=False)
+        with pytest.raises(NoPermission):
+            producer.transaction("t", b"y")
+        tx.commit()
+        broker.set_permissions("t", read=True, write=True)
+    assert bodies(broker) == [b"x"]
 
 
 def test_an_end_does_not_wait_for_room(broker: orbitmq.Broker) -> None:
