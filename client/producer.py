@@ -28,9 +28,10 @@ from orbitmq.client.atomic_batch import AtomicBatch
 from orbitmq.client.bell import Bell
 from orbitmq.client.body import Body
 from orbitmq.client.check_function import Check, check_function
+from orbitmq.client.committed import Attacher, committed_receipt
 from orbitmq.client.parameters import made_with
 from orbitmq.client.producer_settings import ProducerSettings
-from orbitmq.client.receipt import Receipts
+from orbitmq.client.receipt import Receipt, Receipts
 from orbitmq.client.session import ConsumerOpener, PatientOpener, SessionHandle, SessionOpener
 from orbitmq.client.settling import RECORD_MAX, WINDOW
 from orbitmq.client.transaction import Half, Transaction
@@ -284,6 +285,13 @@ class Producer(Shown, ProducerBase):
         made = TransactionChecker(cast("Connection", self._opener), self.group, check, ends)
         made.start()
         return made
+
+    def committed(self, topic: str, id: str, half: int, durability: Durability, timeout: float | None) -> Receipt | None:
+        """See committed.py."""
+        limit = self.timeout if timeout is None else timeout
+        return self._patient.outlast(
+            lambda: committed_receipt(cast("Attacher", self._opener), topic, id, half, durability, limit), self._wait_s
+        )
 
     # Called by users.
 

@@ -26,6 +26,13 @@ class Ender(Protocol):
     def ends(self) -> ProducerBase:
         """The session by which they end."""
 
+    @property
+    def name(self) -> str | None:
+        """Of a named producer: it ends them again by itself if the broker dies meanwhile."""
+
+    def committed(self, topic: str, id: str, half: int, durability: Durability, timeout: float | None) -> Receipt | None:
+        """See committed.py."""
+
 
 def settle(
     ends: ProducerBase, place: tuple[int, int], how: int, id: str, *, durability: Durability | None, timeout: float | None

@@ -20,13 +20,22 @@ from typing import Any, Literal, Self
 from orbitmq.client.receipt import Receipt
 from orbitmq.client.settling import COMMIT, ROLLBACK, Ender, settle
 from orbitmq.client.unclosed import Shown
-from orbitmq.errors import OrbitError, PerhapsStored, TransactionSettled, UnknownTopic, UsageError
+from orbitmq.errors import (
+    BrokerNotRunning,
+    BrokerStopped,
+    OrbitError,
+    PerhapsStored,
+    TransactionSettled,
+    UnknownTopic,
+    UsageError,
+)
 from orbitmq.errors.remedy import as_hint
 from orbitmq.shm.durability import Durability
 
 State = Literal["open", "committed", "rolled back"]
 
 _GROUP = struct.Struct("=Q")
+_OUTCOMES: dict[int, State] = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
 class Half:
@@ -72,8 +81,8 @@ class Transaction(Shown):
 
         Raises: TransactionSettled: it has ended before. UnknownTransaction: its half message is not in the log any more.
             UnknownTopic: the topic was deleted; it can still be rolled back. PerhapsStored: the broker died meanwhile: commit
-            again, which is safe. TimedOut, StoreFull, StoreFailed; NoPermission: the store was opened read-only. UsageError:
-            this object has ended it.
+            again, which is safe, and what a named producer does by itself. TimedOut, StoreFull, StoreFailed; NoPermission: the
+            store was opened read-only. UsageError: this object has ended it.
         """
         stored = self._end("commit", COMMIT, durability, timeout)
         self.state = "committed"
@@ -88,21 +97,41 @@ class Transaction(Shown):
     def _end(self, doing: str, how: int, durability: Durability | None, timeout: float | None) -> Receipt:
         if self.state != "open":
             raise UsageError(f"could not {doing} the transaction {self.id}: it was {self.state} here before", id=self.id)
-        try:
-            ended = settle(
-                self._producer.ends,
-                (self.half.offset, self.half.physical_offset),
-                how,
-                self.id,
-                durability=durability or self.half.durability,
-                timeout=timeout,
-            )
-            self._forget(self.id)
-            return ended
-        except OrbitError as error:
-            if isinstance(error, TransactionSettled):
+        level = durability or self.half.durability
+        place = self.half.offset, self.half.physical_offset
+        lost: PerhapsStored | None = None  # a named producer's end, of which the broker's death has left no word
+        while True:
+            try:
+                ended = settle(self._producer.ends, place, how, self.id, durability=level, timeout=timeout)
                 self._forget(self.id)
-            raise reworded(error, doing, self.id, self.topic) from None
+                return ended
+            except OrbitError as error:
+                if isinstance(error, PerhapsStored) and self._producer.name is not None:
+                    lost = error  # the next attempt waits for a broker as long as the producer does
+                    continue
+                if isinstance(error, TransactionSettled):
+                    self._forget(self.id)
+                    if lost is not None and (own := self._ended(how, error.outcome, level, timeout)):
+                        return own
+                elif isinstance(error, BrokerNotRunning) and lost is not None:
+                    error = lost
+                raise reworded(error, doing, self.id, self.topic) from None
+
+    def _ended(self, how: int, outcome: str | None, durability: Durability, timeout: float | None) -> Receipt | None:
+        """The receipt of an end that was stored before, if it is this one. A broker that was started since does not remember
+        how a transaction ended, but its log does: the message is there, or is not."""
+        if outcome not in (None, _OUTCOMES[how]):
+            return None
+        while True:
+            try:
+                found = self._producer.committed(self.topic, self.id, self.half.physical_offset, durability, timeout)
+            except BrokerStopped:
+                continue  # the next attempt waits for the next one
+            except OrbitError:
+                return None
+            if how == COMMIT:
+                return found
+            return None if found else self.half  # nobody asks where the operation message is
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,7 @@ TESTED_BY: dict[str, str] = {
     "client/call.py": "tests/client/test_requests.py",
     "client/calls.py": "tests/client/test_requests.py",
     "client/reply_reader.py": "tests/client/test_request_model.py",
+    "client/committed.py": "tests/client/test_named_producer.py",
     "client/cancel_target.py": "tests/client/test_cancel.py",
     "client/delay_administration.py": "tests/client/test_cancel.py",
     "client/open_transactions.py": "tests/client/test_transaction.py",

@@ -118,6 +118,27 @@ def test_what_the_disk_did_not_have_is_sent_again(tmp_path: Path) -> None:
             assert [body for body, *_ in everything(client, "orders")] == [b"%d" % n for n in range(5)]
 
 
+def test_the_rest_of_a_frame_is_sent_again(tmp_path: Path) -> None:
+    """Goal: of a frame whose first messages have their verdicts, the others are sent again, and get their own. Method: the
+    first is a duplicate that the disk has; the flush service is stopped before the others come there."""
+    with Restarts(tmp_path / "store") as broker:
+        broker.start()
+        with broker.connect() as client:
+            client.create_topic("orders", queues=1)
+            with client.producer(name="shop", wait=PATIENT_S, durability="flushed") as producer:
+                producer.send("orders", b"0", dedup="a")
+                halted(client, "flush")
+                batch = producer.send_batch_async("orders", [b"x", b"1", b"2"], dedup=["a", "b", "c"])
+                last = producer.send_async("orders", b"3")
+                until(lambda: producer.in_flight == 3, "the first verdict")
+                broker.kill()
+                broker.start()
+                assert [receipt.offset for receipt in batch.result(PATIENT_S)] == [0, 1, 2]
+                assert last.result(PATIENT_S).offset == 3
+                assert producer.in_flight == 0
+            assert [body for body, *_ in everything(client, "orders")] == [b"0", b"1", b"2", b"3"]
+
+
 def test_the_ring_keeps_what_has_no_verdict(tmp_path: Path) -> None:
     """Goal: what is to be sent again is not overwritten. Method: large messages until the ring has no room, although the
     handler has taken all of them."""
@@ -245,6 +266,36 @@ def test_delayed_messages(tmp_path: Path) -> None:
                     each.result(PATIENT_S)
             until(lambda: len(everything(client, "orders")) >= 3, "all of them")
             assert sorted(body for body, *_ in everything(client, "orders")) == [b"later", b"level", b"soon"]
+
+
+@pytest.mark.parametrize(("stopped", "how"), [("writer", "commit"), ("flush", "commit"), ("flush", "rollback")])
+def test_the_end_of_a_transaction_is_settled_in_the_next_tree(tmp_path: Path, stopped: str, how: str) -> None:
+    """Goal: a named producer's transaction ends once, and the program sees one receipt, if the broker dies while the end is on
+    its way. Method: the end is not stored (the writer is stopped), or it is, and waits for the disk (the flush service is);
+    then committed_receipt finds the message."""
+    with Restarts(tmp_path / "store") as broker:
+        broker.start()
+        with broker.connect() as client:
+            client.create_topic("orders", queues=1)
+            with client.producer(name="shop", wait=PATIENT_S, durability="flushed") as producer:
+                transaction = producer.transaction("orders", b"apples")
+                halted(client, stopped)
+                wrote = client.status().positions.wrote
+                thread = threading.Thread(target=getattr(transaction, how))
+                thread.start()
+                until(lambda: producer.ends.in_flight == 1 or client.status().positions.wrote > wrote, "the end on its way")
+                if stopped == "flush":
+                    until(lambda: client.status().positions.wrote > wrote, "the end in the log")
+                broker.kill()
+                broker.start()
+                thread.join(WATCHDOG_S)
+                assert transaction.state == ("committed" if how == "commit" else "rolled back")
+                if how == "commit":
+                    (message,) = until(lambda: client.find("orders", transaction.id), "the index")
+                    assert transaction.receipt is not None and transaction.receipt.durability == "flushed"
+                    assert transaction.receipt.id == message.id and message.body == b"apples"
+            assert [body for body, *_ in everything(client, "orders")] == ([b"apples"] if how == "commit" else [])
+            assert client.open_transactions() == []
 
 
 def test_tasks_wait_for_the_next_tree(tmp_path: Path) -> None:
