@@ -19,6 +19,7 @@ from scripts.benchmark import (
     ceiling,
     delays,
     drain,
+    exact,
     filters,
     ladder,
     latency,
@@ -42,7 +43,7 @@ from scripts.benchmark.stage import stage
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *topics.MEASURES, *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
 FAMILIES = ("spark", "work")
 notes = Console(stderr=True)

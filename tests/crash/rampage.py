@@ -28,11 +28,13 @@ from rich.table import Table
 from tests.crash import crash_build
 from tests.crash.ledger import Account
 from tests.crash.load import ENDED, Load
+from tests.crash.load import ROLES as USUAL
 from tests.crash.retained import PARTS
 from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
+CHAINED = ("feed", "chain", "chain")  # beside the usual load
 PLACEMENTS = ("spread", "together")  # in turns, a round each
 ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1")
 # Kind of kill, and how often it is chosen.
@@ -41,13 +43,15 @@ KINDS = {
     "producer": 4,
     "consumer in a group": 2,
     "consumer with results": 2,
+    "stage of a chain": 2,
     "other client": 1,
     "supervisor": 2,
     "whole tree": 2,
     "crash point": 20,
     "clean stop": 1,
 }
-ROLES = {"producer": "produce", "consumer in a group": "share", "consumer with results": "keep", "other client": "stir"}
+ROLES = {"producer": "produce", "consumer in a group": "share", "consumer with results": "keep", "stage of a chain": "chain",
+         "other client": "stir"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class Rampage:
                 return
             folder = self._folder / f"round-{number}"
             folder.mkdir()
-            load = Load(folder, self._seed, placement=PLACEMENTS[(self._seed + number) % 2])
+            load = Load(folder, self._seed, roles=(*USUAL, *CHAINED), placement=PLACEMENTS[(self._seed + number) % 2])
             try:
                 for kill in itertools.islice(kills, ROUND):
                     if self._ended(self.tally.kills):
