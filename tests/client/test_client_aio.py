@@ -44,7 +44,8 @@ def names(kind: type) -> set[str]:
 def test_the_same_names() -> None:
     """Nothing is missing except what threads need: to end waits, the connection, and the steps of a send."""
     assert names(orbitmq.Client) - names(orbitmq.aio.AsyncClient) == {"connection", "work_session"}
-    steps = {"make_batch", "post_atomic", "prepare", "push", "ready", "retire", "send_columns", "settled", "wait_settled"}
+    steps = {"committed", "forget_check", "make_batch", "post_atomic", "prepare", "prepare_check", "push", "ready", "retire"}
+    steps |= {"send_columns", "settled", "wait_settled"}
     assert names(orbitmq.Producer) - names(orbitmq.aio.AsyncProducer) == steps | {"ends"}
     of_threads = {"interrupt", "resume", "prompt"}
     assert names(orbitmq.Consumer) - names(orbitmq.aio.AsyncConsumer) == of_threads

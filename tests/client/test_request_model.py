@@ -197,7 +197,15 @@ def test_the_broker_dies(tmp_path: Path) -> None:
             # its receipt may not have come; then it says so at once
             assert got == [b"after the death"] or (len(got) == 1 and isinstance(got[0], PerhapsStored)), got
             with responder.consumer(None, ["rpc"], start="latest") as consumer:
-                again = threading.Thread(target=ask)
+
+                def once_more() -> None:
+                    """A request may go to the broker that has died, whose death nothing has told the requester."""
+                    ask()
+                    while isinstance(got[-1], PerhapsStored):
+                        got.pop()
+                        ask()
+
+                again = threading.Thread(target=once_more)
                 again.start()
                 second = consumer.poll(WATCHDOG_S)
                 assert second is not None
