@@ -62,8 +62,9 @@ class Judge:
         """The id with this broker's address in it, if the usual port was taken on this machine."""
         return f"7F000001{self._ports['port']:08X}{message_id[16:]}"
 
-    def start(self, store: Path, files: Files, *, index_safe: bool = False) -> None:
-        """A broker on the store, and a client of it. index_safe: its setting messageIndexSafe."""
+    def start(self, store: Path, files: Files, *, index_safe: bool = False, check_ms: int = 3_600_000) -> None:
+        """A broker on the store, and a client of it. index_safe: its setting messageIndexSafe. check_ms: the age at which it
+        asks producers about open transactions, transactionTimeOut."""
         sizes = {
             "logFileSize": files.log_file_size,
             "queueFileSize": 20 * files.queue_file_units,
@@ -71,7 +72,7 @@ class Judge:
             "indexEntries": files.index_entries,
             "messageMax": min(4 << 20, files.log_file_size // 2),
         }
-        self.ask("start", store=str(store), messageIndexSafe=index_safe, **sizes, **self._ports)
+        self.ask("start", store=str(store), messageIndexSafe=index_safe, transactionTimeOut=check_ms, **sizes, **self._ports)
         self.running = True
 
     def stop(self) -> None:

@@ -151,8 +151,8 @@ def send_specials(judge: Judge, rng: random.Random) -> None:
     delays, longer than any test."""
     letters = [_for_judge(letter) for letter in random_letters(rng, "orders", 40, 4, empty=False, prefix="special")]
     before = sum(end for _, end in judge.bounds("orders").values())
-    judge.ask("transact", topic="orders", letters=letters[:20], commit=True)
-    judge.ask("transact", topic="orders", letters=letters[20:30], commit=False)
+    judge.ask("transact", topic="orders", letters=letters[:20], group="judge-transactions", end="commit")
+    judge.ask("transact", topic="orders", letters=letters[20:30], group="judge-transactions", end="rollback")
     until(lambda: sum(end for _, end in judge.bounds("orders").values()) == before + 20, "the transactions")
     judge.ask("send", topic="orders", batches=[[{**letter, "delay": 14 + n % 5}] for n, letter in enumerate(letters[30:])])
 

@@ -16,8 +16,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -27,6 +30,7 @@ import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -125,7 +129,9 @@ public final class Judge {
             case "send":
                 return send(topic, order.getJSONArray("batches"));
             case "transact":
-                return transact(topic, order.getJSONArray("letters"), order.getBooleanValue("commit"));
+                return transact(topic, order.getJSONArray("letters"), order.getString("group"), order.getString("end"));
+            case "check":
+                return check(topic, order.getString("group"), order.getJSONObject("ends"));
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
             case "committed":
@@ -165,6 +171,9 @@ public final class Judge {
         // As in production: what the store does not name does not exist.
         config.setAutoCreateTopicEnable(false);
         config.setAutoCreateSubscriptionGroup(false);
+        // Halves of an earlier life are asked about at once, and then every second.
+        config.setTransactionTimeOut(order.getIntValue("transactionTimeOut"));
+        config.setTransactionCheckInterval(1000);
         NettyServerConfig server = new NettyServerConfig();
         server.setListenPort(order.getIntValue("port"));
         BrokerController made = new BrokerController(config, server, new NettyClientConfig(), files);
@@ -397,21 +406,10 @@ public final class Judge {
         return message;
     }
 
-    /** Each in a transaction, which is committed or rolled back. The end of one reaches the broker one-way, later. */
-    private Object transact(String topic, JSONArray letters, boolean commit) throws Exception {
-        TransactionMQProducer sender = new TransactionMQProducer("judge-transactions");
-        sender.setNamesrvAddr(namesAddress);
-        sender.setTransactionListener(new TransactionListener() {
-            @Override
-            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
-                return commit ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
-            }
-
-            @Override
-            public LocalTransactionState checkLocalTransaction(MessageExt message) {
-                return LocalTransactionState.UNKNOW;
-            }
-        });
+    /** Each in a transaction of this group, which ends so: "commit", "rollback"; or it does not end: "open". The end of one reaches the broker
+     *  one-way, later. */
+    private Object transact(String topic, JSONArray letters, String group, String end) throws Exception {
+        TransactionMQProducer sender = transactions(group, message -> state("open"), end);
         sender.start();
         try {
             for (int i = 0; i < letters.size(); i++) {
@@ -422,6 +420,56 @@ public final class Judge {
             sender.shutdown();
         }
         return null;
+    }
+
+    /** What the broker asks a producer of the group about transactions. ends: by body what the producer answers, one after the other; the end
+     *  of it is when all have been asked about so often. Returns the bodies, in the order of the questions. */
+    private Object check(String topic, String group, JSONObject ends) throws Exception {
+        LinkedBlockingQueue<String> asked = new LinkedBlockingQueue<>();
+        Map<String, AtomicInteger> times = new ConcurrentHashMap<>();
+        TransactionMQProducer sender = transactions(group, message -> {
+            String body = new String(message.getBody(), StandardCharsets.UTF_8);
+            JSONArray answers = ends.getJSONArray(body);
+            int before = times.computeIfAbsent(body, key -> new AtomicInteger()).getAndIncrement();
+            asked.add(body);
+            return state(answers == null ? "open" : answers.getString(Math.min(before, answers.size() - 1)));
+        }, "open");
+        sender.start();
+        List<String> found = new ArrayList<>();
+        try {
+            MQClientInstance client = sender.getDefaultMQProducerImpl().getmQClientFactory();
+            client.updateTopicRouteInfoFromNameServer(topic); // so that it knows the broker, which knows it by its heartbeat
+            client.sendHeartbeatToAllBrokerWithLock();
+            while (!ends.keySet().stream().allMatch(body -> Collections.frequency(found, body) >= ends.getJSONArray(body).size())) {
+                String body = asked.poll(PATIENCE_S, TimeUnit.SECONDS);
+                require(body != null, "these checks came: " + found);
+                found.add(body);
+            }
+        } finally {
+            sender.shutdown();
+        }
+        return found;
+    }
+
+    private TransactionMQProducer transactions(String group, Function<MessageExt, LocalTransactionState> check, String end) {
+        TransactionMQProducer sender = new TransactionMQProducer(group);
+        sender.setNamesrvAddr(namesAddress);
+        sender.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return state(end);
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return check.apply(message);
+            }
+        });
+        return sender;
+    }
+
+    private static LocalTransactionState state(String end) {
+        return "commit".equals(end) ? LocalTransactionState.COMMIT_MESSAGE : "rollback".equals(end) ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.UNKNOW;
     }
 
     // ---- groups
