@@ -25,10 +25,12 @@ import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -47,6 +49,7 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.namesrv.NamesrvConfig;
+import org.apache.rocketmq.common.protocol.ResponseCode;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
@@ -120,6 +123,8 @@ public final class Judge {
                 return bounds(topic);
             case "pull":
                 return pull(topic, order.getString("tags"));
+            case "filter":
+                return filter(topic, order.getJSONArray("filters"));
             case "search":
                 return search(topic, order.getIntValue("queue"), order.getJSONArray("times"));
             case "find":
@@ -171,6 +176,7 @@ public final class Judge {
         // As in production: what the store does not name does not exist.
         config.setAutoCreateTopicEnable(false);
         config.setAutoCreateSubscriptionGroup(false);
+        config.setEnablePropertyFilter(true);
         // Halves of an earlier life are asked about at once, and then every second.
         config.setTransactionTimeOut(order.getIntValue("transactionTimeOut"));
         config.setTransactionCheckInterval(1000);
@@ -311,6 +317,35 @@ public final class Judge {
                     result.getMsgFoundList().forEach(message -> found.add(shown(message)));
                 }
                 offset = result.getNextBeginOffset();
+            }
+        }
+        return found;
+    }
+
+    /** For each SQL92 filter the offsets in queue 0 of the messages that pass it; null: the broker refuses it. */
+    private Object filter(String topic, JSONArray filters) throws Exception {
+        List<Object> found = new ArrayList<>();
+        MessageQueue queue = queues(topic).get(0);
+        long end = consumer.maxOffset(queue);
+        // The broker answers a heartbeat with its version, and the client sends no filter to one that may be old.
+        MQClientInstance client = consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory();
+        client.updateTopicRouteInfoFromNameServer(topic);
+        client.sendHeartbeatToAllBrokerWithLock();
+        for (Object text : filters) {
+            List<Long> passed = new ArrayList<>();
+            try {
+                for (long offset = consumer.minOffset(queue); offset < end; ) {
+                    PullResult result = consumer.pull(queue, MessageSelector.bySql((String) text), offset, 1000);
+                    require(result.getPullStatus() != PullStatus.OFFSET_ILLEGAL && result.getNextBeginOffset() > offset, "to pull at " + offset + ": " + result);
+                    if (result.getMsgFoundList() != null) {
+                        result.getMsgFoundList().forEach(message -> passed.add(message.getQueueOffset()));
+                    }
+                    offset = result.getNextBeginOffset();
+                }
+                found.add(passed);
+            } catch (MQBrokerException error) {
+                require(error.getResponseCode() == ResponseCode.SUBSCRIPTION_PARSE_FAILED, text + ": " + error);
+                found.add(null);
             }
         }
         return found;
