@@ -27,7 +27,8 @@ MESSAGES, RANDOM = 300, 2000
 WRITTEN = [
     "price > 100 AND region IN ('eu', 'us')", "price BETWEEN 1 AND 100", "price NOT BETWEEN 1 AND 100", "region = 'it''s'",
     "region IS NULL OR price >= 100.0", "a IS NOT NULL AND b IS NULL", "NOT (region = 'eu')", "TAGS = 'eu'", "KEYS <> '1'",
-    "a = b", "a <> b", "a > b", "price > 2147483647", "price = 100", "price = 100.0", "region NOT IN ('eu')", "vip = TRUE", "a = TRUE",
+    "a = b", "a <> b", "a > b", "price > 2147483647", "price = 100", "price = 100.0", "region NOT IN ('eu')", "vip = TRUE",
+    "a = TRUE",
     "a = FALSE", "a > 1 OR TRUE", "TRUE", "FALSE", "a > 1 = TRUE", "a < -5", "$x_1 IS NOT NULL", "price > 1e2",
     "(a > 1) = (b > 1)",
 ]  # fmt: skip
