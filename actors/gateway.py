@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from orbitmq.actors.actor import CoreActor
@@ -14,8 +15,9 @@ from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
+from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
-from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Request
+from orbitmq.remoting.request import Client, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -35,7 +37,7 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
-        self._rare = Rare(tree.settings.name, TopicTable(tree.topics), self._committed)
+        self._rare = Rare(Host(tree.settings.name, TopicTable(tree.topics), self._ask, self._tell))
         self._attach()
 
     def run(self, limit_ms: int) -> None:
@@ -45,9 +47,14 @@ class Gateway(CoreActor):
 
     def need(self) -> None:
         """Answers what the loop leaves to Python."""
+        gone = ffi.new("struct gateway_client *")
+        while lib.gateway_gone(self.handle, gone):
+            self._rare.gone(Client(gone.connection, gone.epoch))
         asked = ffi.new("struct gateway_request *")
         while lib.gateway_asked(self.handle, asked):
-            self._answer(asked, self._answer_to(_request(asked)))
+            answer = self._rare.answer(_request(asked))
+            with _header(answer.code, answer.remark, answer.fields) as header:
+                lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 
     def close(self) -> None:
         super().close()
@@ -55,30 +62,9 @@ class Gateway(CoreActor):
             ffi.release(self._held)
             self._memory.close()
 
-    def _answer_to(self, request: Request) -> Answer:
-        try:
-            return self._rare.answer(request)
-        except (OrbitError, OSError) as error:
-            return Answer(SYSTEM_ERROR, str(error))
-
-    def _answer(self, asked: Any, answer: Answer) -> None:
-        header = ffi.new("struct remoting_header *")
-        kept = []
-
-        def piece(text: str) -> dict[str, Any]:
-            data = text.encode(errors="replace")
-            kept.append(ffi.from_buffer("uint8_t[]", data))
-            return {"data": kept[-1], "size": len(data)}
-
-        header.code = answer.code
-        if answer.remark is not None:
-            header.remark = piece(answer.remark)
-        header.has_fields = answer.fields is not None
-        for name, value in (answer.fields or {}).items():
-            place = header.fields[header.field_count]
-            place.name, place.value = piece(name), piece(value)
-            header.field_count += 1
-        lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
+    def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
+        with _header(code, None, fields) as header:
+            return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
 
     # ---- the coordinator
 
@@ -99,21 +85,38 @@ class Gateway(CoreActor):
         self._held = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
         lib.gateway_attach(self.handle, self._held, ffi.new("struct session_shape *", shape))
 
-    def _committed(self, group: str, topic: str, queue: int) -> int | None:
-        offsets, _ = self._ask("committed", group=group)
-        return next((offset for name, number, offset in offsets if (name, number) == (topic, queue)), None)
-
-    def _ask(self, operation: str, **fields: Any) -> Said:
+    def _ask(self, operation: str, **fields: object) -> Said:
         with closing(ControlSocket(runtime.socket_path(self.tree.settings.name), ANSWER_S)) as control:
             control.greet(ANSWER_S)
             return control.ask(operation, ANSWER_S, **fields)
+
+
+@contextmanager
+def _header(code: int, remark: str | None, fields: Mapping[str, str] | None) -> Iterator[Any]:
+    """A header for C. It points to texts that are kept as long as the block runs."""
+    header = ffi.new("struct remoting_header *", {"code": code, "has_fields": fields is not None})
+    kept = []
+
+    def piece(text: str) -> dict[str, Any]:
+        data = text.encode(errors="replace")
+        kept.append(ffi.from_buffer("uint8_t[]", data))
+        return {"data": kept[-1], "size": len(data)}
+
+    if remark is not None:
+        header.remark = piece(remark)
+    for name, value in (fields or {}).items():
+        place = header.fields[header.field_count]
+        place.name, place.value = piece(name), piece(value)
+        header.field_count += 1
+    yield header
 
 
 def _request(asked: Any) -> Request:
     header = asked.header
     fields = {_text(each.name): _text(each.value) for each in header.fields[0 : header.field_count]}
     body = bytes(ffi.buffer(asked.body, asked.body_size)) if asked.body_size else b""
-    return Request(header.code, fields, body, ffi.string(asked.local).decode())
+    client = Client(asked.client.connection, asked.client.epoch)
+    return Request(header.code, fields, body, ffi.string(asked.local).decode(), client)
 
 
 def _text(piece: Any) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 SUCCESS = 0
 SYSTEM_ERROR = 1
 NOT_SUPPORTED = 3
 TOPIC_NOT_EXIST = 17
 QUERY_NOT_FOUND = 22
+
+
+class Client(NamedTuple):
+    """A connection, and which use of its number."""
+
+    connection: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,7 @@ class Request:
     fields: dict[str, str]
     body: bytes
     local: str
+    client: Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +39,8 @@ class Answer:
     remark: str | None = None
     fields: dict[str, str] | None = None
     body: bytes = field(default=b"", repr=False)
+
+
+# Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
+# Host.ask.
+Answers = dict[int, Callable[[Request], Answer]]

@@ -4,8 +4,11 @@ void gateway_close(struct gateway *gateway);
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
 int gateway_run(struct gateway *gateway, uint32_t limit_ms);
 uint32_t gateway_step(struct gateway *gateway);
-struct gateway_request {
+struct gateway_client {
     uint32_t connection, epoch;
+};
+struct gateway_request {
+    struct gateway_client client;
     const struct remoting_header *header;
     const uint8_t *body;
     uint32_t body_size;
@@ -14,4 +17,7 @@ struct gateway_request {
 bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
                     uint32_t body_size);
+bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
+bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
+                  uint32_t body_size);
 uint32_t gateway_connections(const struct gateway *gateway);

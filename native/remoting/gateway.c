@@ -137,14 +137,6 @@ static void watch(struct gateway *gateway, struct connection *connection)
     connection->interest = wanted;
 }
 
-static void mark(struct gateway *gateway, struct connection *connection)
-{
-    if (!connection->queued) {
-        connection->queued = true;
-        gateway->dirty[gateway->dirty_count++] = connection;
-    }
-}
-
 /* ---- requests ---- */
 
 static enum gateway_served serve(struct gateway *gateway, struct connection *connection, const struct remoting_header *header,
@@ -181,13 +173,13 @@ static bool keep_parsed(struct gateway *gateway, struct connection *connection)
     return connection->parsed;
 }
 
-static void forget_parsed(struct connection *connection)
+void gateway_forget_parsed(struct connection *connection)
 {
     free(connection->parsed);
     connection->parsed = NULL;
 }
 
-static void remove_from(struct connection **list, uint32_t *count, const struct connection *connection)
+void gateway_remove(struct connection **list, uint32_t *count, const struct connection *connection)
 {
     for (uint32_t i = 0; i < *count; i++)
         if (list[i] == connection) {
@@ -209,7 +201,7 @@ static void resume(struct gateway *gateway, struct connection *connection)
     if (!connection->stalled)
         return;
     connection->stalled = false;
-    remove_from(gateway->stalled, &gateway->stalled_count, connection);
+    gateway_remove(gateway->stalled, &gateway->stalled_count, connection);
 }
 
 /* Serves the whole frames that have come. Returns how many; *wanted: size of the next one, if it is known. */
@@ -247,14 +239,14 @@ static uint32_t serve_frames(struct gateway *gateway, struct connection *connect
             break;
         }
         resume(gateway, connection);
-        forget_parsed(connection);
+        gateway_forget_parsed(connection);
         connection_pass(connection, frame.size);
         done++;
     }
     return done;
 }
 
-static uint32_t serve_connection(struct gateway *gateway, struct connection *connection, bool readable)
+uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, bool readable)
 {
     uint32_t wanted;
     uint32_t done = serve_frames(gateway, connection, &wanted);
@@ -271,7 +263,7 @@ static uint32_t serve_connection(struct gateway *gateway, struct connection *con
             break;
         }
     }
-    mark(gateway, connection);
+    gateway_mark(gateway, connection);
     return done;
 }
 
@@ -285,12 +277,19 @@ static uint32_t serve_stalled(struct gateway *gateway)
     gateway->stalled_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         waiting[i]->stalled = false; /* it goes to the list again if there is no room still */
-        done += serve_connection(gateway, waiting[i], false);
+        done += gateway_serve(gateway, waiting[i], false);
     }
     return done;
 }
 
 /* ---- rounds ---- */
+
+/* A connection that Python may know is told to it. */
+static void note_gone(struct gateway *gateway, const struct connection *connection)
+{
+    if (connection->known && gateway->gone_count < GATEWAY_CONNECTIONS)
+        gateway->gone[gateway->gone_count++] = (struct gateway_client){connection->index, connection->epoch};
+}
 
 /* Sends what was answered in this round, and lets go of connections that have ended. */
 static void finish_round(struct gateway *gateway)
@@ -303,8 +302,9 @@ static void finish_round(struct gateway *gateway)
         if (connection_unsent(connection) < unsent)
             connection->heard_ms = clock_ms();
         if (connection->ended) {
-            remove_from(gateway->asked, &gateway->asked_count, connection);
-            remove_from(gateway->stalled, &gateway->stalled_count, connection);
+            gateway_remove(gateway->asked, &gateway->asked_count, connection);
+            gateway_remove(gateway->stalled, &gateway->stalled_count, connection);
+            note_gone(gateway, connection);
             drop(gateway, connection);
             listen_now(gateway, !gateway->stopping);
         } else {
@@ -327,7 +327,7 @@ static void end_idle(struct gateway *gateway)
         struct connection *const connection = gateway->connections[i];
         if (connection && now - connection->heard_ms > GATEWAY_IDLE_MS) {
             connection->ended = true;
-            mark(gateway, connection);
+            gateway_mark(gateway, connection);
         }
     }
 }
@@ -353,7 +353,7 @@ static int serve_events(struct gateway *gateway, int timeout_ms)
             connection->ended = true;
         if (events[i].events & EPOLLOUT)
             connection_flush(connection);
-        done += serve_connection(gateway, connection, events[i].events & EPOLLIN && !gateway->stopping) + 1;
+        done += gateway_serve(gateway, connection, events[i].events & EPOLLIN && !gateway->stopping) + 1;
     }
     return (int)done;
 }
@@ -412,7 +412,7 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         const uint32_t news = serve_news(gateway);
         busy = events > 0 || news;
         attachment_beat(gateway->tree);
-        if (gateway->asked_count)
+        if (gateway->asked_count || gateway->gone_count)
             return RUN_NEED;
         if (events < 0)
             return RUN_SIGNAL;
@@ -425,42 +425,4 @@ enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms)
         if (clock_ms() >= end)
             return RUN_TIME;
     }
-}
-
-/* ---- what Python answers ---- */
-
-bool gateway_asked(struct gateway *gateway, struct gateway_request *request)
-{
-    if (!gateway->asked_count)
-        return false;
-    struct connection *const connection = gateway->asked[0];
-    struct remoting_frame frame;
-    remoting_frame(connection->in + connection->in_from, connection->in_to - connection->in_from, &frame);
-    *request = (struct gateway_request){
-        .connection = connection->index,
-        .epoch = connection->epoch,
-        .header = connection->parsed,
-        .body = connection->in + connection->in_from + frame.body_at,
-        .body_size = frame.body_size,
-        .local = connection->local,
-    };
-    return true;
-}
-
-void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
-                    uint32_t body_size)
-{
-    struct connection *const connection = gateway->connections[request->connection];
-    struct remoting_frame frame;
-    assert(connection && connection->epoch == request->epoch && connection->asked);
-    remoting_frame(connection->in + connection->in_from, connection->in_to - connection->in_from, &frame);
-    const struct gateway_asker asker = gateway_asker(connection, connection->parsed, frame.type);
-    struct iovec pieces[2] = {{0}, {(void *)(uintptr_t)body, body_size}};
-    gateway->answer = *answer;
-    gateway_finish(gateway, &asker, pieces, 2);
-    remove_from(gateway->asked, &gateway->asked_count, connection);
-    connection->asked = false;
-    forget_parsed(connection);
-    connection_pass(connection, frame.size);
-    serve_connection(gateway, connection, false); /* what came behind it */
 }

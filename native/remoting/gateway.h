@@ -26,16 +26,21 @@ void gateway_close(struct gateway *gateway);
 /* Gives the gateway its session: `memory` is the session of this shape, mapped read-write as long as the gateway lives. */
 void gateway_attach(struct gateway *gateway, void *memory, const struct session_shape *shape);
 
-/* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked has something. RUN_FAILED: its session is lost. */
+/* Works and sleeps for at most limit_ms. RUN_NEED: gateway_asked or gateway_gone has something. RUN_FAILED: its session is lost. */
 enum run_result gateway_run(struct gateway *gateway, uint32_t limit_ms);
 
 /* One round without a sleep. Returns how much was done, and in any case 1 while a send waits for its verdict. At a stop: no connection is
  * accepted and no request taken any more. */
 uint32_t gateway_step(struct gateway *gateway);
 
+/* A connection, and which use of its number. */
+struct gateway_client {
+    uint32_t connection, epoch;
+};
+
 /* A request that the loop leaves to Python. The pointers hold until the answer. */
 struct gateway_request {
-    uint32_t connection, epoch;
+    struct gateway_client client;
     const struct remoting_header *header;
     const uint8_t *body;
     uint32_t body_size;
@@ -46,6 +51,14 @@ bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 /* Answers it. `answer`: code, remark and fields are the caller's, the rest is filled in. One-way requests get none. */
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
                     uint32_t body_size);
+
+/* A client of which Python has had a request, and whose connection has ended; each once. False: no more. */
+bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
+
+/* Sends the client a request that it does not answer; code, remark and fields of the header are the caller's. False: it is gone, or does not
+ * read what is sent to it. */
+bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
+                  uint32_t body_size);
 
 /* Connections that are open now. */
 uint32_t gateway_connections(const struct gateway *gateway);

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type)
 {
@@ -43,35 +42,45 @@ void gateway_add_number(struct remoting_header *answer, const char *name, int64_
     gateway_add_text(answer, name, number->text);
 }
 
+void gateway_mark(struct gateway *gateway, struct connection *connection)
+{
+    if (!connection->queued) {
+        connection->queued = true;
+        gateway->dirty[gateway->dirty_count++] = connection;
+    }
+}
+
+void gateway_write(struct gateway *gateway, struct connection *connection, uint8_t type, struct iovec *pieces, uint32_t count)
+{
+    struct remoting_header *const header = &gateway->answer;
+    header->language = REMOTING_JAVA;
+    header->version = GATEWAY_VERSION;
+    uint64_t body_size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        body_size += pieces[i].iov_len;
+    const uint64_t room = remoting_header_room(header);
+    uint8_t *const to = connection_room(connection, room);
+    if (!to)
+        return;
+    const uint32_t body = body_size > REMOTING_FRAME_MAX ? REMOTING_FRAME_MAX : (uint32_t)body_size;
+    const uint32_t size = remoting_header_write(to, (uint32_t)room, type, header, body);
+    connection->out_to -= room - size;
+    if (!size) {
+        connection->ended = true; /* what no frame can hold */
+    } else if (body_size) {
+        connection_write(connection, pieces, count);
+    }
+    gateway_mark(gateway, connection);
+}
+
 void gateway_finish(struct gateway *gateway, const struct gateway_asker *asker, struct iovec *pieces, uint32_t count)
 {
     struct connection *const connection = gateway_connection(gateway, asker);
     if (!connection || asker->one_way)
         return;
-    struct remoting_header *const answer = &gateway->answer;
-    answer->language = REMOTING_JAVA;
-    answer->version = GATEWAY_VERSION;
-    answer->opaque = asker->opaque;
-    answer->flag = REMOTING_RESPONSE;
-    uint64_t body_size = 0;
-    for (uint32_t i = 1; i < count; i++)
-        body_size += pieces[i].iov_len;
-    const uint64_t room = remoting_header_room(answer);
-    uint8_t *const to = connection_room(connection, room);
-    if (!to)
-        return;
-    const uint32_t body = body_size > REMOTING_FRAME_MAX ? REMOTING_FRAME_MAX : (uint32_t)body_size;
-    const uint32_t size = remoting_header_write(to, (uint32_t)room, asker->type, answer, body);
-    connection->out_to -= room - size;
-    if (!size) {
-        connection->ended = true; /* an answer that no frame can hold */
-    } else if (body_size) {
-        connection_write(connection, pieces + 1, count - 1);
-    }
-    if (!connection->queued) {
-        connection->queued = true;
-        gateway->dirty[gateway->dirty_count++] = connection;
-    }
+    gateway->answer.opaque = asker->opaque;
+    gateway->answer.flag = REMOTING_RESPONSE;
+    gateway_write(gateway, connection, asker->type, pieces + (count > 0), count - (count > 0));
 }
 
 void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark)

@@ -69,6 +69,9 @@ struct gateway {
     struct connection *connections[GATEWAY_CONNECTIONS];
     struct connection *asked[GATEWAY_CONNECTIONS], *stalled[GATEWAY_CONNECTIONS], *dirty[GATEWAY_CONNECTIONS];
     uint32_t asked_count, stalled_count, dirty_count;
+    struct gateway_client gone[GATEWAY_CONNECTIONS]; /* those that Python knows and that have ended */
+    uint32_t gone_count;
+    uint32_t told;             /* requests to clients */
     struct gateway_sent *sent; /* a ring of `window` */
     uint64_t sent_from, sent_to;
     struct gateway_pull *holds;
@@ -82,12 +85,21 @@ struct gateway {
 /* gateway.c: a request that was served, one that has to wait, and one that ends its connection. */
 enum gateway_served { GATEWAY_SERVED, GATEWAY_STALLED, GATEWAY_ASKED };
 
+/* gateway.c: serves the whole frames that have come, and reads more if there may be some. Returns how much was done. */
+uint32_t gateway_serve(struct gateway *gateway, struct connection *connection, bool readable);
+void gateway_forget_parsed(struct connection *connection);
+void gateway_remove(struct connection **list, uint32_t *count, const struct connection *connection);
+
 /* gateway_answer.c */
 struct gateway_asker gateway_asker(const struct connection *connection, const struct remoting_header *header, uint8_t type);
 struct connection *gateway_connection(const struct gateway *gateway, const struct gateway_asker *asker);
 struct remoting_header *gateway_begin(struct gateway *gateway, int32_t code, const char *remark);
 /* Writes the answer that was begun, with a body in pieces; pieces[0] is the answer's own. */
 void gateway_finish(struct gateway *gateway, const struct gateway_asker *asker, struct iovec *pieces, uint32_t count);
+/* Writes gateway->answer as it stands, with a body in pieces. */
+void gateway_write(struct gateway *gateway, struct connection *connection, uint8_t type, struct iovec *pieces, uint32_t count);
+/* The connection is looked at when this round ends. */
+void gateway_mark(struct gateway *gateway, struct connection *connection);
 void gateway_refuse(struct gateway *gateway, const struct gateway_asker *asker, int32_t code, const char *remark);
 /* A number as a field's value; the text is the caller's. */
 struct gateway_number { char text[24]; };

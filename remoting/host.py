@@ -1,0 +1,30 @@
+"""What answers to rare requests stand on: the broker whose gateway asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.remoting.request import Client
+from orbitmq.shm.control_socket import Answer as Said
+from orbitmq.shm.topic_table import TopicTable
+
+# Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
+Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]
+
+
+class Ask(Protocol):
+    """Asks the coordinator. Raises: OrbitError: it refused. OSError: it cannot be reached now."""
+
+    def __call__(self, operation: str, **fields: object) -> Said: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """broker: its name. topics: its table."""
+
+    broker: str
+    topics: TopicTable
+    ask: Ask
+    tell: Tell
