@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.events import say
 from orbitmq.actors.pages import PAGE_ALLOCATOR
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
@@ -21,7 +21,7 @@ class Allocator(CoreActor):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree, PAGE_ALLOCATOR)
-        self._complaint = ""
+        self._trouble = Trouble(tree.settings.name)
 
     def need(self) -> None:
         """Makes the next CommitLog file. A lack of room does not make this actor fail: senders get the error, and it tries
@@ -35,12 +35,10 @@ class Allocator(CoreActor):
         except (OrbitError, OSError) as failure:
             what = f"the log file {layout.log_file(start)}"
             error = failure if isinstance(failure, OrbitError) else disk_error(failure, layout.root, size, what, LOG_KNOB)
-            if str(error) != self._complaint:  # reported once, not twice a second
-                self._complaint = str(error)
-                say(self.tree.settings.name, str(error))
+            self._trouble.say(str(error))
             lib.control_set_allocated(self.tree.control, start, error.values.get("errno") or errno.ENOSPC)
         else:
-            self._complaint = ""
+            self._trouble.over()
             crash_point("allocator_made")
             lib.control_set_allocated(self.tree.control, start + size, 0)
             crash_point("allocator_announced")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from orbitmq.actors.events import say
+from orbitmq.actors.trouble import Trouble
 from orbitmq.store.check_notes import CheckNote, CheckNotes
 from orbitmq.store.tree_settings import TreeSettings
 
@@ -42,7 +42,6 @@ class CheckBacks:
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         clock_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        self._name = settings.name
         self.timeout_ms = round(1000 * settings.transaction_timeout_s)
         self.interval_ms = round(1000 * settings.transaction_check_interval_s)
         self._most = settings.transaction_check_max
@@ -55,7 +54,7 @@ class CheckBacks:
         self._until: dict[int, int] = {}  # by the monotonic clock: until then another process may be at it
         self._loaded = False
         self._tidy_above = SETTLED_MAX  # entries
-        self._complaint = ""
+        self._trouble = Trouble(settings.name)
 
     def take(self, halves: Iterable[Asked]) -> list[Answer]:
         """For each of them: ("check", its number): the process has it now, until the interval is over. ("give up", ...): so
@@ -105,12 +104,10 @@ class CheckBacks:
             self._file.add(taken.values())
             if self._file.entries > self._tidy_above or len(self._notes) > self._file.entries:
                 self._tidy()
-            self._complaint = ""
+            self._trouble.over()
         except OSError as error:
             # Checks go on. Without the file, a half may be checked more often after a restart.
-            if str(error) != self._complaint:
-                self._complaint = str(error)
-                say(self._name, f"cannot write down which transactions were checked: {error}")
+            self._trouble.say(f"cannot write down which transactions were checked: {error}")
 
     def _tidy(self) -> None:
         self._notes = {half: note for half, note in self._notes.items() if self._is_open(half)}

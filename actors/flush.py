@@ -16,6 +16,7 @@ from orbitmq.actors.pages import PAGE_FLUSH
 from orbitmq.actors.queue_sync import QueueSync, SyncError
 from orbitmq.actors.retention import HOUR_MS, Retention
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError, StoreFailed
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
@@ -44,7 +45,7 @@ class Flush(CoreActor):
             stopping=self._ended.is_set,
             synced=lambda: self._sync.position,
         )
-        self._complaint = ""
+        self._trouble = Trouble(tree.settings.name)
         self._duty = threading.Thread(target=self._duties, name="duties", daemon=True)
         if not tree.settings.read_only:
             self._duty.start()
@@ -112,11 +113,9 @@ class Flush(CoreActor):
             self._look_at_clock()
             self._retention.run()
         except (OSError, OrbitError) as error:
-            if str(error) != self._complaint:  # reported once, not every few seconds
-                self._complaint = str(error)
-                say(self.tree.settings.name, f"cannot remove what has expired: {error}")
+            self._trouble.say(f"cannot remove what has expired: {error}")
         else:
-            self._complaint = ""
+            self._trouble.over()
 
     def _look_at_clock(self) -> None:
         """Called before retention. Reports when the clock cannot be believed, and when it can be again. Raises: OSError."""

@@ -7,10 +7,10 @@ writes the table down from time to time, so that a start reads less, and so that
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 from orbitmq.actors.events import say
+from orbitmq.actors.kept_note import KeptNote
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
@@ -32,6 +32,13 @@ def restore(tree: Tree, writer: Any) -> None:
         words = ffi.new("uint64_t[]", known.entries or 1)
         if known.next > bounds.maximum:
             known = GroupCommits()  # a repair has cut the log before it
+        if known.next < bounds.minimum:
+            say(
+                tree.settings.name,
+                f"cannot know where some groups are: retention has removed {bounds.minimum - known.next:,} of their "
+                f"records, and the note of them, {tree.settings.layout.group_commits}, is missing, damaged or old; groups "
+                "that only they name begin as new ones",
+            )
         at = max(known.next, bounds.minimum)
         lib.writer_commits_begin(writer, at, words, len(known.entries) // ENTRY_WORDS)
         crash_point("group_commits_begun")
@@ -66,42 +73,27 @@ class CommitTable:
         return int(lib.control_commits_next(self._tree.control))
 
 
-class Keeper:
-    """Writes the file: never more than the disk has, because a power cut could take back the records."""
+class GroupCommitsNote(KeptNote[GroupCommits]):
+    cannot = "cannot write down where groups are"
 
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._interval_s = tree.settings.offsets_interval_s
-        self._keep_at = time.monotonic() + self._interval_s
+        super().__init__(tree)
         self._stored: int | None = None
-        self._next: tuple[GroupCommits, int] | None = None  # what to write once the log is on disk up to there
-        self._complaint = ""
 
-    def tick(self) -> None:
-        if time.monotonic() >= self._keep_at and not self._tree.settings.read_only:
-            self._keep_at = time.monotonic() + self._interval_s
-            if lib.control_commits_ready(self._tree.control):
-                self._keep()
+    def ready(self) -> bool:
+        return bool(lib.control_commits_ready(self._tree.control))
 
-    def _keep(self) -> None:
-        if self._next is not None and self._tree.positions().flushed >= self._next[1]:
-            self._store(self._next[0])
-            self._next = None
+    def look(self) -> GroupCommits | None:
         following = int(lib.control_commits_next(self._tree.control))  # first: what comes later is read again
-        if self._next is None and following not in (self._stored, 0):
-            words = ffi.new("uint64_t[]", KEYS_MAX * ENTRY_WORDS)
-            count = lib.control_commits_copy(self._tree.control, words, KEYS_MAX)
-            entries = ffi.unpack(words, count * ENTRY_WORDS) if count else []
-            self._next = (GroupCommits(following, entries), int(self._tree.positions().wrote))  # all of them are below
+        if self._next is not None or following in (self._stored, 0):
+            return None
+        words = ffi.new("uint64_t[]", KEYS_MAX * ENTRY_WORDS)
+        count = lib.control_commits_copy(self._tree.control, words, KEYS_MAX)
+        return GroupCommits(following, ffi.unpack(words, count * ENTRY_WORDS) if count else [])
 
-    def _store(self, found: GroupCommits) -> None:
-        try:
-            group_commits.store(self._tree.settings.layout, found)
-            self._stored, self._complaint = found.next, ""
-        except OSError as error:
-            if str(error) != self._complaint:  # reported once, not every few seconds
-                self._complaint = str(error)
-                say(self._tree.settings.name, f"cannot write down where groups are: {error}")
+    def store(self, note: GroupCommits) -> None:
+        group_commits.store(self._tree.settings.layout, note)
+        self._stored = note.next
 
 
 def _bounds(tree: Tree) -> QueueBounds:

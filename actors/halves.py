@@ -6,10 +6,9 @@ from time to time how far they are, so that the next start reads less."""
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
-from orbitmq.actors.events import say
+from orbitmq.actors.kept_note import KeptNote
 from orbitmq.actors.tree import Tree
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
@@ -43,48 +42,30 @@ def restore(tree: Tree, writer: Any) -> None:
     lib.writer_halves_ready(writer)
 
 
-class Keeper:
-    """Writes the file: never more than the disk has, because a power cut could take back what settled a half."""
+class HalvesNote(KeptNote[Halves]):
+    cannot = "cannot write down which half messages are settled"
 
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._interval_s = tree.settings.offsets_interval_s
-        self._keep_at = time.monotonic() + self._interval_s
+        super().__init__(tree)
         self._stored = halves.load(tree.settings.layout)
         # Operation messages below the second are about halves below the first.
         self._mark = (self._stored.floor, self._stored.operations)
         self._proven = self._stored.operations
-        self._next: tuple[Halves, int] | None = None  # what to write once the log is on disk up to there
-        self._complaint = ""
 
-    def tick(self) -> None:
-        if time.monotonic() >= self._keep_at and not self._tree.settings.read_only:
-            self._keep_at = time.monotonic() + self._interval_s
-            if lib.control_halves_ready(self._tree.control):
-                self._keep()
+    def ready(self) -> bool:
+        return bool(lib.control_halves_ready(self._tree.control))
 
-    def _keep(self) -> None:
-        positions = self._tree.positions()
-        if self._next is not None and positions.flushed >= self._next[1]:
-            self._store(self._next[0])
-            self._next = None
+    def look(self) -> Halves | None:
         floor = int(lib.control_halves_floor(self._tree.control))
         if floor >= self._mark[0]:
             self._proven = max(self._proven, self._mark[1])
             operations = _bounds(self._tree, OP_TOPIC).maximum  # first: `known` covers the halves of all that are in the log
             self._mark = (int(lib.control_halves_known(self._tree.control)), operations)
-        found = Halves(floor, self._proven)
-        if self._next is None and found.floor > self._stored.floor:
-            self._next = (found, int(self._tree.positions().wrote))  # after the floor was read: what raised it is below
+        return Halves(floor, self._proven) if floor > self._stored.floor else None
 
-    def _store(self, found: Halves) -> None:
-        try:
-            halves.store(self._tree.settings.layout, found)
-            self._stored, self._complaint = found, ""
-        except OSError as error:
-            if str(error) != self._complaint:  # reported once, not every few seconds
-                self._complaint = str(error)
-                say(self._tree.settings.name, f"cannot write down which half messages are settled: {error}")
+    def store(self, note: Halves) -> None:
+        halves.store(self._tree.settings.layout, note)
+        self._stored = note
 
 
 def _bounds(tree: Tree, name: str) -> QueueBounds:

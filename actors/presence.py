@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orbitmq.actors.events import say
+from orbitmq.actors.trouble import Trouble
 from orbitmq.errors import OrbitError, SettingError
 from orbitmq.shm import runtime
 from orbitmq.shm.crash_point import crash_point
@@ -35,7 +36,7 @@ class Presence:
         self._settings = settings
         self._lock = lock
         self._generation = 0  # says that nobody can attach yet
-        self._complaint = ""
+        self._trouble = Trouble(settings.name)
         self._written: FileId | None = None
         self._bound: FileId | None = None
         self._listener: socket.socket | None = None
@@ -61,9 +62,9 @@ class Presence:
                 return
             self._take(patience_s=0)
         except (OrbitError, OSError) as error:
-            self._complain(f"clients cannot find this broker by its name, and it tries again: {error}")
+            self._trouble.say(f"clients cannot find this broker by its name, and it tries again: {error}")
             return
-        self._complaint = ""
+        self._trouble.over()
         self._say("what clients find this broker by was gone, and is there again")
 
     def leave(self) -> None:
@@ -162,11 +163,6 @@ class Presence:
 
     def _folder(self) -> Path:
         return runtime.runtime_folder().absolute()
-
-    def _complain(self, text: str) -> None:
-        if text != self._complaint:
-            self._complaint = text
-            self._say(text)
 
     def _say(self, text: str) -> None:
         say(self._settings.name, text)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import threading
 import time
 
-from orbitmq.actors import group_commits
 from orbitmq.actors.actor import CoreActor
-from orbitmq.actors.events import say
-from orbitmq.actors.halves import Keeper
+from orbitmq.actors.group_commits import GroupCommitsNote
+from orbitmq.actors.halves import HalvesNote
 from orbitmq.actors.pages import PAGE_SCHEDULER
 from orbitmq.actors.tree import Tree
+from orbitmq.actors.trouble import Trouble
 from orbitmq.native._core import ffi, lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.store import delays
@@ -30,12 +30,12 @@ class Scheduler(CoreActor):
         super().__init__(tree, PAGE_SCHEDULER)
         self._interval_s = tree.settings.offsets_interval_s
         self._keep_at = time.monotonic()  # at once: a scheduler that dies often must not put it off each time
-        self._complaint = ""
+        self._trouble = Trouble(tree.settings.name)
         self._files = Delays()  # what they say
         self._writing: threading.Thread | None = None  # what is due does not wait for the disk
         self._outcome: Delays | OSError = self._files
-        self._halves = Keeper(tree)
-        self._commits = group_commits.Keeper(tree)
+        self._halves = HalvesNote(tree)
+        self._commits = GroupCommitsNote(tree)
         if not tree.settings.read_only:
             self._files = delays.load(tree.settings.layout)
             self._begin()
@@ -100,10 +100,10 @@ class Scheduler(CoreActor):
         self._writing.join()
         self._writing = None
         if isinstance(self._outcome, Delays):
-            self._files, self._complaint = self._outcome, ""
-        elif str(self._outcome) != self._complaint:  # reported once, not every few seconds
-            self._complaint = str(self._outcome)
-            say(self.tree.settings.name, f"cannot write down which delayed messages are delivered: {self._complaint}")
+            self._files = self._outcome
+            self._trouble.over()
+        else:
+            self._trouble.say(f"cannot write down which delayed messages are delivered: {self._outcome}")
 
 
 def now(tree: Tree) -> Delays | None:

@@ -12,7 +12,7 @@ from orbitmq.native._core import lib
 from orbitmq.shm.durability import Durability
 
 WINDOW_MAX: int = lib.SESSION_WINDOW_MAX
-MESSAGE_MAX = 16 << 20
+MESSAGE_MAX = (16 << 20) - (64 << 10)
 MESSAGE_MIN = 1024
 MESSAGE_USUAL = 256 << 10
 NAME_MAX = 128

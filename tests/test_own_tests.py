@@ -37,6 +37,7 @@ TESTED_BY: dict[str, str] = {
     "client/delayed.py": "tests/client/test_delayed_list.py",
     "client/work_answers.py": "tests/actors/test_work_model.py",
     "actors/flush.py": "tests/actors/test_queue_sync.py",
+    "actors/kept_note.py": "tests/actors/test_halves.py",
     "actors/group_configs.py": "tests/actors/test_group_changes.py",
     "actors/group_registry.py": "tests/actors/test_offsets.py",
     "actors/peer.py": "tests/actors/test_strangers.py",

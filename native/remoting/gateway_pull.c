@@ -67,6 +67,17 @@ static void answer(struct gateway *gateway, const struct gateway_pull *pull, int
     gateway_finish(gateway, &pull->asker, pieces, count);
 }
 
+/* Retention has removed what was asked for while we looked. The client goes on where the reader would: behind what is gone, and never behind
+ * what is there. */
+static void answer_removed(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor)
+{
+    const struct reader_cursor *const at = &gateway->reader->cursors[cursor];
+    uint64_t min, max;
+    reader_bounds(gateway->reader, cursor, &min, &max);
+    const uint64_t next = at->removed_end > pull->offset ? at->removed_end : at->position;
+    answer(gateway, pull, GATEWAY_PULL_RETRY, "MESSAGE_WAS_REMOVING", next, min, max, NULL, 0);
+}
+
 /* The messages from pull->offset on, which is within the queue. */
 static void answer_messages(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor, uint64_t min, uint64_t max)
 {
@@ -90,8 +101,8 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
         answer(gateway, pull, GATEWAY_SUCCESS, "FOUND", next, min, max, pieces, count);
     else if (found)
         answer(gateway, pull, GATEWAY_PULL_RETRY, "NO_MATCHED_MESSAGE", next, min, max, NULL, 0);
-    else /* retention removed them while we looked */
-        answer(gateway, pull, GATEWAY_PULL_RETRY, "MESSAGE_WAS_REMOVING", pull->offset + most, min, max, NULL, 0);
+    else
+        answer_removed(gateway, pull, cursor);
     reader_release(reader);
 }
 

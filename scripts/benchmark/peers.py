@@ -20,6 +20,8 @@ from typing import Any
 from scripts.benchmark.ceiling import ROOT
 from scripts.benchmark.stage import scratch_root
 
+SHARED_MEMORY = Path("/dev/shm")
+LEFT_BEHIND = "iox2_*"  # iceoryx2 keeps a segment of its own after its last process
 PACKAGES = ("setuptools", "redis[hiredis]", "pyzmq", "lmdb", "litequeue", "faster-fifo", "iceoryx2")
 SIZES = (100, 1024)
 MEASURES = ("stream", "send_batched", "consume_backlog", "receipt", "latency")
@@ -95,11 +97,15 @@ def _run(peer: Peer, scripts: Path, home: Path, size: int, quick: bool, log: Any
     command += ["--warm", str(scratch_root()), *(["--quick"] if quick else ["--reps", "3"])]
     command += ["--variant", peer.variant] if peer.variant else []
     command += ["--home", str(home)] if peer.at_home else []
+    before = set(SHARED_MEMORY.glob(LEFT_BEHIND))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         log(f"peers: {peer.name} left out: not done after {SECONDS} s")
         return
+    finally:
+        for path in set(SHARED_MEMORY.glob(LEFT_BEHIND)) - before:
+            path.unlink(missing_ok=True)
     # Some servers leave escape sequences of a terminal before a line.
     yield from (json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line)
     if done.returncode or (done.stderr and not done.stdout):

@@ -148,7 +148,7 @@ class Shape:
         if most > self.message_max:
             raise MessageTooLarge(
                 f"cannot write a row whose record takes {most:,} bytes, and the limit is {self.message_max:,}",
-                hint=hint("raise {message_max of broker}, 16,777,216 at most || send it in parts"),
+                hint=hint("raise {message_max of broker}, 16,711,680 at most || send it in parts"),
                 size=most,
                 limit=self.message_max,
             )

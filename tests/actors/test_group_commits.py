@@ -72,9 +72,8 @@ def test_an_old_note_and_the_log(tmp_path: Path) -> None:
     assert committed(tmp_path, 1) == 12
 
 
-def test_a_note_and_a_log_without_old_records(tmp_path: Path) -> None:
-    """Goal: retention may remove records that the note has. Method: the log's first file, and what it holds, are not there any
-    more; the note is."""
+def without_old_records(tmp_path: Path) -> None:
+    """A store whose log has lost its first file, with the only record of where "pricing" is; the note has it."""
     with small_broker(tmp_path, offsets_interval_s=0.02) as broker, broker.producer() as producer:
         for topic in ("orders", "priced", "filling"):
             broker.create_topic(topic, queues=1)
@@ -85,11 +84,26 @@ def test_a_note_and_a_log_without_old_records(tmp_path: Path) -> None:
                 batch.commit(consumer)
         producer.send_batch("filling", [bytes(10_000)] * 250, durability="flushed")
         until(lambda: group_commits.load(StoreLayout(tmp_path)).next == 1, "the note")
-    (tmp_path / OFFSETS).unlink()
+    (tmp_path / OFFSETS).unlink()  # its old copy says 0
     first = min((tmp_path / "commitlog").iterdir())
     first.unlink()
+
+
+def test_a_note_and_a_log_without_old_records(tmp_path: Path) -> None:
+    """Goal: retention may remove records that the note has. Method: the log's first file, and what it holds, are not there any
+    more; the note is."""
+    without_old_records(tmp_path)
     with small_broker(tmp_path) as broker:
         (topic,) = (each for each in broker.status().topics if each.name == group_commits.COMMITS_TOPIC)
         assert topic.queues[0].min_offset == 1
         with broker.consumer("pricing", ["orders"]) as consumer:
             assert consumer.committed() == {("orders", 0): 1}
+
+
+def test_neither_a_note_nor_old_records(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Goal: what is lost is said."""
+    without_old_records(tmp_path)
+    StoreLayout(tmp_path).group_commits.unlink()
+    with small_broker(tmp_path) as broker, broker.consumer("pricing", ["orders"]) as consumer:
+        assert consumer.committed() == {("orders", 0): 0}
+    assert "retention has removed 1 of their records" in capfd.readouterr().err

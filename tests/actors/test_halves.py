@@ -1,4 +1,4 @@
-"""Of actors/halves.py, and what store/waiting.py knows of half messages.
+"""Of actors/halves.py and actors/kept_note.py, and what store/waiting.py knows of half messages.
 
 Goal: a start knows exactly which halves are settled, however old the file is, and retention keeps what is not. Method: a model
 of random transactions over several lives of a broker, with kills of its writer; the file is removed, or kept from an earlier

@@ -18,6 +18,7 @@ from orbitmq import errors
 from orbitmq.actors.segments import Segments
 from orbitmq.client.status import read_actors
 from orbitmq.shm import runtime
+from orbitmq.store.settings import MESSAGE_MAX
 from orbitmq.store.tree_settings import tree_settings
 from tests.trees import SMALL, actors, kill, segments, small_broker
 from tests.waiting import dead, until
@@ -129,7 +130,7 @@ def test_shared_memory_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_larger_messages_get_a_larger_lane(tmp_path: Path) -> None:
     """The largest message can be requested without knowing what a lane is."""
-    for message_max, lane_capacity in ((4 << 20, 16 << 20), (16 << 20, 64 << 20)):
+    for message_max, lane_capacity in ((4 << 20, 16 << 20), (MESSAGE_MAX, 32 << 20)):
         settings = tree_settings(str(tmp_path), {"message_max": message_max})
         assert settings.files.message_max == message_max and settings.lane_capacity == lane_capacity
     with pytest.raises(errors.SettingError, match="raise lane_capacity"):

@@ -20,7 +20,7 @@ static const char *const argument_names[ARGUMENTS] = {
 static PyObject *interned[ARGUMENTS];
 
 /* Largest record that any broker accepts, bytes. MESSAGE_MAX in store/settings.py. */
-enum { MESSAGE_MOST = 16 << 20 };
+enum { MESSAGE_MOST = (16 << 20) - (64 << 10) };
 
 int letters_init(void)
 {
@@ -507,7 +507,7 @@ uint64_t letter_room(const Producer *self, uint32_t topic)
 const char *letter_limit_hint(uint64_t size, uint32_t session, uint32_t broker)
 {
     if (size > MESSAGE_MOST)
-        return "send it in parts: no broker takes more than 16777216 bytes";
+        return "send it in parts: no broker takes more than 16711680 bytes";
     if (size <= broker)
         return "raise {message_max of producer}";
     return session < broker ? "raise {message_max of producer} and {message_max of broker}" : "raise {message_max of broker}";
