@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.client.message import Message
-from orbitmq.native._core import ffi, lib
 
 PREFIX = "%DLQ%"
 QUEUE = 0  # the topic has one queue
@@ -86,17 +85,6 @@ def place_of(message: Message) -> str:
 def kept_properties(message: Message) -> dict[str, str]:
     """The properties with which a dead letter is sent again: those of its sender, and where it comes from. Tags and keys are
     arguments of a send. Left out is what brokers have noted about it, or are asked for by it."""
-    kept = {
-        name: value
-        for name, value in message.properties.items()
-        if name not in (REASON, DIGEST, UNIQUE_KEY, FIRST_UNIQUE_KEY) and not _reserved(name)
-    }
+    kept = {name: value for name, value in message.user_properties.items() if name not in (REASON, DIGEST, FIRST_UNIQUE_KEY)}
     first = message.properties.get(FIRST_UNIQUE_KEY) or message.properties.get(UNIQUE_KEY)
     return kept | {REDRIVEN_FROM: place_of(message), UNIQUE_KEY: message.id} | ({FIRST_UNIQUE_KEY: first} if first else {})
-
-
-def _reserved(name: str) -> bool:
-    text = name.encode()
-    buffer = ffi.from_buffer("uint8_t[]", text)
-    kind = lib.reserved_property(ffi.new("struct slice *", {"data": buffer, "size": len(text)})[0])
-    return bool(lib.reserved_property_why(kind) != ffi.NULL)

@@ -476,6 +476,9 @@ class Message:
     def keys(self) -> list[str]:
         """list of str: the keys that the message can be found by"""
     @property
+    def user_properties(self) -> dict[str, str]:
+        """dict of str: the properties that the sender chose; another message may be sent with them, as properties="""
+    @property
     def properties(self) -> dict[str, str]:
         """dict of str: all that was sent beside the body, tags and keys included"""
     @property

@@ -3,6 +3,7 @@
  * over its body, so a memoryview keeps the message, and the message keeps the mapping. */
 #include "python/message.h"
 #include "base/bytes.h"
+#include "format/reserved.h"
 
 struct message {
     PyObject_HEAD
@@ -174,9 +175,9 @@ static PyObject *message_keys(PyObject *self, void *unused)
     return list;
 }
 
-static PyObject *message_properties(PyObject *self, void *unused)
+/* only_own: without the names that RocketMQ or OrbitMQ give a meaning. */
+static PyObject *properties_dict(PyObject *self, bool only_own)
 {
-    (void)unused;
     const struct slice properties = view_of(self).properties;
     PyObject *dict = PyDict_New();
     uint32_t position = 0;
@@ -184,6 +185,8 @@ static PyObject *message_properties(PyObject *self, void *unused)
     while (dict && properties_next(properties.data, properties.size, &position, &name, &value)) {
         /* the record's own check, not something that was sent */
         if (name.size == sizeof CRC_NAME - 1 && memcmp(name.data, CRC_NAME, name.size) == 0)
+            continue;
+        if (only_own && reserved_property(name) != RESERVED_NOT)
             continue;
         PyObject *key = text(name);
         PyObject *item = key ? text(value) : NULL;
@@ -193,6 +196,18 @@ static PyObject *message_properties(PyObject *self, void *unused)
         Py_XDECREF(item);
     }
     return dict;
+}
+
+static PyObject *message_properties(PyObject *self, void *unused)
+{
+    (void)unused;
+    return properties_dict(self, false);
+}
+
+static PyObject *message_user_properties(PyObject *self, void *unused)
+{
+    (void)unused;
+    return properties_dict(self, true);
 }
 
 /* RocketMQ's offset message id: store host, then physical offset, in upper-case hex. */
@@ -312,6 +327,8 @@ static PyGetSetDef message_attributes[] = {
     {"tags", message_tags, NULL, "str: the tag, or None", NULL},
     {"keys", message_keys, NULL, "list of str: the keys that the message can be found by", NULL},
     {"properties", message_properties, NULL, "dict of str: all that was sent beside the body, tags and keys included", NULL},
+    {"user_properties", message_user_properties, NULL,
+     "dict of str: the properties that the sender chose; another message may be sent with them, as properties=", NULL},
     {"id", message_id, NULL, "str: for Client.message: store host and physical offset, 32 hex digits", NULL},
     NUMBER("queue", QUEUE, "int: number of the topic's queue"),
     NUMBER("offset", OFFSET, "int: queue offset; the next message of the queue has the next number"),
