@@ -343,7 +343,10 @@ def test_symbols_carry_their_noun(path: Path) -> None:
 
 # Words of docs/glossary.md that meant several things once: where a word may stand in native/, and what it is called elsewhere.
 ONE_MEANING = {
-    "batch": ({"python"}, "a write group (actors), a fetch (client), a record batch (Arrow); or it says atomic batch"),
+    "batch": (
+        {"python", "remoting"},
+        "a write group (actors), a fetch (client), a record batch (Arrow); or it says atomic batch",
+    ),
 }
 
 

@@ -61,6 +61,7 @@ void gateway_close(struct gateway *gateway)
     free(gateway->cursors);
     free(gateway->holds);
     free(gateway->sent);
+    free(gateway->ids);
     free(gateway);
 }
 
@@ -69,7 +70,8 @@ void gateway_attach(struct gateway *gateway, void *memory, const struct session_
     struct attachment *const tree = gateway->tree;
     assert(!gateway->attached);
     gateway->sent = calloc(shape->window, sizeof *gateway->sent);
-    if (!gateway->sent)
+    gateway->ids = calloc(shape->window, GATEWAY_ID_ROOM);
+    if (!gateway->sent || !gateway->ids)
         return;
     sender_attach(&gateway->sender, memory, shape, tree->control, tree->topics, tree->wake, -1);
     gateway->attached = true;
@@ -149,6 +151,7 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
     switch (header->code) {
     case GATEWAY_SEND:
     case GATEWAY_SEND_V2:
+    case GATEWAY_SEND_BATCH:
         return gateway->attached ? gateway_send(gateway, &asker, header, body, frame->body_size) : GATEWAY_STALLED;
     case GATEWAY_PULL:
         gateway_pull(gateway, &asker, header);

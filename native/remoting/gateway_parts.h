@@ -19,11 +19,13 @@ enum gateway_code {
     GATEWAY_PULL_RETRY = 20,
     GATEWAY_PULL_MOVED = 21,
 };
-enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_SEND_V2 = 310 };
+enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_SEND_V2 = 310,
+                   GATEWAY_SEND_BATCH = 320 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
 #define GATEWAY_HOLDS 65536u
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
+#define GATEWAY_ID_ROOM 33u  /* for the id of a message in an answer, and what follows it */
 #define GATEWAY_TAGS_MAX 64u /* in one subscription */
 
 /* Who is to be answered. */
@@ -37,7 +39,8 @@ struct gateway_asker {
 /* A send without an answer yet; in the order of the submission ring. */
 struct gateway_sent {
     struct gateway_asker asker;
-    uint64_t sequence;
+    uint64_t sequence; /* of its last message */
+    uint32_t count;    /* of its messages */
     uint32_t queue_id;
     bool durable;
     uint8_t id_size;
@@ -74,6 +77,7 @@ struct gateway {
     uint32_t told;             /* requests to clients */
     struct gateway_sent *sent; /* a ring of `window` */
     uint64_t sent_from, sent_to;
+    char *ids;                 /* room for those of one answer */
     struct gateway_pull *holds;
     uint32_t hold_count, hold_room;
     uint64_t reput_seen, holds_ms;
@@ -108,7 +112,9 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 
 /* gateway_send.c */
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
-                                 const uint8_t *body, uint32_t body_size);
+                                 const uint8_t *data, uint32_t size);
+
+/* gateway_receipt.c: returns how many were answered. */
 uint32_t gateway_answer_sent(struct gateway *gateway);
 
 /* gateway_pull.c */

@@ -16,7 +16,7 @@ from tests.interop.judge import Judge
 from tests.waiting import until
 
 # Properties that client and broker add, or that have a field of their own here.
-SYSTEM = {"TAGS", "KEYS", "UNIQ_KEY", "WAIT", "CLUSTER", "__CRC32#"}
+SYSTEM = {"TAGS", "KEYS", "UNIQ_KEY", "WAIT", "CLUSTER", "__CRC32#", "ATOMIC"}
 BATCH_MAX = 60_000  # bytes
 TAGS = [None, "paid", "open", "bezahlt-ü", "日本"]
 

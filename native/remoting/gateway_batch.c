@@ -1,0 +1,111 @@
+/* Batches: a request whose body holds several messages for one queue, one behind the other:
+ *
+ *     | size of all (4) | magic (4) | crc (4) | flag (4) | body size (4) | body | properties size (2) | properties |
+ *
+ * Magic and crc are of no use. The request's own properties belong to each message. All are stored or none: they go into the submission ring
+ * as one atomic batch. Source: RocketMQ 4.9 MessageDecoder.encodeMessage, MessageExtBatchEncoder.
+ */
+#include "base/bytes.h"
+#include "remoting/gateway_send.h"
+#include "shared/lane.h"
+
+#define ENTRY_START 20u
+#define ENTRY_LEAST 22u /* and without body and properties */
+
+struct entry {
+    uint32_t flag;
+    struct slice body, properties;
+};
+
+/* The next entry; *rest is what follows it. False: these bytes are none. */
+static bool next_entry(struct slice *rest, struct entry *entry)
+{
+    if (rest->size < ENTRY_LEAST)
+        return false;
+    const uint32_t size = load_be32(rest->data), body = load_be32(rest->data + 16);
+    if (size < ENTRY_LEAST || size > rest->size || body > size - ENTRY_LEAST)
+        return false;
+    const uint8_t *const behind = rest->data + ENTRY_START + body;
+    const uint32_t properties = load_be16(behind);
+    if (properties != size - ENTRY_LEAST - body)
+        return false;
+    entry->flag = load_be32(rest->data + 12);
+    entry->body = (struct slice){rest->data + ENTRY_START, body};
+    entry->properties = (struct slice){behind + 2, properties};
+    rest->data += size;
+    rest->size -= size;
+    return true;
+}
+
+/* An entry's properties, then the request's. */
+static uint32_t put_properties(const struct gateway_wanted *wanted, const struct entry *entry, uint8_t *to, enum reserved *reserved)
+{
+    return gateway_put_properties(wanted->properties, to, gateway_put_properties(entry->properties, to, 0, reserved), reserved);
+}
+
+/* Why the batch cannot be taken; NULL: it can. *count: of its messages; *room: bytes that they take in the ring. */
+static const char *refusal(const struct gateway *gateway, const struct gateway_wanted *wanted, struct slice body, uint32_t *count,
+                           uint64_t *room)
+{
+    struct entry entry;
+    *count = 0;
+    *room = sizeof(struct send_frame);
+    while (body.size) {
+        enum reserved reserved = RESERVED_NOT;
+        if (!next_entry(&body, &entry))
+            return "the body is no batch of messages";
+        *room += send_message_stride(put_properties(wanted, &entry, NULL, &reserved), entry.body.size);
+        if (reserved != RESERVED_NOT)
+            return "a message of the batch has a property that only brokers set, or that asks for what a batch cannot be";
+        ++*count;
+    }
+    if (!*count)
+        return "the batch has no message";
+    /* the handler's limit, which an honest client keeps */
+    const uint64_t lane = lane_batch_max(gateway->sender.control->settings.lane_capacity);
+    if (*count > lane / (RING_HEADER + sizeof(struct lane_record)) || *count > gateway->sender.shape.window)
+        return "the batch has more messages than the broker takes at once";
+    return NULL;
+}
+
+enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,
+                                       struct slice body)
+{
+    struct sender *const sender = &gateway->sender;
+    struct entry entry;
+    uint32_t count;
+    uint64_t room;
+    const char *const why = refusal(gateway, wanted, body, &count, &room);
+    if (why) {
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
+        return GATEWAY_SERVED;
+    }
+    switch (sender_open_atomic(sender, count, (uint32_t)room)) {
+    case SENDER_OK:
+        break;
+    case SENDER_TOO_LARGE:
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts");
+        return GATEWAY_SERVED;
+    default:
+        return GATEWAY_STALLED;
+    }
+    sender_atomic_frame(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms);
+    while (next_entry(&body, &entry)) {
+        enum reserved reserved = RESERVED_NOT;
+        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &reserved);
+        const struct send_message message = {
+            .body_size = entry.body.size,
+            .properties_size = properties_size,
+            .queue_id = wanted->queue_id,
+            .flag = entry.flag,
+            .sys_flag = wanted->sys_flag & SYSFLAG_COMPRESSED,
+        };
+        uint8_t *const at = sender_add(sender, &message);
+        assert(at);
+        put_properties(wanted, &entry, at, &reserved);
+        memcpy(at + properties_size, entry.body.data, entry.body.size);
+    }
+    gateway_note_sent(gateway, asker, wanted, count, (struct slice){0});
+    sender_close(sender);
+    return GATEWAY_SERVED;
+}

@@ -1,0 +1,184 @@
+"""Goal: a batch of a RocketMQ client is stored as its messages, in order and one behind the other, or not at all; and its
+answer names the place of each.
+
+Method: the client of the readable model (remoting_client.py) sends batches that are encoded here, beside single sends; what is
+stored is compared with what was sent. Then batches that must be refused, and deaths of every process on the way. Java's
+producer sends batches in tests/interop/test_remote.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import orbitmq
+from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote
+from tests.actors.test_gateway import indexed, stored
+from tests.native.remoting_model import BINARY, JSON
+from tests.trees import everything, kill, small_broker
+
+SEND_BATCH = 320
+SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 13, 16, 17
+
+
+class Entry(NamedTuple):
+    """A message of a batch."""
+
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+
+    @property
+    def encoded(self) -> bytes:
+        size = 22 + len(self.body) + len(self.properties)
+        head = b"".join(number.to_bytes(4, "big") for number in (size, 0, 0, self.flag, len(self.body)))
+        return head + self.body + len(self.properties).to_bytes(2, "big") + self.properties
+
+
+def body_of(entries: list[Entry]) -> bytes:
+    return b"".join(entry.encoded for entry in entries)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture(params=[JSON, BINARY], ids=["json", "binary"])
+def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[Remote]:
+    with Remote(broker.status().listens, request.param) as remote:
+        yield remote
+
+
+def fields(remote: Remote, queue: int = 0, properties: bytes = b"WAIT\1true\2", **others: object) -> dict[str, object]:
+    return remote.send_fields("t", queue, properties, **{"m": "true", **others})
+
+
+def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Each message with its own body, flag and properties, and those of the request; in one run of offsets, which the answer
+    names."""
+    rng = random.Random(remote.form)
+    sent = []
+    for number in range(40):
+        queue, count = rng.randrange(2), rng.choice([1, 2, 3, 32, 100])
+        entries = []
+        for each in range(count):
+            properties = f"UNIQ_KEY\1{number}-{each}\2colour\1blue".encode() + rng.choice([b"", b"\2"])
+            entries.append(Entry(rng.randbytes(rng.choice([1, 50, 700])), properties, each % 3))
+        said = remote.ask(SEND_BATCH, body_of(entries), **fields(remote, queue, b"WAIT\1true\2shop\1north\2"))
+        assert said.code == SUCCESS and said.fields["queueId"] == str(queue) and "transactionId" not in said.fields
+        ids, first = said.fields["msgId"].split(","), int(said.fields["queueOffset"])
+        assert len(ids) == count
+        for each, entry in enumerate(entries):
+            own = {"UNIQ_KEY": f"{number}-{each}", "colour": "blue", "shop": "north"}
+            sent.append((entry.body, queue, first + each, ids[each], entry.flag, own))
+        single = remote.send("t", b"between", queue, b"UNIQ_KEY\1single\2")
+        assert int(single.fields["queueOffset"]) == first + count
+        sent.append((b"between", queue, first + count, single.fields["msgId"], 0, {"UNIQ_KEY": "single"}))
+    found = []
+    for message in stored(broker):
+        own = {name: value for name, value in message.properties.items() if name not in ("__CRC32#", "ATOMIC")}
+        found.append((bytes(message), message.queue, message.offset, message.id, message.flag, own))
+        assert message.born_ms == 1_700_000_000_123
+    assert found == sent
+
+
+def test_any_queue_and_one_way(broker: orbitmq.Broker, remote: Remote) -> None:
+    """A batch goes to one queue, whichever it is; and which code it has does not matter, but what its header says."""
+    remote.put(SEND_BATCH, body_of([Entry(b"a"), Entry(b"b")]), mark=ONE_WAY, **fields(remote, -1))
+    remote.put(SEND_V2, body_of([Entry(b"c"), Entry(b"d")]), mark=ONE_WAY, **fields(remote, -1))
+    assert remote.ask(SEND_BATCH, b"single", **fields(remote, 1, m="false")).code == SUCCESS
+    indexed(broker)
+    found = stored(broker)
+    assert [bytes(message) for message in found] == [b"a", b"b", b"c", b"d", b"single"]
+    assert found[0].queue == found[1].queue and found[2].queue == found[3].queue
+
+
+GOOD = Entry(b"good")
+REFUSED: list[tuple[bytes, dict[str, object], int]] = [
+    (b"", {}, ILLEGAL),
+    (b"no batch", {}, ILLEGAL),
+    (GOOD.encoded[:-1], {}, ILLEGAL),
+    (GOOD.encoded + b"\0", {}, ILLEGAL),
+    (b"\0\0\0\0" + GOOD.encoded[4:], {}, ILLEGAL),
+    (b"\xff\xff\xff\xff" + GOOD.encoded[4:], {}, ILLEGAL),
+    (GOOD.encoded[:16] + b"\xff\xff\xff\xff" + GOOD.encoded[20:], {}, ILLEGAL),
+    (body_of([GOOD, Entry(b"x", b"DELAY\0013"), GOOD]), {}, ILLEGAL),
+    (body_of([GOOD, Entry(b"x", b"TRAN_MSG\1true"), GOOD]), {}, ILLEGAL),
+    (body_of([GOOD, GOOD]), {"i": b"DELAY\0013\2"}, ILLEGAL),
+    (body_of([GOOD, Entry(b"x", b"k\1" + b"v" * 32_750), GOOD]), {}, ILLEGAL),
+    (body_of([GOOD] * 20_000), {}, ILLEGAL),
+    (body_of([GOOD, GOOD]), {"e": 2}, SYSTEM_ERROR),
+    (body_of([GOOD, GOOD]), {"f": 4}, NO_PERMISSION),
+    (body_of([GOOD, GOOD]), {"b": "absent"}, NO_TOPIC),
+    (body_of([GOOD, GOOD]), {"b": "read_only"}, NO_PERMISSION),
+]
+
+
+@pytest.mark.parametrize(("body", "change", "code"), REFUSED, ids=range(len(REFUSED)))
+def test_refused_batches(broker: orbitmq.Broker, remote: Remote, body: bytes, change: dict[str, object], code: int) -> None:
+    """One message that cannot be taken: nothing of the batch is stored, the answer says why, and the connection goes on."""
+    broker.create_topic("read_only", 1)
+    broker.set_permissions("read_only", read=True, write=False)
+    said = remote.ask(SEND_BATCH, body, **fields(remote, **change))
+    assert (said.code, bool(said.remark)) == (code, True), said
+    assert remote.ask(SEND_BATCH, GOOD.encoded * 2, **fields(remote)).fields["queueOffset"] == "0"
+    indexed(broker)
+    assert [bytes(message) for message in stored(broker)] == [b"good", b"good"]
+
+
+def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The broker's own limit, which is found when part of the batch was judged already; the answer names the message."""
+    most = broker.status().message_max
+    said = remote.ask(SEND_BATCH, body_of([GOOD, GOOD, Entry(bytes(most)), GOOD]), **fields(remote))
+    assert said.code == ILLEGAL and "message 3" in (said.remark or "")
+    said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote))
+    assert said.code == ILLEGAL
+    assert remote.send("t", b"then").fields["queueOffset"] == "0"
+
+
+def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The answer comes when the last message is on the disk."""
+    broker.create_topic("safe", 1, durability="flushed")
+    for _ in range(5):
+        said = remote.ask(SEND_BATCH, body_of([Entry(b"x" * 3000)] * 10), **fields(remote, b="safe"))
+        assert broker.status().positions.flushed > int(said.fields["msgId"].split(",")[-1][16:], 16)
+
+
+@pytest.mark.parametrize("victim", ["gateway", "writer", "handler 0", "handler 1"])
+def test_deaths(broker: orbitmq.Broker, victim: str) -> None:
+    """Whoever dies: a batch is in the log as a whole or not at all, and once, where its answer says, if there was one."""
+    rng = random.Random(victim)
+    listens, answered, number = broker.status().listens, {}, 0
+    for _ in range(5):
+        with Remote(listens) as remote:
+            names = {}
+            for _ in range(rng.randrange(5, 60)):
+                number += 1
+                count = rng.choice([1, 2, 7, 40])
+                entries = [Entry(b"%d %d %d" % (number, each, count)) for each in range(count)]
+                names[remote.put(SEND_BATCH, body_of(entries), **fields(remote, number % 2))] = number
+            try:
+                kill(broker, victim)
+                for _ in names:
+                    said = remote.take()
+                    assert said.code == SUCCESS
+                    answered[names[said.opaque]] = int(said.fields["queueId"]), int(said.fields["queueOffset"])
+            except ConnectionError:
+                assert victim == "gateway"
+    found: dict[int, list[tuple[int, int, int, int]]] = {}
+    for body, queue, offset, _ in everything(broker, "t"):
+        name, each, count = map(int, bytes(body).split())
+        found.setdefault(name, []).append((each, count, queue, offset))
+    for name, messages in found.items():
+        _, count, queue, offset = min(messages)
+        assert sorted(messages) == [(each, count, queue, offset + each) for each in range(count)]
+        assert answered.get(name, (queue, offset)) == (queue, offset)
+    assert set(answered) <= set(found)
+    assert victim == "gateway" or len(answered) == number
