@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define READ_BYTES (64u << 10)
-#define PIECES_MAX 64u
+#define PIECES_MAX 160u
 
 static void name_local(struct connection *connection)
 {
@@ -121,54 +121,52 @@ uint8_t *connection_room(struct connection *connection, uint64_t size)
     return at;
 }
 
-bool connection_flush(struct connection *connection)
+/* After everything was sent: the memory of a large answer is given back. */
+static void rest(struct connection *connection)
 {
-    while (!connection->ended && connection_unsent(connection)) {
-        const ssize_t size = send(connection->fd, connection->out + connection->out_from, connection_unsent(connection), MSG_NOSIGNAL);
-        if (size < 0) {
-            if (errno == EAGAIN || errno == EINTR)
-                return true;
-            connection->ended = true;
-            return false;
-        }
-        connection->out_from += (uint64_t)size;
+    connection->out_from = connection->out_to = 0;
+    if (connection->out_room > READ_BYTES) {
+        free(connection->out);
+        connection->out = NULL;
+        connection->out_room = 0;
     }
-    if (!connection_unsent(connection)) {
-        connection->out_from = connection->out_to = 0;
-        if (connection->out_room > READ_BYTES) {
-            free(connection->out);
-            connection->out = NULL;
-            connection->out_room = 0;
-        }
-    }
-    return !connection->ended;
 }
+
+bool connection_flush(struct connection *connection) { return connection_write(connection, NULL, 0); }
 
 bool connection_write(struct connection *connection, struct iovec *pieces, uint32_t count)
 {
-    if (!connection_flush(connection))
-        return false;
-    while (count && !connection_unsent(connection)) {
-        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count < PIECES_MAX ? count : PIECES_MAX};
-        ssize_t size = sendmsg(connection->fd, &message, MSG_NOSIGNAL);
-        if (size < 0) {
+    while (!connection->ended && (count || connection_unsent(connection))) {
+        struct iovec all[PIECES_MAX];
+        const uint32_t most = count < PIECES_MAX - 1 ? count : PIECES_MAX - 1;
+        all[0] = (struct iovec){connection->out + connection->out_from, connection_unsent(connection)};
+        for (uint32_t i = 0; i < most; i++)
+            all[1 + i] = pieces[i];
+        const struct msghdr message = {.msg_iov = all, .msg_iovlen = 1 + most};
+        const ssize_t sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL);
+        if (sent < 0) {
             if (errno == EAGAIN || errno == EINTR)
                 break;
             connection->ended = true;
             return false;
         }
-        for (; count && (size_t)size >= pieces->iov_len; pieces++, count--)
-            size -= (ssize_t)pieces->iov_len;
-        if (count) {
+        uint64_t size = (uint64_t)sent;
+        const uint64_t before = size < all[0].iov_len ? size : all[0].iov_len;
+        connection->out_from += before;
+        size -= before;
+        for (; count && size >= pieces->iov_len; pieces++, count--)
+            size -= pieces->iov_len;
+        if (size) {
             pieces->iov_base = (uint8_t *)pieces->iov_base + size;
-            pieces->iov_len -= (size_t)size;
+            pieces->iov_len -= size;
         }
     }
-    for (; count; pieces++, count--) {
+    for (; count && !connection->ended; pieces++, count--) {
         uint8_t *const at = connection_room(connection, pieces->iov_len);
-        if (!at)
-            return false;
-        memcpy(at, pieces->iov_base, pieces->iov_len);
+        if (at)
+            memcpy(at, pieces->iov_base, pieces->iov_len);
     }
-    return true;
+    if (!connection_unsent(connection))
+        rest(connection);
+    return !connection->ended;
 }

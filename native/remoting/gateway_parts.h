@@ -117,6 +117,11 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
 /* gateway_receipt.c: returns how many were answered. */
 uint32_t gateway_answer_sent(struct gateway *gateway);
 
+/* gateway_record.c: the pieces of a record that is sent, and room for those that are not in the log. Returns how many they are. */
+#define GATEWAY_RECORD_PIECES 4u
+struct gateway_sizes { uint8_t record[4], properties[2]; };
+uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces);
+
 /* gateway_pull.c */
 void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
 void gateway_bounds(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);

@@ -82,7 +82,8 @@ static void answer_removed(struct gateway *gateway, const struct gateway_pull *p
 static void answer_messages(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor, uint64_t min, uint64_t max)
 {
     struct reader *const reader = gateway->reader;
-    struct iovec pieces[PULL_MOST + 1];
+    struct iovec pieces[PULL_MOST * GATEWAY_RECORD_PIECES + 1];
+    struct gateway_sizes sizes[PULL_MOST];
     const uint32_t most = pull->most < PULL_MOST ? pull->most : PULL_MOST;
     uint64_t bytes = 0, next = pull->offset;
     uint32_t count = 1;
@@ -92,7 +93,7 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
         next = ref->queue_offset + 1;
         if (!wanted(pull, ref->tags_code))
             continue;
-        pieces[count++] = (struct iovec){(void *)(uintptr_t)ref->record, ref->size};
+        count += gateway_record(ref, &sizes[i], pieces + count);
         bytes += ref->size;
     }
     if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))

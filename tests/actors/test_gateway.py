@@ -166,6 +166,7 @@ def test_sends_and_pulls(broker: orbitmq.Broker, remote: Remote) -> None:
         while (said := remote.pull("t", queue, offset)).code == SUCCESS:
             found += [body_of(record) for record in records(said.body)]
             offset = int(said.fields["nextBeginOffset"])
+            assert b"__CRC32#" not in said.body
         assert said.code == NOT_FOUND
         assert found == [body for body, number, *_ in sent if number == queue]
         assert remote.ask(MAX_OFFSET, topic="t", queueId=queue).fields == {"offset": str(len(found))}

@@ -1,0 +1,25 @@
+/* A record as remote clients see it: without the CRC property that OrbitMQ ends each record with. Its bytes are sent out of the log. Only
+ * the two sizes that change are written anew. */
+#include "remoting/gateway_parts.h"
+
+#include "base/bytes.h"
+
+uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces)
+{
+    uint8_t *const record = (uint8_t *)(uintptr_t)ref->record;
+    const uint32_t topic_at = ref->body_at + ref->body_size;
+    const uint32_t properties_at = topic_at + 1 + record[topic_at];
+    const uint32_t size = load_be16(record + properties_at);
+    const struct record_view view = {.properties = {record + properties_at + 2, size}};
+    if (!record_sealed(&view)) {
+        pieces[0] = (struct iovec){record, ref->size};
+        return 1;
+    }
+    store_be32(sizes->record, ref->size - RECORD_CRC_SIZE);
+    store_be16(sizes->properties, (uint16_t)(size - RECORD_CRC_SIZE));
+    pieces[0] = (struct iovec){sizes->record, sizeof sizes->record};
+    pieces[1] = (struct iovec){record + 4, properties_at - 4};
+    pieces[2] = (struct iovec){sizes->properties, sizeof sizes->properties};
+    pieces[3] = (struct iovec){record + properties_at + 2, size - RECORD_CRC_SIZE};
+    return GATEWAY_RECORD_PIECES;
+}
