@@ -17,7 +17,7 @@ from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
-from orbitmq.remoting.request import Client, Request
+from orbitmq.remoting.request import AGAIN, Client, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
@@ -53,6 +53,9 @@ class Gateway(CoreActor):
         asked = ffi.new("struct gateway_request *")
         while lib.gateway_asked(self.handle, asked):
             answer = self._rare.answer(_request(asked))
+            if answer is AGAIN:
+                lib.gateway_again(self.handle, asked)
+                continue
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 

@@ -9,6 +9,7 @@ from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
 from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Request
+from orbitmq.remoting.sends import Sends
 
 
 class Rare:
@@ -20,6 +21,7 @@ class Rare:
             **NameServer(host).answers,
             **self._members.answers,
             **Offsets(host).answers,
+            **Sends(host).answers,
         }
 
     def answer(self, request: Request) -> Answer:

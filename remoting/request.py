@@ -41,6 +41,9 @@ class Answer:
     body: bytes = field(default=b"", repr=False)
 
 
+# No answer: what the loop lacked for the request is there now, or cannot be, and the loop is to serve it.
+AGAIN = Answer(-1)
+
 # Answers requests of some codes. Raises: KeyError: a field is missing. ValueError: one cannot be read. OrbitError, OSError: as
 # Host.ask.
 Answers = dict[int, Callable[[Request], Answer]]

@@ -19,6 +19,7 @@ struct connection {
     bool stalled;          /* its request waits for room in the submission ring */
     bool full;             /* requests wait until less is unsent */
     bool asked;            /* its request waits for Python */
+    bool prepared;         /* Python has made what its request lacked */
     bool known;            /* Python has had a request of it */
     bool queued;           /* it is in a list of the gateway's */
     struct remoting_header *parsed; /* of the frame at in_from, if that had to wait; its slices point into `in` */

@@ -180,6 +180,7 @@ void gateway_forget_parsed(struct connection *connection)
 {
     free(connection->parsed);
     connection->parsed = NULL;
+    connection->prepared = false;
 }
 
 void gateway_remove(struct connection **list, uint32_t *count, const struct connection *connection)

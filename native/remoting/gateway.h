@@ -52,6 +52,9 @@ bool gateway_asked(struct gateway *gateway, struct gateway_request *request);
 void gateway_answer(struct gateway *gateway, const struct gateway_request *request, struct remoting_header *answer, const uint8_t *body,
                     uint32_t body_size);
 
+/* Instead of an answer: the loop serves the request, now that what it lacked has been made, or cannot be. */
+void gateway_again(struct gateway *gateway, const struct gateway_request *request);
+
 /* A client of which Python has had a request, and whose connection has ended; each once. False: no more. */
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 

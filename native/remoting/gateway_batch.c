@@ -38,9 +38,9 @@ static bool next_entry(struct slice *rest, struct entry *entry)
 }
 
 /* An entry's properties, then the request's. */
-static uint32_t put_properties(const struct gateway_wanted *wanted, const struct entry *entry, uint8_t *to, enum reserved *reserved)
+static uint32_t put_properties(const struct gateway_wanted *wanted, const struct entry *entry, uint8_t *to, struct gateway_wishes *wishes)
 {
-    return gateway_put_properties(wanted->properties, to, gateway_put_properties(entry->properties, to, 0, reserved), reserved);
+    return gateway_put_properties(wanted->properties, to, gateway_put_properties(entry->properties, to, 0, wishes), wishes);
 }
 
 /* Why the batch cannot be taken; NULL: it can. *count: of its messages; *room: bytes that they take in the ring. */
@@ -51,11 +51,13 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
     *count = 0;
     *room = sizeof(struct send_frame);
     while (body.size) {
-        enum reserved reserved = RESERVED_NOT;
+        struct gateway_wishes wishes = {0};
+        struct gateway_way way;
         if (!next_entry(&body, &entry))
             return "the body is no batch of messages";
-        *room += send_message_stride(put_properties(wanted, &entry, NULL, &reserved), entry.body.size);
-        if (reserved != RESERVED_NOT)
+        *room += send_message_stride(put_properties(wanted, &entry, NULL, &wishes), entry.body.size);
+        const char *const why = gateway_find_way(&wishes, &way);
+        if (why || wishes.reserved != RESERVED_NOT || way.delay_level)
             return "a message of the batch has a property that only brokers set, or that asks for what a batch cannot be";
         ++*count;
     }
@@ -91,8 +93,8 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
     }
     sender_atomic_frame(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms);
     while (next_entry(&body, &entry)) {
-        enum reserved reserved = RESERVED_NOT;
-        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &reserved);
+        struct gateway_wishes wishes = {0};
+        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &wishes);
         const struct send_message message = {
             .body_size = entry.body.size,
             .properties_size = properties_size,
@@ -102,7 +104,7 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
         };
         uint8_t *const at = sender_add(sender, &message);
         assert(at);
-        put_properties(wanted, &entry, at, &reserved);
+        put_properties(wanted, &entry, at, &wishes);
         memcpy(at + properties_size, entry.body.data, entry.body.size);
     }
     gateway_note_sent(gateway, asker, wanted, count, (struct slice){0});

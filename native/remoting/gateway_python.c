@@ -37,6 +37,16 @@ void gateway_answer(struct gateway *gateway, const struct gateway_request *reque
     gateway_serve(gateway, connection, false); /* what came behind it */
 }
 
+void gateway_again(struct gateway *gateway, const struct gateway_request *request)
+{
+    struct connection *const connection = gateway->connections[request->client.connection];
+    assert(connection && connection->epoch == request->client.epoch && connection->asked);
+    gateway_remove(gateway->asked, &gateway->asked_count, connection);
+    connection->asked = false;
+    connection->prepared = true;
+    gateway_serve(gateway, connection, false);
+}
+
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client)
 {
     if (!gateway->gone_count)

@@ -1,12 +1,13 @@
 /* Sends: SEND_MESSAGE (10), its short form (310) and batches (320). A message goes from the socket's buffer into the submission ring with one
- * copy. Its properties are copied pair by pair: without WAIT, which is about the answer, and as the broker wants them separated.
+ * copy. Its properties are copied pair by pair: without what they ask for, and as the broker wants them separated.
  *
- * What OrbitMQ does not do yet for a remote client is refused, never stored as something else: delayed messages, transactions.
+ * If the topic is missing in which the message is to be stored first, Python is asked once, which has the coordinator make it.
+ *
+ * What OrbitMQ does not do yet for a remote client is refused, never stored as something else: transactions.
  */
 #include "remoting/gateway_send.h"
 
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
-#define WAIT "WAIT"
 
 /* Names of fields in the long and in the short form. */
 static bool read_wanted(const struct remoting_header *header, struct gateway_wanted *wanted)
@@ -24,31 +25,6 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
     if (wanted->born_ms < 0)
         wanted->born_ms = 0;
     return remoting_field_number(header, brief ? "e" : "queueId", &wanted->queue);
-}
-
-static bool is_wait(struct slice name) { return name.size == sizeof WAIT - 1 && memcmp(name.data, WAIT, name.size) == 0; }
-
-uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t size, enum reserved *reserved)
-{
-    struct slice name, value;
-    uint32_t at = 0;
-    while (properties_next(properties.data, properties.size, &at, &name, &value)) {
-        if (is_wait(name))
-            continue;
-        const enum reserved kind = reserved_property(name);
-        if (*reserved == RESERVED_NOT && (kind == RESERVED_NOTE || kind == RESERVED_WISH))
-            *reserved = kind;
-        if (to) {
-            if (size)
-                to[size] = PROPERTY_END;
-            uint8_t *const pair = to + size + (size > 0);
-            memcpy(pair, name.data, name.size);
-            pair[name.size] = PROPERTY_NAME_END;
-            memcpy(pair + name.size + 1, value.data, value.size);
-        }
-        size += (size > 0) + name.size + 1 + value.size;
-    }
-    return size;
 }
 
 /* Why nothing of the request can be taken, with the code for it; NULL: it can. */
@@ -87,24 +63,38 @@ void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *aske
         memcpy(sent->id, id.data, sent->id_size);
 }
 
+/* True if the topic in which the message is stored first is missing, and Python was not asked yet. */
+static bool lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic)
+{
+    uint32_t index;
+    const struct slice name = {(const uint8_t *)topic, topic ? (uint32_t)strlen(topic) : 0};
+    return topic && !gateway->connections[asker->connection]->prepared && !gateway_topic(gateway, name, &index);
+}
+
 static enum gateway_served send_one(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,
                                     struct slice body)
 {
-    enum reserved reserved = RESERVED_NOT;
+    struct gateway_wishes wishes = {0};
+    struct gateway_way way;
     struct sender *const sender = &gateway->sender;
-    const uint32_t properties_size = gateway_put_properties(wanted->properties, NULL, 0, &reserved);
-    if (reserved != RESERVED_NOT) {
-        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL,
-                       "it has a property that asks for what is not supported yet for remote clients, or that only brokers set");
+    const uint32_t size = gateway_put_properties(wanted->properties, NULL, 0, &wishes);
+    const char *const why = wishes.reserved == RESERVED_NOT
+                                ? gateway_find_way(&wishes, &way)
+                                : "it has a property that asks for what is not supported yet for remote clients, or that only brokers set";
+    if (why) {
+        gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
     }
-    const uint64_t stride = send_message_stride(properties_size, body.size);
+    if (lacks(gateway, asker, way.topic))
+        return GATEWAY_ASKED;
+    const uint64_t stride = send_message_stride(way.size + size, body.size);
     const struct send_message message = {
         .body_size = body.size,
-        .properties_size = properties_size,
+        .properties_size = way.size + size,
         .queue_id = wanted->queue_id,
         .flag = (uint32_t)(int32_t)wanted->flag,
         .sys_flag = wanted->sys_flag & SYSFLAG_COMPRESSED,
+        .delay_level = way.delay_level,
     };
     switch (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, (uint64_t)wanted->born_ms, (uint32_t)stride)) {
     case SENDER_OK:
@@ -117,8 +107,9 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     }
     uint8_t *const at = sender_add(sender, &message);
     assert(at);
-    gateway_put_properties(wanted->properties, at, 0, &reserved);
-    memcpy(at + properties_size, body.data, body.size);
+    memcpy(at, way.before, way.size);
+    gateway_put_properties(wanted->properties, at + way.size, 0, &wishes);
+    memcpy(at + way.size + size, body.data, body.size);
     gateway_note_sent(gateway, asker, wanted, 1, properties_get(wanted->properties.data, wanted->properties.size, "UNIQ_KEY", 8));
     sender_close(sender);
     return GATEWAY_SERVED;

@@ -5,6 +5,20 @@
 #include "format/reserved.h"
 #include "remoting/gateway_parts.h"
 
+/* Properties of a message that ask the broker for something. They are not stored as they came. */
+enum gateway_wish {
+    WISH_WAIT,       /* for the disk, which the topic decides here */
+    WISH_LEVEL,      /* to be delivered later: after the delay of a level, */
+    WISH_AFTER_S,    /* after so many seconds, */
+    WISH_AFTER_MS,   /* or milliseconds, */
+    WISH_AT_MS,      /* or at a time */
+    WISH_COUNT,
+};
+struct gateway_wishes {
+    struct slice value[WISH_COUNT]; /* data == NULL: it does not */
+    enum reserved reserved;         /* kind of the first name that no sender may set */
+};
+
 /* What one request wants stored. */
 struct gateway_wanted {
     struct slice name, properties;
@@ -16,9 +30,19 @@ struct gateway_wanted {
     bool durable;
 };
 
-/* Puts properties as they go into the ring behind the `size` bytes of them that `to` holds, or only counts them if it is NULL. Returns the
- * size of all. *reserved is changed to the kind of the first name that no sender may set, if it was RESERVED_NOT. */
-uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t size, enum reserved *reserved);
+/* gateway_wish.c: puts properties as they go into the ring behind the `size` bytes of them that `to` holds, or only counts them if it is
+ * NULL. Returns the size of all. Adds to the wishes what they ask for. */
+uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t size, struct gateway_wishes *wishes);
+
+/* How a message goes into the ring if it has such wishes. */
+struct gateway_way {
+    uint32_t delay_level;       /* of struct send_message */
+    uint32_t size;              /* of what stands before the properties */
+    uint8_t before[SEND_AT_SIZE];
+    const char *topic;          /* in which it is stored first; NULL: its own */
+};
+/* Why there is no such way; NULL: there is. */
+const char *gateway_find_way(const struct gateway_wishes *wishes, struct gateway_way *way);
 
 /* Notes that the last `count` messages of the sender are to be answered together. id: of the message; or empty. */
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,

@@ -198,7 +198,7 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"f": 4}, NO_PERMISSION),
     ({"f": 0x100}, ILLEGAL),
     ({"h": 1 << 40}, ILLEGAL),
-    ({"i": b"DELAY\0013\2"}, ILLEGAL),
+    ({"i": b"TIMER_OUT_MS\0013\2"}, ILLEGAL),
     ({"i": b"TRAN_MSG\1true\2"}, ILLEGAL),
     ({"i": b"CLUSTER\1c\2"}, ILLEGAL),
     ({"i": b"k\1" + b"v" * 33_000 + b"\2"}, ILLEGAL),

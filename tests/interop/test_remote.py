@@ -12,6 +12,7 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -97,14 +98,31 @@ def test_batches(visitor: Judge, broker: orbitmq.Broker) -> None:
         assert of_orbitmq(broker.message(letter.id)) == letter
 
 
+def test_delays(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Java's receipts name the records that wait, as with RocketMQ; the messages come when the level's delay is over, as they
+    were sent."""
+    some = enumerate(random_letters(random.Random(6), "orders", 30, 4, empty=False, prefix="delay"))
+    letters = [replace(letter, body=b"%d " % number + letter.body) for number, letter in some]
+    receipts = visitor.ask("send", topic="orders", batches=[[{**_for_judge(letter), "delay": 1}] for letter in letters])
+    assert [offset for _, offset, _ in receipts] == list(range(30))
+    waiting = [broker.message(name) for _, _, name in receipts]
+    places = {(each.topic, each.queue, each.properties["REAL_TOPIC"]) for each in waiting}
+    assert places == {("SCHEDULE_TOPIC_XXXX", 0, "orders")}
+    found = {letter.body: letter for letter in map(of_rocketmq, visitor.ask("poll", topic="orders", count=30))}
+    for letter, (queue, _, _), record in zip(letters, receipts, waiting, strict=True):
+        came = found.pop(letter.body)
+        assert came.stored_ms >= record.stored_ms + 1000
+        assert (came.queue, came.tags, came.keys, came.flag) == (queue, letter.tags, letter.keys, letter.flag)
+        assert set(letter.properties) <= set(came.properties)
+    assert not found
+
+
 def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
-    """Java's client says why: for a topic that does not exist, and for what OrbitMQ does not do for remote clients yet. Nothing
-    of it is stored."""
+    """Java's client says why: for a topic that does not exist, and for what the broker does not take. Nothing of it is
+    stored."""
     letter = Letter("orders", b"refused", queue=0)
     with pytest.raises(JudgeError, match=r"CODE: 17 .*the topic: absent"):
         visitor.ask("poll", topic="absent", count=1)
-    with pytest.raises(JudgeError, match=r"CODE: 13 .*not supported yet"):
-        visitor.ask("send", topic="orders", batches=[[{**_for_judge(letter), "delay": 3}]])
     twice = [_for_judge(Letter("orders", bytes(FILES.log_file_size // 2), queue=0))] * 2
     with pytest.raises(JudgeError, match=r"CODE: 13 .*larger than the broker accepts"):
         visitor.ask("send", topic="orders", batches=[twice])
