@@ -153,6 +153,8 @@ static enum gateway_served serve(struct gateway *gateway, struct connection *con
     case GATEWAY_SEND_V2:
     case GATEWAY_SEND_BATCH:
         return gateway->attached ? gateway_send(gateway, &asker, header, body, frame->body_size) : GATEWAY_STALLED;
+    case GATEWAY_END:
+        return gateway->attached ? gateway_end(gateway, &asker, header) : GATEWAY_STALLED;
     case GATEWAY_PULL:
         gateway_pull(gateway, &asker, header);
         return GATEWAY_SERVED;

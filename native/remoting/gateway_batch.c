@@ -56,7 +56,7 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
         if (!next_entry(&body, &entry))
             return "the body is no batch of messages";
         *room += send_message_stride(put_properties(wanted, &entry, NULL, &wishes), entry.body.size);
-        const char *const why = gateway_find_way(&wishes, &way);
+        const char *const why = gateway_find_way(wanted, &wishes, &way);
         if (why || wishes.reserved != RESERVED_NOT || way.delay_level)
             return "a message of the batch has a property that only brokers set, or that asks for what a batch cannot be";
         ++*count;

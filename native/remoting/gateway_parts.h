@@ -19,7 +19,7 @@ enum gateway_code {
     GATEWAY_PULL_RETRY = 20,
     GATEWAY_PULL_MOVED = 21,
 };
-enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_SEND_V2 = 310,
+enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_END = 37, GATEWAY_SEND_V2 = 310,
                    GATEWAY_SEND_BATCH = 320 };
 
 #define GATEWAY_VERSION 407  /* RocketMQ 4.9.7's, whose answers these are */
@@ -43,6 +43,7 @@ struct gateway_sent {
     uint32_t count;    /* of its messages */
     uint32_t queue_id;
     bool durable;
+    uint8_t ends;      /* 0: messages; else how a transaction ends by it (SETTLE_) */
     uint8_t id_size;
     uint8_t id[GATEWAY_ID_MAX];
 };
@@ -113,6 +114,10 @@ void gateway_add_text(struct remoting_header *answer, const char *name, const ch
 /* gateway_send.c */
 enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header,
                                  const uint8_t *data, uint32_t size);
+
+/* gateway_transaction.c: a request that ends a transaction, and its answer. */
+enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header);
+void gateway_tell_end(struct gateway *gateway, const struct gateway_sent *sent, const struct completion *verdict);
 
 /* gateway_receipt.c: returns how many were answered. */
 uint32_t gateway_answer_sent(struct gateway *gateway);

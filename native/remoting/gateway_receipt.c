@@ -16,6 +16,7 @@ static const struct refused {
     {VERDICT_BODY_TOO_LARGE, GATEWAY_ILLEGAL, "the message is larger than the broker accepts (message_max)"},
     {VERDICT_BATCH_TOO_LARGE, GATEWAY_ILLEGAL, "the batch is larger than the broker accepts at once"},
     {VERDICT_PROPERTIES_TOO_LARGE, GATEWAY_ILLEGAL, "the properties are longer than 32,767 bytes"},
+    {VERDICT_HALVES_FULL, GATEWAY_NOT_AVAILABLE, "too many transactions have begun while the oldest has not ended"},
     {VERDICT_RESERVED, GATEWAY_ILLEGAL, "a property has a name that no sender may set"},
     {VERDICT_STORE_FULL, GATEWAY_NOT_AVAILABLE, "the store has no room for another file"},
     {VERDICT_STORE_FAILED, GATEWAY_NOT_AVAILABLE, "the store cannot be written; orbitmq status says why"},
@@ -118,7 +119,9 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
         uint32_t error = 0;
         if (stored && sent->durable && unflushed(gateway, last.physical_offset + last.size, &error) && !error)
             break;
-        if (!stored)
+        if (sent->ends && !error)
+            gateway_tell_end(gateway, sent, &last);
+        else if (!stored)
             refuse(gateway, sent, not_stored);
         else if (error)
             gateway_refuse(gateway, &sent->asker, GATEWAY_SYSTEM_ERROR, "the message is stored, but the disk failed before it was there");

@@ -3,7 +3,7 @@
  *
  * If the topic is missing in which the message is to be stored first, Python is asked once, which has the coordinator make it.
  *
- * What OrbitMQ does not do yet for a remote client is refused, never stored as something else: transactions.
+ * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
 #include "remoting/gateway_send.h"
 
@@ -17,6 +17,7 @@ static bool read_wanted(const struct remoting_header *header, struct gateway_wan
     *wanted = (struct gateway_wanted){
         .name = remoting_field(header, brief ? "b" : "topic"),
         .properties = remoting_field(header, brief ? "i" : "properties"),
+        .group = remoting_field(header, brief ? "a" : "producerGroup"),
         .batch = batch.data ? batch.size == 4 && memcmp(batch.data, "true", 4) == 0 : header->code == GATEWAY_SEND_BATCH,
     };
     remoting_field_number(header, brief ? "f" : "sysFlag", &wanted->sys_flag);
@@ -34,8 +35,6 @@ static const char *refusal(const struct gateway_wanted *wanted, int32_t *code)
     const char *const why = reserved_topic_why(wanted->name.data, wanted->name.size);
     if (why && !reserved_topic_of_replies(wanted->name.data, wanted->name.size))
         return why;
-    if (wanted->sys_flag & SYSFLAG_TRANSACTION)
-        return "transactions of remote clients are not supported yet";
     *code = GATEWAY_ILLEGAL;
     const int64_t type = wanted->sys_flag & SYSFLAG_COMPRESSION_TYPE;
     if (type && type != SYSFLAG_COMPRESSION_ZLIB)
@@ -56,6 +55,7 @@ void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *aske
     sent->asker = *asker;
     sent->sequence = gateway->sender.submitted;
     sent->count = count;
+    sent->ends = 0;
     sent->queue_id = wanted->queue_id;
     sent->durable = wanted->durable;
     sent->id_size = id.size <= GATEWAY_ID_MAX ? (uint8_t)id.size : 0;
@@ -63,8 +63,7 @@ void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *aske
         memcpy(sent->id, id.data, sent->id_size);
 }
 
-/* True if the topic in which the message is stored first is missing, and Python was not asked yet. */
-static bool lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic)
+bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic)
 {
     uint32_t index;
     const struct slice name = {(const uint8_t *)topic, topic ? (uint32_t)strlen(topic) : 0};
@@ -79,13 +78,13 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     struct sender *const sender = &gateway->sender;
     const uint32_t size = gateway_put_properties(wanted->properties, NULL, 0, &wishes);
     const char *const why = wishes.reserved == RESERVED_NOT
-                                ? gateway_find_way(&wishes, &way)
+                                ? gateway_find_way(wanted, &wishes, &way)
                                 : "it has a property that asks for what is not supported yet for remote clients, or that only brokers set";
     if (why) {
         gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;
     }
-    if (lacks(gateway, asker, way.topic))
+    if (gateway_lacks(gateway, asker, way.topic))
         return GATEWAY_ASKED;
     const uint64_t stride = send_message_stride(way.size + size, body.size);
     const struct send_message message = {

@@ -12,6 +12,8 @@ enum gateway_wish {
     WISH_AFTER_S,    /* after so many seconds, */
     WISH_AFTER_MS,   /* or milliseconds, */
     WISH_AT_MS,      /* or at a time */
+    WISH_HALF,       /* to be a half message, */
+    WISH_GROUP,      /* of this producer group */
     WISH_COUNT,
 };
 struct gateway_wishes {
@@ -21,7 +23,7 @@ struct gateway_wishes {
 
 /* What one request wants stored. */
 struct gateway_wanted {
-    struct slice name, properties;
+    struct slice name, properties, group;
     int64_t queue, sys_flag, born_ms, flag;
     bool batch;
     /* of the topic that is there */
@@ -38,11 +40,14 @@ uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t s
 struct gateway_way {
     uint32_t delay_level;       /* of struct send_message */
     uint32_t size;              /* of what stands before the properties */
-    uint8_t before[SEND_AT_SIZE];
-    const char *topic;          /* in which it is stored first; NULL: its own */
+    uint8_t before[SEND_AT_SIZE + SEND_GROUP_MAX];
+    const char *topic;          /* that must be there for it, beside its own; NULL: none */
 };
 /* Why there is no such way; NULL: there is. */
-const char *gateway_find_way(const struct gateway_wishes *wishes, struct gateway_way *way);
+const char *gateway_find_way(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes, struct gateway_way *way);
+
+/* True if the topic of this name, NULL: of none, is missing, and Python was not asked for it yet. */
+bool gateway_lacks(const struct gateway *gateway, const struct gateway_asker *asker, const char *topic);
 
 /* Notes that the last `count` messages of the sender are to be answered together. id: of the message; or empty. */
 void gateway_note_sent(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted, uint32_t count,

@@ -1,9 +1,11 @@
 /* What a message's properties ask the broker for: they are read and taken out, and decide the way that the message goes. */
 #include "base/clock.h"
 #include "format/delay.h"
+#include "format/transaction.h"
 #include "remoting/gateway_send.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define WISH(text) {(const uint8_t *)(text), sizeof(text) - 1}
 
@@ -13,6 +15,8 @@ static const struct slice NAMES[WISH_COUNT] = {
     [WISH_AFTER_S] = WISH("TIMER_DELAY_SEC"),
     [WISH_AFTER_MS] = WISH("TIMER_DELAY_MS"),
     [WISH_AT_MS] = WISH("TIMER_DELIVER_MS"),
+    [WISH_HALF] = WISH("TRAN_MSG"),
+    [WISH_GROUP] = WISH("PGROUP"),
 };
 
 /* WISH_COUNT: it is none of them. */
@@ -68,20 +72,43 @@ static bool read_time(const struct gateway_wishes *wishes, int64_t now_ms, int64
     return !__builtin_add_overflow(now_ms, delay, at_ms);
 }
 
-const char *gateway_find_way(const struct gateway_wishes *wishes, struct gateway_way *way)
+static bool is_half(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes)
 {
+    const struct slice said = wishes->value[WISH_HALF];
+    return wanted->sys_flag & SYSFLAG_TRANSACTION || (said.size == 4 && strncasecmp((const char *)said.data, "true", 4) == 0);
+}
+
+static const char *find_way_of_half(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes, struct gateway_way *way)
+{
+    const struct slice named = wishes->value[WISH_GROUP], group = named.data ? named : wanted->group;
+    if ((wanted->sys_flag & SYSFLAG_TRANSACTION & ~(int64_t)SYSFLAG_PREPARED) != 0)
+        return "only a transaction that begins is sent; it ends by a request of its own";
+    if (!group.size || group.size > SEND_GROUP_MAX)
+        return "a transaction has a producer group, with a name of at most 255 bytes";
+    const uint64_t size = group.size;
+    memcpy(way->before, &size, SEND_AT_SIZE);
+    memcpy(way->before + SEND_AT_SIZE, group.data, group.size);
+    way->size = SEND_AT_SIZE + group.size;
+    way->delay_level = SEND_HALF;
+    way->topic = OP_TOPIC; /* which is made together with the other */
+    return NULL;
+}
+
+const char *gateway_find_way(const struct gateway_wanted *wanted, const struct gateway_wishes *wishes, struct gateway_way *way)
+{
+    const bool has_time = wishes->value[WISH_AFTER_S].data || wishes->value[WISH_AFTER_MS].data || wishes->value[WISH_AT_MS].data;
+    int64_t level = 0;
     *way = (struct gateway_way){0};
-    if (wishes->value[WISH_LEVEL].data) {
-        int64_t level;
-        if (!remoting_number(wishes->value[WISH_LEVEL], &level))
-            return "its delay level is no number";
-        if (level > 0) { /* and a time does not matter */
-            way->delay_level = level < DELAY_LEVELS ? (uint32_t)level : DELAY_LEVELS;
-            way->topic = DELAY_TOPIC;
-            return NULL;
-        }
+    if (wishes->value[WISH_LEVEL].data && !remoting_number(wishes->value[WISH_LEVEL], &level))
+        return "its delay level is no number";
+    if (is_half(wanted, wishes))
+        return level > 0 || has_time ? "the message of a transaction cannot be delayed" : find_way_of_half(wanted, wishes, way);
+    if (level > 0) { /* and a time does not matter */
+        way->delay_level = level < DELAY_LEVELS ? (uint32_t)level : DELAY_LEVELS;
+        way->topic = DELAY_TOPIC;
+        return NULL;
     }
-    if (!wishes->value[WISH_AFTER_S].data && !wishes->value[WISH_AFTER_MS].data && !wishes->value[WISH_AT_MS].data)
+    if (!has_time)
         return NULL;
     const int64_t now_ms = (int64_t)clock_real_ms();
     int64_t at_ms;

@@ -115,7 +115,7 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
     (body_of([GOOD, Entry(b"x", b"k\1" + b"v" * 32_750), GOOD]), {}, ILLEGAL),
     (body_of([GOOD] * 20_000), {}, ILLEGAL),
     (body_of([GOOD, GOOD]), {"e": 2}, SYSTEM_ERROR),
-    (body_of([GOOD, GOOD]), {"f": 4}, NO_PERMISSION),
+    (body_of([GOOD, GOOD]), {"f": 4}, ILLEGAL),
     (body_of([GOOD, GOOD]), {"b": "absent"}, NO_TOPIC),
     (body_of([GOOD, GOOD]), {"b": "read_only"}, NO_PERMISSION),
 ]

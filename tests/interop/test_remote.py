@@ -117,6 +117,26 @@ def test_delays(visitor: Judge, broker: orbitmq.Broker) -> None:
     assert not found
 
 
+def test_transactions(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Java's transactions end as its listener says, and each message is what was sent; an open one ends locally."""
+    letters = [Letter("orders", b"%d" % number, "paid", (f"k-{number}",), (("region", "eu"),), 3) for number in range(60)]
+    for number, how in enumerate(("commit", "rollback", "open")):
+        these = list(map(_for_judge, letters[number::3]))
+        visitor.ask("transact", topic="orders", letters=these, group="shop", end=how)
+    still = [letter.body for letter in letters[2::3]]
+    until(lambda: [each.body for each in broker.open_transactions()] == still, "the ends, which come one-way")
+    for each in broker.open_transactions():
+        assert (each.group, each.topic) == ("shop", "orders")
+        broker.commit_transaction(each)
+    wanted = {letter.body: letter for number, letter in enumerate(letters) if number % 3 != 1}
+    for found in (stored(broker, "orders"), pulled(visitor, "orders")):
+        assert {letter.body for letter in found} == set(wanted) and len(found) == len(wanted)
+        for letter in found:
+            sent = wanted[letter.body]
+            assert (letter.tags, letter.keys, letter.flag) == (sent.tags, sent.keys, sent.flag)
+            assert set(sent.properties) <= set(letter.properties)
+
+
 def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
     """Java's client says why: for a topic that does not exist, and for what the broker does not take. Nothing of it is
     stored."""

@@ -219,7 +219,13 @@ public final class Judge {
     private Object leave() {
         consumer.shutdown();
         producer.shutdown();
+        visited = null;
         return null;
+    }
+
+    /** Where clients look for the broker. */
+    private String names() {
+        return visited == null ? namesAddress : visited;
     }
 
     /** So many messages of the topic, of all queues from their min offset on, by the client that polls. */
@@ -488,7 +494,7 @@ public final class Judge {
 
     private TransactionMQProducer transactions(String group, Function<MessageExt, LocalTransactionState> check, String end) {
         TransactionMQProducer sender = new TransactionMQProducer(group);
-        sender.setNamesrvAddr(namesAddress);
+        sender.setNamesrvAddr(names());
         sender.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
