@@ -29,7 +29,7 @@ class AsyncAtomicBatch(Collected):
 
     async def commit(self, consumer: AsyncConsumer) -> None:
         """See AtomicBatch.commit."""
-        self._check_commit()
+        self._check_commit(consumer, AsyncConsumer)
         self._reader = AsyncCommitting(consumer)
         self._offsets = await self._reader.take()
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from orbitmq.client.body import Body
+from orbitmq.client.consumer import Consumer
 from orbitmq.client.group_offsets import GroupOffsets
 from orbitmq.client.receipt import Receipts
 from orbitmq.errors import TimedOut, UsageError
 from orbitmq.native._types import PendingBatch, ProducerBase
 from orbitmq.shm.durability import Durability
-
-if TYPE_CHECKING:
-    from orbitmq.client.consumer import Consumer
 
 # What C takes of a message: the values of topic, body and the other arguments, and the names of those.
 Given = tuple[tuple[Any, ...], tuple[str, ...]]
@@ -88,8 +86,10 @@ class Collected:
             raise UsageError("could not begin the block of an atomic batch: it has only one; call batch() for another")
         self._begun = True
 
-    def _check_commit(self) -> None:
-        """Raises: UsageError."""
+    def _check_commit(self, consumer: object, kind: type) -> None:
+        """Raises: TypeError: the consumer is not of this kind. UsageError."""
+        if not isinstance(consumer, kind):
+            raise TypeError(f"could not commit offsets with an atomic batch: {consumer!r:.100} is not a {kind.__name__}")
         if self._over:
             raise UsageError("could not commit offsets with an atomic batch: its block has ended")
         if self._offsets is not None:
@@ -131,7 +131,7 @@ class AtomicBatch(Collected):
         Raises: UsageError: the consumer has no group; the batch commits already, or has been sent. Fenced: some of the messages
             can no longer be committed. Leave the block then; they come again, here or at another member.
         """
-        self._check_commit()
+        self._check_commit(consumer, Consumer)
         self._offsets = GroupOffsets(consumer)
 
     def __enter__(self) -> Self:

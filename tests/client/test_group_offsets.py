@@ -229,6 +229,8 @@ def test_misuse(tmp_path: Path) -> None:
     with small_broker(tmp_path) as broker:
         fill(broker)
         with broker.producer() as producer, broker.consumer(None, ["orders"]) as alone:
+            with pytest.raises(TypeError, match="is not a Consumer"), producer.batch() as batch:
+                batch.commit(broker)  # type: ignore[arg-type]
             with pytest.raises(errors.UsageError, match="no group"), producer.batch() as batch:
                 batch.commit(alone)
             with broker.consumer("pricing", ["orders"]) as consumer, producer.batch() as batch:
