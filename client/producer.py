@@ -99,6 +99,7 @@ class Producer(Shown, ProducerBase):
         wait = asked.patience
         super().__init__(asked.on_full == "wait", asked.durability, asked.timeout, wait > 0)
         self.name = asked.name
+        self._window = 1 << (asked.window - 1).bit_length()
         self._name_ids()
         self._absent: float | None = None  # since when what is to be sent again waits for a broker
         self._opener = opener
@@ -112,7 +113,6 @@ class Producer(Shown, ProducerBase):
         self.delays_errors: dict[str, OrbitError] = {}  # what it answered; for the loop's next send that would wait there
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"
-        self._window = 1 << (asked.window - 1).bit_length()
         self._message_max = asked.message_max
         self._waiter: Waiter | None = None
         self._reopen()
@@ -132,9 +132,10 @@ class Producer(Shown, ProducerBase):
 
     def _name_ids(self) -> None:
         """The number of a message in its id counts from 1 in each process and each producer object. The random part tells them
-        apart."""
+        apart. The letter says how many ids the broker has to remember (native/format/dedup_id.h)."""
         if self.name is not None:
-            self._identify(f"{self.name}:{token_hex(8)}:")
+            letter = chr(ord("A") + self._window.bit_length() - 1)
+            self._identify(f"\x03{letter}{self.name}:{token_hex(8)}:")
 
     def _resume(self, seconds: float) -> bool:
         """The tree has died, and a named producer's messages were in flight. They are sent again as soon as there is a session.

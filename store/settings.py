@@ -46,7 +46,7 @@ class StoreSettings:
     after_failed_sync: str = "refuse"
     # For how long the id of a message is remembered, under which a second one is not stored, and how many ids there may be.
     dedup_window_s: int = 120
-    dedup_ids: int = 1_000_000
+    dedup_ids: int = 4_000_000
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -20,6 +20,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define ROOM_FIRST (1u << 18) /* ids; a small table stays in the processor's caches, and few stores need a larger one */
 #define LOAD_PIECE (4u << 20) /* bytes of the log between two looks at the clock */
 #define LOAD_LEAST_MS 20u     /* a call reads on for so long at least */
 
@@ -66,6 +67,21 @@ static uint64_t hash_of(const struct writer_dedup *dedup, const struct dedup_key
     return hash_slice(hash_slice(dedup->seed[1], dedup->seed, key->topic), dedup->seed, key->id);
 }
 
+/* Which named producer has numbered the id, 0: a program gave it. Of the former one, what it cannot send again any more is forgotten to
+ * make room for one more. */
+static uint64_t family_of(struct writer_dedup *dedup, struct slice id)
+{
+    uint32_t keep;
+    const struct slice common = dedup_family(id, &keep);
+    if (!common.data)
+        return 0;
+    const uint64_t family = hash_slice(dedup->seed[1], dedup->seed, common);
+    if (!family)
+        return 0;
+    dedup_table_trim(&dedup->table, family, keep);
+    return family;
+}
+
 static void marker_path(const struct writer *writer, char path[STORE_FILE_ROOM], const char *name)
 {
     snprintf(path, STORE_FILE_ROOM, "%s/orbitmq%s", writer->tree->control->settings.store, name);
@@ -78,7 +94,7 @@ bool writer_dedup_open(struct writer *writer)
     log_map_open(&dedup->log, settings->store, settings->log_file_size, false);
     if (getrandom(dedup->seed, sizeof dedup->seed, 0) != sizeof dedup->seed)
         return false;
-    return dedup_table_open(&dedup->table, settings->dedup_ids);
+    return dedup_table_open(&dedup->table, settings->dedup_ids < ROOM_FIRST ? settings->dedup_ids : ROOM_FIRST);
 }
 
 void writer_dedup_close(struct writer *writer)
@@ -178,8 +194,9 @@ enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record 
                                       .size = first.total_size, .queue_id = first.queue_id};
         return VERDICT_DUPLICATE;
     }
+    dedup->family = family_of(dedup, key.id);
     answer->detail = writer->tree->control->settings.dedup_ids;
-    if (dedup_table_count(&dedup->table) >= answer->detail)
+    if (dedup_table_count(&dedup->table) >= answer->detail || !dedup_table_room(&dedup->table))
         return VERDICT_DEDUP_FULL;
     const int error = mark(writer);
     answer->detail = (uint32_t)error;
@@ -190,7 +207,8 @@ enum verdict writer_dedup_judge(struct writer *writer, const struct lane_record 
 
 void writer_dedup_note(struct writer *writer, uint64_t at)
 {
-    const struct dedup_entry entry = {writer->dedup.hash, at, writer->store_ms};
+    const struct dedup_entry entry = {.hash = writer->dedup.hash, .physical_offset = at, .store_ms = writer->store_ms,
+                                      .family = writer->dedup.family};
     dedup_table_put(&writer->dedup.table, &entry);
     CRASH_POINT("writer_dedup_noted");
 }
@@ -236,15 +254,15 @@ static void load_one(struct writer *writer, uint64_t after_ms)
     struct record_view first;
     if (!key.id.data)
         return;
-    const struct dedup_entry entry = {hash_of(dedup, &key), dedup->walk.at, view->store_ms};
+    struct dedup_entry entry = {.hash = hash_of(dedup, &key), .physical_offset = dedup->walk.at, .store_ms = view->store_ms};
     /* A record that was made from this one by another broker keeps the property, and must not make the window longer. */
     if (find(writer, entry.hash, &key, &first) == LIKE_SAME)
         return;
-    while (!dedup_table_put(&dedup->table, &entry)) /* more than the setting allows now: none of them is forgotten */
-        if (!dedup_table_grow(&dedup->table)) {
-            dedup->short_of_memory = true;
-            return;
-        }
+    entry.family = family_of(dedup, key.id);
+    if (dedup_table_room(&dedup->table)) /* perhaps more than the setting allows now: none of them is forgotten */
+        dedup_table_put(&dedup->table, &entry);
+    else
+        dedup->short_of_memory = true;
 }
 
 bool writer_dedup_load(struct writer *writer, uint64_t end_ms)

@@ -35,7 +35,7 @@ struct writer_dedup {
     struct log_map log;     /* where records are compared; read-only */
     struct log_walk walk;   /* of the takeover, while it is loading */
     uint64_t seed[2];
-    uint64_t hash;          /* of the message that was judged last */
+    uint64_t hash, family;  /* of the message that was judged last */
     uint64_t shown;         /* how many the counters say there are */
     bool marked;            /* this writer has made sure that a successor looks for ids */
     bool loading, loaded;

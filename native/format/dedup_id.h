@@ -10,6 +10,23 @@
 #define DEDUP_PROPERTY_SIZE (sizeof DEDUP_PROPERTY - 1)
 #define DEDUP_ID_MAX 255u /* bytes */
 
+/* Ids that a named producer of the library numbers begin with this byte, which no program's id does, and a letter: 'A' + the binary logarithm of its window.
+ * The number follows the last colon. So many of them as the window holds are remembered, since it never sends an older one again. */
+#define DEDUP_NUMBERED 0x03
+#define DEDUP_WINDOW_LETTER 'A'
+
+/* What all numbered ids of one producer have in common, and how many to remember; data NULL: the id is a program's. */
+static inline struct slice dedup_family(struct slice id, uint32_t *keep)
+{
+    if (id.size < 3 || id.data[0] != DEDUP_NUMBERED || id.data[1] < DEDUP_WINDOW_LETTER || id.data[1] > DEDUP_WINDOW_LETTER + 31)
+        return (struct slice){NULL, 0};
+    uint32_t size = id.size;
+    while (size > 2 && id.data[size - 1] != ':')
+        size--;
+    *keep = UINT32_C(1) << (id.data[1] - DEDUP_WINDOW_LETTER);
+    return (struct slice){id.data, size};
+}
+
 /* The id with which a properties string begins; data NULL: it begins with none, or with one of a length that is not allowed. */
 static inline struct slice dedup_id(struct slice properties)
 {

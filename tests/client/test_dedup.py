@@ -71,7 +71,13 @@ def test_delayed_messages_have_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("id_", "error"),
-    [("", errors.PropertyError), ("a\x01b", errors.PropertyError), ("x" * 256, errors.PropertiesTooLarge), (17, TypeError)],
+    [
+        ("", errors.PropertyError),
+        ("a\x01b", errors.PropertyError),
+        ("\x03Aa:b:1", errors.PropertyError),
+        ("x" * 256, errors.PropertiesTooLarge),
+        (17, TypeError),
+    ],
 )
 def test_what_is_no_id(tmp_path: Path, id_: str, error: type[Exception]) -> None:
     with small_broker(tmp_path / "store") as broker:

@@ -20,28 +20,48 @@ def found(table: Any, hash_: int) -> list[int]:
     return places
 
 
+def ring(table: Any, family: int) -> list[int]:
+    """The places of a family, along its ring, from the oldest on."""
+    own, at = [], table.oldest
+    while at:
+        own += [at] * (table.entries[at].family == family)
+        at = table.entries[at].newer
+    for before, after in zip(own, [*own[1:], *own[:1]], strict=True):
+        assert (table.entries[before].after, table.entries[after].before) == (after, before)
+    return [int(table.entries[at].physical_offset) for at in own]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_a_list_with_an_index(seed: int) -> None:
-    """Goal: what is remembered is found, and nothing else, whatever was forgotten at either end. Method: random deeds on few
-    hashes, many of which share a slot or are neighbours at the end of the slots, compared with a list after each deed."""
+    """Goal: what is remembered is found, and nothing else, whatever was forgotten at either end, or of a family. Method: random
+    deeds on few hashes and families, many of which share a slot or are neighbours at the end of the slots, compared with a list
+    after each deed."""
     rng = random.Random(seed)
     table = ffi.new("struct dedup_table *")
     assert lib.dedup_table_open(table, 1)
     hashes = [rng.choice((0, 2047, 2048, 4095)) + (rng.randrange(4) << 32) + rng.randrange(3) for _ in range(40)]
-    held: list[tuple[int, int, int]] = []
-    place = now = grown = 0
+    families = [rng.choice((0, 2047, 4095)) + (number << 32) for number in range(5)]  # the first is none
+    held: list[tuple[int, int, int, int]] = []
+    place = now = grown = trimmed = 0
     for _ in range(6000):
         deed = rng.random()
         if deed < 0.85:
             place, now = place + rng.randrange(1, 100), now + rng.randrange(3)
-            one = (rng.choice(hashes), place, now)
+            one = (rng.choice(hashes), place, now, rng.choice(families))
             full = len(held) == ROOM << grown
-            assert lib.dedup_table_put(table, ffi.new("struct dedup_entry *", one)) is not full
-            held += [] if full else [one]
-            if full and grown < 2:
-                assert lib.dedup_table_grow(table)
-                grown += 1
+            assert lib.dedup_table_room(table)
+            grown += full
+            assert table.room == ROOM << grown
+            lib.dedup_table_put(table, ffi.new("struct dedup_entry *", one))
+            held.append(one)
         elif deed < 0.853:
+            family, keep = rng.choice(families[1:]), rng.randrange(1, 300)
+            lib.dedup_table_trim(table, family, keep)
+            own = [each for each in held if each[3] == family]
+            gone = own[: max(len(own) - keep + 1, 0)]
+            trimmed += bool(gone)
+            held = [each for each in held if each not in gone]
+        elif deed < 0.856:
             through = now - rng.randrange(1, 2500)
             lib.dedup_table_expire(table, max(through, 0))
             held = [each for each in held if each[2] > max(through, 0)]
@@ -49,10 +69,12 @@ def test_it_is_a_list_with_an_index(seed: int) -> None:
             place = held[-1 - min(rng.randrange(5), len(held) - 1)][1]
             lib.dedup_table_take_back(table, place)
             held = [each for each in held if each[1] < place]
+            for family in families[1:]:
+                assert ring(table, family) == [each[1] for each in held if each[3] == family]
         for hash_ in rng.sample(hashes, 3):
             assert sorted(found(table, hash_)) == [each[1] for each in held if each[0] == hash_]
-        assert table.next - table.first == len(held)
-    assert grown
+        assert table.count == len(held)
+    assert grown and trimmed
     lib.dedup_table_close(table)
 
 
@@ -61,7 +83,7 @@ def test_a_time_that_goes_back_does_not_hide_what_is_older() -> None:
     table = ffi.new("struct dedup_table *")
     assert lib.dedup_table_open(table, 1)
     for place, ms in ((0, 100), (10, 50), (20, 120)):
-        assert lib.dedup_table_put(table, ffi.new("struct dedup_entry *", (7, place, ms)))
+        lib.dedup_table_put(table, ffi.new("struct dedup_entry *", (7, place, ms)))
     lib.dedup_table_expire(table, 99)
     assert found(table, 7) == [0, 10, 20]
     lib.dedup_table_expire(table, 100)

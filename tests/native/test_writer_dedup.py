@@ -169,3 +169,31 @@ def test_an_id_is_refused_if_its_promise_cannot_be_kept(tmp_path: Path) -> None:
         session.send(p.message(b"x", known(b"a")), flags=p.SEND_DEDUP)
         run(handler, writer)
         assert session.verdict(2).code == p.APPENDED
+
+
+def test_what_a_named_producer_cannot_send_again_is_forgotten(tmp_path: Path) -> None:
+    """Goal: of the ids that a producer has numbered, as many are known as its window holds, by a successor too; those of
+    programs, and of other producers, are not touched. They never fill the table. Method: two producers with windows of 4 and 8
+    messages, and a program, in turn."""
+    with p.pipeline(tmp_path) as tree:
+        lib.control_settings(tree.control).dedup_ids = 40
+        handler, writer, session = tree.handler(), tree.writer(), tree.session(window=1024)
+        writer = successor(tree, writer, NOW_MS)
+        few, more = b"\x03Cshop:ab:%d", b"\x03Dshop:ab:%d"
+        for n in range(100):
+            ids = [few % n, more % n, *([b"order-%d" % n] if n < 20 else [])]
+            session.send(*(p.message(b"x", known(id_)) for id_ in ids), flags=p.SEND_DEDUP)
+            run(handler, writer)
+        assert set(codes(session)) == {p.APPENDED}
+        for _ in range(2):
+            before = session.completed
+            again = [few % n for n in range(96, 100)] + [more % n for n in range(92, 100)]
+            again += [b"order-%d" % n for n in range(20)]
+            session.send(*(p.message(b"x", known(id_)) for id_ in again), flags=p.SEND_DEDUP)
+            run(handler, writer)
+            assert codes(session)[before:] == [p.DUPLICATE] * len(again)
+            writer = successor(tree, writer, NOW_MS)
+        before = session.completed
+        session.send(*(p.message(b"x", known(id_)) for id_ in (few % 95, more % 91)), flags=p.SEND_DEDUP)
+        run(handler, writer)
+        assert codes(session)[before:] == [p.APPENDED] * 2

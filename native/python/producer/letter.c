@@ -191,6 +191,8 @@ int parse_id(PyObject *value, const char **id, uint32_t *size, PyObject **owner)
         Py_CLEAR(*owner);
         return -1;
     }
+    if ((*id)[0] == DEDUP_NUMBERED)
+        return property_error(text, "dedup", "the ids that named producers number begin with the byte 0x03");
     if (*size <= DEDUP_ID_MAX)
         return 0;
     py_raise("PropertiesTooLarge", NULL, Py_BuildValue("{s:I,s:I}", "size", *size, "limit", DEDUP_ID_MAX),
