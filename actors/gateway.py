@@ -3,6 +3,7 @@ are its session, which it opens like any client, and the rare requests (remoting
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from orbitmq.actors.pages import PAGE_GATEWAY
 from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
+from orbitmq.remoting.check_backs import CheckBacks
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.request import AGAIN, Client, Request
@@ -37,12 +39,16 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
-        self._rare = Rare(Host(tree.settings.name, TopicTable(tree.topics), self._ask, self._tell))
+        host = Host(tree.settings.name, TopicTable(tree.topics), self._ask, self._tell)
+        self._rare = Rare(host)
+        self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()
 
     def run(self, limit_ms: int) -> None:
         if self._memory is None:
             self._attach()
+        self._check()
+        limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
 
     def need(self) -> None:
@@ -68,6 +74,17 @@ class Gateway(CoreActor):
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:
             return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
+
+    def _check(self) -> None:
+        """Has remote producers asked about transactions that nobody has ended."""
+        try:
+            self._check_backs.look()
+        except (OrbitError, OSError) as error:
+            self._complaints.say(f"the gateway cannot check transactions now: {error}")
+
+    def _give_up(self, offset: int, physical_offset: int) -> None:
+        if self._memory is not None:
+            lib.gateway_give_up(self.handle, offset, physical_offset)
 
     # ---- the coordinator
 

@@ -8,6 +8,7 @@ from orbitmq.remoting.host import Host
 from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
+from orbitmq.remoting.producers import Producers
 from orbitmq.remoting.request import NOT_SUPPORTED, SYSTEM_ERROR, Answer, Answers, Client, Request
 from orbitmq.remoting.sends import Sends
 
@@ -16,6 +17,7 @@ class Rare:
     """Answers for one broker."""
 
     def __init__(self, host: Host) -> None:
+        self.producers = Producers()
         self._members = Members(host)
         self._answers: Answers = {
             **NameServer(host).answers,
@@ -26,6 +28,7 @@ class Rare:
 
     def answer(self, request: Request) -> Answer:
         """Never raises for what a client sent."""
+        self.producers.hear(request)
         known = self._answers.get(request.code)
         if known is None:
             return Answer(NOT_SUPPORTED, f"request type {request.code} is not supported")
@@ -41,3 +44,4 @@ class Rare:
     def gone(self, client: Client) -> None:
         """A client that has asked something has no connection any more."""
         self._members.gone(client)
+        self.producers.gone(client)

@@ -21,4 +21,5 @@ void gateway_again(struct gateway *gateway, const struct gateway_request *reques
 bool gateway_gone(struct gateway *gateway, struct gateway_client *client);
 bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct remoting_header *header, const uint8_t *body,
                   uint32_t body_size);
+bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset);
 uint32_t gateway_connections(const struct gateway *gateway);

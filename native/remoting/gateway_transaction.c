@@ -15,19 +15,40 @@ static uint64_t read_how(const struct remoting_header *header)
     return how == SYSFLAG_COMMITTED ? SETTLE_COMMIT : how == SYSFLAG_ROLLED_BACK ? SETTLE_ROLLBACK : 0;
 }
 
-enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+static bool find_halves(const struct gateway *gateway, struct gateway_wanted *wanted)
+{
+    return gateway_topic(gateway, (struct slice){(const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1}, &wanted->index);
+}
+
+/* False: there is no room in the ring now. */
+static bool put(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,
+                const struct send_settle *settle)
 {
     struct sender *const sender = &gateway->sender;
+    const struct send_message message = {.properties_size = sizeof *settle, .delay_level = SEND_SETTLE};
+    const uint32_t room = (uint32_t)send_message_stride(sizeof *settle, 0);
+    if (sender_open(sender, wanted->index, wanted->durable ? SEND_FLUSH : 0, clock_real_ms(), room) != SENDER_OK)
+        return false;
+    uint8_t *const at = sender_add(sender, &message);
+    assert(at);
+    memcpy(at, settle, sizeof *settle);
+    gateway_note_sent(gateway, asker, wanted, 1, (struct slice){0});
+    gateway->sent[(gateway->sent_to - 1) & (sender->shape.window - 1)].ends = (uint8_t)settle->how;
+    sender_close(sender);
+    return true;
+}
+
+enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
+{
     const struct slice id = remoting_field(header, "transactionId");
-    struct gateway_wanted wanted = {.durable = sender->control->settings.flush_every_message};
+    struct gateway_wanted wanted = {.durable = gateway->sender.control->settings.flush_every_message};
     struct send_settle settle = {.how = read_how(header)};
     int64_t offset = -1, physical_offset = -1;
     if (!settle.how)
         return GATEWAY_SERVED; /* RocketMQ does not answer this either */
     remoting_field_number(header, "tranStateTableOffset", &offset);
     remoting_field_number(header, "commitLogOffset", &physical_offset);
-    const bool there = gateway_topic(gateway, (struct slice){(const uint8_t *)HALF_TOPIC, sizeof HALF_TOPIC - 1}, &wanted.index);
-    if (!there || offset < 0 || physical_offset < 0) {
+    if (!find_halves(gateway, &wanted) || offset < 0 || physical_offset < 0) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "there is no such transaction");
         return GATEWAY_SERVED;
     }
@@ -35,17 +56,15 @@ enum gateway_served gateway_end(struct gateway *gateway, const struct gateway_as
     settle.physical_offset = (uint64_t)physical_offset;
     if (id.size)
         memcpy(settle.id, id.data, id.size < sizeof settle.id ? id.size : sizeof settle.id);
-    const struct send_message message = {.properties_size = sizeof settle, .delay_level = SEND_SETTLE};
-    const uint32_t room = (uint32_t)send_message_stride(sizeof settle, 0);
-    if (sender_open(sender, wanted.index, wanted.durable ? SEND_FLUSH : 0, clock_real_ms(), room) != SENDER_OK)
-        return GATEWAY_STALLED;
-    uint8_t *const at = sender_add(sender, &message);
-    assert(at);
-    memcpy(at, &settle, sizeof settle);
-    gateway_note_sent(gateway, asker, &wanted, 1, (struct slice){0});
-    gateway->sent[(gateway->sent_to - 1) & (sender->shape.window - 1)].ends = (uint8_t)settle.how;
-    sender_close(sender);
-    return GATEWAY_SERVED;
+    return put(gateway, asker, &wanted, &settle) ? GATEWAY_SERVED : GATEWAY_STALLED;
+}
+
+bool gateway_give_up(struct gateway *gateway, uint64_t offset, uint64_t physical_offset)
+{
+    const struct gateway_asker nobody = {.one_way = true}; /* no connection has the epoch 0 */
+    struct gateway_wanted wanted = {0};
+    const struct send_settle settle = {.offset = offset, .physical_offset = physical_offset, .how = SETTLE_GIVE_UP};
+    return gateway->attached && find_halves(gateway, &wanted) && put(gateway, &nobody, &wanted, &settle);
 }
 
 void gateway_tell_end(struct gateway *gateway, const struct gateway_sent *sent, const struct completion *verdict)

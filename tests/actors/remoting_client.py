@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from typing import NamedTuple
 
@@ -58,6 +59,22 @@ class Remote:
 
     def take(self) -> Said:
         """The next answer. Raises: ConnectionError: the connection was closed."""
+        form, header, fields, body = self._next()
+        assert header.flag == 1 and header.version >= 232
+        return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
+
+    def asked(self) -> Said:
+        """The next request of the broker, which wants no answer. Raises: as take."""
+        form, header, fields, body = self._next()
+        assert header.flag == ONE_WAY and form == JSON
+        return Said(header.opaque, header.code, None, fields, body, form)
+
+    @property
+    def has_come(self) -> bool:
+        """Something has, or the connection's end."""
+        return bool(self._came) or bool(select.select([self.socket], [], [], 0)[0])
+
+    def _next(self) -> tuple[int, Header, dict[str, str], bytes]:
         while (size := model.border(self._came)) is None or len(self._came) < size:
             some = self.socket.recv(1 << 20)
             if not some:
@@ -66,9 +83,7 @@ class Remote:
         frame, self._came = self._came[:size], self._came[size:]
         form, head, body = model.split(frame)
         header = (model.read_json if form == JSON else model.read_binary)(head)
-        assert header.flag == 1 and header.version >= 232
-        fields = {name.decode(): value.decode() for name, value in (header.fields or {}).items()}
-        return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
+        return form, header, {name.decode(): value.decode() for name, value in (header.fields or {}).items()}, body
 
     def ask(self, code: int, body: bytes = b"", **fields: object) -> Said:
         opaque = self.put(code, body, **fields)

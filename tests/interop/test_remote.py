@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,25 @@ def test_transactions(visitor: Judge, broker: orbitmq.Broker) -> None:
             sent = wanted[letter.body]
             assert (letter.tags, letter.keys, letter.flag) == (sent.tags, sent.keys, sent.flag)
             assert set(sent.properties) <= set(letter.properties)
+
+
+def test_check_backs(judge: Judge, tmp_path: Path) -> None:
+    """Java's listener is asked about what nobody has ended, whoever has begun it, and its answers count."""
+    times: dict[str, Any] = {"transaction_timeout_s": 0.1, "transaction_check_interval_s": 0.2}
+    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0", **times) as broker:
+        broker.create_topic("orders", queues=4)
+        judge.ask("visit", names=broker.status().listens)
+        remote = [_for_judge(Letter("orders", body)) for body in (b"java 1", b"java 2", b"java 3")]
+        judge.ask("transact", topic="orders", letters=remote, group="shop", end="open")
+        with broker.producer(group="shop") as producer:
+            for body in (b"local 1", b"local 2"):
+                producer.transaction("orders", body, tags="paid")
+        ends = {"java 1": ["commit"], "java 2": ["open", "rollback"], "java 3": ["open", "open", "commit"]}
+        ends |= {"local 1": ["commit"], "local 2": ["rollback"]}
+        assert set(judge.ask("check", topic="orders", group="shop", ends=ends)) == set(ends)
+        until(lambda: broker.open_transactions() == [], "the ends, which come one-way")
+        assert {letter.body for letter in stored(broker, "orders")} == {b"java 1", b"java 3", b"local 1"}
+        judge.ask("leave")
 
 
 def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
