@@ -96,7 +96,8 @@ class Administration:
         ]
 
     def reset_group(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Moves a group to these offsets: [[topic, queue, offset], ...]. Doing it twice is the same as doing it once.
+        """Moves a group to these offsets: [[topic, queue, offset], ...]. Doing it twice is the same as doing it once. What is
+        committed with atomic batches the client has moved before (client/exact_groups.py); its members are told here.
 
         Returns [[topic, queue, offset before or None, offset now], ...].
         """
@@ -105,7 +106,7 @@ class Administration:
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
-        self._refuse_exact(name, "reset", offsets)
+        self._refuse_exact(name, "reset", [queue for queue, to in offsets.items() if self._commits.get(name, queue) != to])
         working = self._work.collect_of(name)
         if not working:
             self._work.hand_over(name)
@@ -130,6 +131,7 @@ class Administration:
         self._change(peer, name, "delete")
         self._refuse_read_only(name, "delete")
         self._work.refuse_while_working(name, "delete")
+        self._groups.refuse_in_use(name, "delete")
         self._refuse_exact(name, "delete", self._offsets.of_group(name))
         self._work.hand_over(name)
         self._groups.delete(name)
@@ -193,8 +195,7 @@ class Administration:
             where = f"{exact[0][0]!r} {exact[0][1]}{more}"
             raise UsageError(
                 f"cannot {doing} the group {name!r}: its offsets are committed with atomic batches ({where})",
-                hint="to move it, seek with a consumer of the group and commit that with an atomic batch; to begin anew, take "
-                "another name for the group",
+                hint="a member has committed another batch meanwhile; try it again",
                 value=name,
             )
 

@@ -22,13 +22,13 @@ from orbitmq.actors.caller import Caller, Share
 from orbitmq.actors.commit_files import CommitFiles
 from orbitmq.actors.events import say
 from orbitmq.actors.group_configs import GroupConfigs
-from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name, instance_in_use
+from orbitmq.actors.groups import EARLIEST, LATEST, Group, Member, check_group_name, in_use, instance_in_use
 from orbitmq.actors.offsets import Offsets
 from orbitmq.actors.queue_locks import QueueLocks
 from orbitmq.actors.sessions import Session, Sessions
 from orbitmq.actors.topic_registry import TopicRegistry
 from orbitmq.actors.tree import Tree
-from orbitmq.errors import Fenced, Full, GroupInUse, SettingError
+from orbitmq.errors import Fenced, Full, SettingError
 from orbitmq.native._core import lib
 from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import PERM_READ, QueueKey
@@ -296,21 +296,15 @@ class GroupRegistry:
         if group is not None and group.paused != paused:
             self._rebalance(group)
 
-    def delete(self, name: str) -> None:
-        """Forgets where the group was. Raises: GroupInUse: it has members. OSError: the group is still there."""
+    def refuse_in_use(self, name: str, doing: str) -> None:
+        """Raises: GroupInUse: it has members."""
         group = self._groups.get(name)
         if group is not None and group.members:
-            pids = sorted({member.pid for member in group.members.values()})
-            count = len(group.members)
-            members = f"{count} member{'s' if count > 1 else ''}, of process{'es' if len(pids) > 1 else ''}"
-            raise GroupInUse(
-                f"cannot delete the group {name!r}: it has {members} "
-                f"{', '.join(map(str, pids[:5]))}{', ...' if len(pids) > 5 else ''}",
-                hint="close its consumers first",
-                group=name,
-                members=count,
-                pids=pids,
-            )
+            raise in_use(group, doing)
+
+    def delete(self, name: str) -> None:
+        """Forgets where the group was. Raises: GroupInUse: it has members. OSError: the group is still there."""
+        self.refuse_in_use(name, "delete")
         stored = config.load_offsets(self._tree.settings.layout)
         left = {key: queues for key, queues in stored.items() if key[1] != name}
         try:

@@ -189,6 +189,20 @@ def _fitting(name: str) -> str:
     return name
 
 
+def in_use(group: Group, doing: str) -> GroupInUse:
+    pids = sorted({member.pid for member in group.members.values()})
+    count = len(group.members)
+    members = f"{count} member{'s' if count > 1 else ''}, of process{'es' if len(pids) > 1 else ''}"
+    return GroupInUse(
+        f"cannot {doing} the group {group.name!r}: it has {members} "
+        f"{', '.join(map(str, pids[:5]))}{', ...' if len(pids) > 5 else ''}",
+        hint="close its consumers first",
+        group=group.name,
+        members=count,
+        pids=pids,
+    )
+
+
 def instance_in_use(name: str, pid: int) -> GroupInUse:
     """The error for a second consumer that is "<group>@<instance>"."""
     broadcast, _, instance = name.partition("@")

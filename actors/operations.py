@@ -217,6 +217,14 @@ class Operations(Administration):
         lib.session_join_group(self._tree.control, session.slot, b"", 0)
         return None
 
+    def speak_for_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """From now on the session may commit offsets of the group with atomic batches, as a member's: to administer it."""
+        name = question["group"]
+        self._change(peer, name, "move")
+        encoded = name.encode()
+        lib.session_join_group(self._tree.control, self._session(peer, question).slot, encoded, len(encoded))
+        return None
+
     def lock_queues(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Locks queues of a group for an owner that is no member, or renews its locks: those of [[topic, queue], ...] that
         nobody else has. Returns them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orbitmq.client.argument import check_flag, check_topic_type, whole
 from orbitmq.client.client_status import ClientStatus, client_status
 from orbitmq.client.connection import Connection
+from orbitmq.client.exact_groups import ExactGroup
 from orbitmq.client.group_name import check_group_type
 from orbitmq.client.status import GroupStatus, group_status
 from orbitmq.client.work_retries import waiting_retries
@@ -79,11 +80,12 @@ class Administration:
             wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
             if dry_run:
                 return wanted
+            exact = ExactGroup(self._connection, name).set({(each.topic, each.queue): each.after for each in wanted})
             done = []
             for begin in range(0, len(wanted), AT_ONCE):
                 offsets = [[each.topic, each.queue, each.after] for each in wanted[begin : begin + AT_ONCE]]
                 done += self._connection.ask("reset_group", group=name, offsets=offsets)
-            return [GroupMove(*each) for each in done]
+            return [GroupMove(topic, queue, exact.get((topic, queue), before), after) for topic, queue, before, after in done]
 
     def pause_group(self, name: str) -> GroupStatus:
         """Stops a group: its members get no queues, and so no messages, until `resume_group`, also after restarts. A member
@@ -105,6 +107,9 @@ class Administration:
         """
         check_group_type(name)
         with means(f"delete the group {name!r}"):
+            if not self.group(name).members:
+                known = self._connection.ask("committed", group=name)
+                ExactGroup(self._connection, name).set({(topic, queue): None for topic, queue, _ in known})
             self._connection.ask("delete_group", group=name)
 
     def clients(self) -> list[ClientStatus]:

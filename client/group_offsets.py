@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orbitmq.client.assignment import Move
 from orbitmq.client.consumer_session import Committing, ConsumerSession
 from orbitmq.client.membership import fenced
 from orbitmq.errors import Fenced
 from orbitmq.shm.crash_point import crash_point
+from orbitmq.shm.topic_table import QueueKey
 from orbitmq.store.group_commits import COMMITS_TOPIC
 
 if TYPE_CHECKING:
@@ -28,13 +28,24 @@ _QUEUES = struct.Struct(">H")
 _QUEUE = struct.Struct(">IQQ")
 
 
-def body(group: str, moves: Collection[Move]) -> bytes:
+class Shift(NamedTuple):
+    """The group is at `base` in the queue, None: no offset of it was committed so before. It goes on at `to`, None: what was
+    committed so is forgotten."""
+
+    key: QueueKey
+    base: int | None
+    to: int | None
+
+
+def message_of(group: str, shifts: Collection[Shift], slot: int, epoch: int) -> Given:
+    """The last message of a batch that commits them. slot, epoch: of a session that is a member of the group."""
     name = group.encode()
-    parts = [bytes((VERSION, len(name))), name, _QUEUES.pack(len(moves))]
-    for place, base, to in moves:
-        topic = place.key[0].encode()
-        parts += [bytes((len(topic),)), topic, _QUEUE.pack(place.key[1], NOTHING if base is None else base, to)]
-    return b"".join(parts)
+    parts = [bytes((VERSION, len(name))), name, _QUEUES.pack(len(shifts))]
+    for (topic, queue), *offsets in shifts:
+        text = topic.encode()
+        parts += [bytes((len(text),)), text, _QUEUE.pack(queue, *(NOTHING if each is None else each for each in offsets))]
+    own: dict[str, Any] = {"queue": 0, "_commits": _MEMBER.pack(slot, epoch)}
+    return (COMMITS_TOPIC, b"".join(parts), *own.values()), tuple(own)
 
 
 class GroupOffsets:
@@ -48,11 +59,10 @@ class GroupOffsets:
     def __init__(self, consumer: ConsumerSession) -> None:
         self._source = Committing(consumer)
         try:
-            self._moves, *member = self._source.take()
+            self._moves, *self._member = self._source.take()
         except Fenced:
             self.step_back()
             raise
-        self._of = _MEMBER.pack(*member)
         crash_point("group_offsets_taken")
 
     @property
@@ -60,8 +70,8 @@ class GroupOffsets:
         """As the last message of the batch; None: there is nothing to commit."""
         if not self._moves:
             return None
-        own: dict[str, Any] = {"queue": 0, "_commits": self._of}
-        return (COMMITS_TOPIC, body(self._source.group, self._moves), *own.values()), tuple(own)
+        shifts = [Shift(move.place.key, move.base, move.to) for move in self._moves]
+        return message_of(self._source.group, shifts, *self._member)
 
     def stored(self) -> None:
         crash_point("group_offsets_stored")

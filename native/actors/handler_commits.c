@@ -24,9 +24,11 @@ static bool is_member(const struct handler *handler, uint32_t sender, const stru
            atomic_load_explicit(&member->member_of[1], memory_order_relaxed) == key.word[1];
 }
 
-/* The queue exists and has come to the offset. */
+/* The queue exists and has come to the offset, or is to be forgotten. */
 static enum verdict check_queue(const struct topics *topics, const struct group_commit *commit, uint32_t *detail)
 {
+    if (commit->to == COMMIT_TO_NOTHING)
+        return VERDICT_APPENDED; /* also of a queue whose topic is gone */
     const uint32_t index = commit->topic.size <= TOPIC_NAME_MAX ? topics_find(topics, commit->topic.data, commit->topic.size) : TOPIC_NONE;
     if (index == TOPIC_NONE || topic_deleted(&topics->topic[index]))
         return VERDICT_UNKNOWN_TOPIC;

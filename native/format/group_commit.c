@@ -41,7 +41,7 @@ bool group_commits_next(struct group_commits *commits, struct group_commit *next
     next->from = load_be64(at + 4);
     next->to = load_be64(at + 12);
     commits->count--;
-    return next->to <= COMMIT_OFFSET_MAX && (next->from <= COMMIT_OFFSET_MAX || next->from == COMMIT_FROM_NOTHING);
+    return (next->to <= COMMIT_OFFSET_MAX || next->to == COMMIT_TO_NOTHING) && (next->from <= COMMIT_OFFSET_MAX || next->from == COMMIT_FROM_NOTHING);
 }
 
 bool group_commits_whole(struct slice body)

@@ -3,7 +3,7 @@
  *   u8 version (1)   u8 group size, group   u16 queues, then for each: u8 topic size, topic, u32 queue, u64 from, u64 to
  *
  * All big-endian. The group has been at `from` in the queue, or COMMIT_FROM_NOTHING if none of its offsets was committed so before; it goes on
- * at `to`. The records of a group and queue are a chain: each begins where the one before it ended (actors/writer_commits.c).
+ * at `to`, or COMMIT_TO_NOTHING: what was committed so is forgotten. The records of a group and queue are a chain: each begins where the one before it ended (actors/writer_commits.c).
  */
 #ifndef ORBITMQ_GROUP_COMMIT_H
 #define ORBITMQ_GROUP_COMMIT_H
@@ -14,6 +14,7 @@
 #define COMMITS_BODY_MAX (256u << 10)
 #define COMMITS_MOST 4096u /* queues of a record */
 #define COMMIT_FROM_NOTHING UINT64_MAX
+#define COMMIT_TO_NOTHING UINT64_MAX
 #define COMMIT_OFFSET_MAX ((UINT64_C(1) << 48) - 1)
 
 struct group_commit {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import orbitmq
 import orbitmq.aio
 from orbitmq import errors
 from orbitmq.client.consumer import Consumer
+from orbitmq.client.group_reset import GroupMove
 from orbitmq.client.producer import Producer
 from orbitmq.native._core import lib
 from orbitmq.store import group_commits
@@ -183,17 +185,89 @@ def test_the_offsets_of_such_a_group(tmp_path: Path) -> None:
             pass_on(producer, consumer, 3)
             with pytest.raises(errors.UsageError, match="committed with atomic batches"):
                 consumer.commit()
-            with pytest.raises(errors.UsageError, match="committed with atomic batches"):
-                broker.reset_group("pricing", "earliest")
             consumer.seek("orders", 0, 1)
             with producer.batch() as batch:
                 batch.commit(consumer)
-            assert consumer.committed() == {("orders", 0): 1}, "so a group is moved"
-        for call in (lambda: broker.delete_group("pricing"), lambda: broker.work_session("pricing", ["orders"])):
-            with pytest.raises(errors.UsageError, match="committed with atomic batches"):
-                call()
+            assert consumer.committed() == {("orders", 0): 1}, "a member moves it"
+        with pytest.raises(errors.UsageError, match="committed with atomic batches"):
+            broker.work_session("pricing", ["orders"])
         with pytest.raises(errors.NoPermission), broker.producer() as producer:
             producer.send(COMMITS_TOPIC, b"forged")
+
+
+def test_a_reset(tmp_path: Path) -> None:
+    """Goal: the group goes on there, also its members, and also in the next life of the broker."""
+    with small_broker(tmp_path, offsets_interval_s=0.02) as broker:
+        fill(broker)
+        with broker.producer() as producer, broker.consumer("pricing", ["orders"]) as consumer:
+            assert pass_on(producer, consumer, 4) == [b"0", b"1", b"2", b"3"]
+            assert len(consumer.poll_batch(2, timeout=10)) == 2
+            assert broker.reset_group("pricing", 1) == [GroupMove("orders", 0, 4, 1)]
+            with pytest.raises(errors.Fenced), producer.batch() as batch:
+                batch.commit(consumer)
+            assert pass_on(producer, consumer, 2) == [b"1", b"2"]
+            assert broker.reset_group("pricing", "+2", dry_run=True) == [GroupMove("orders", 0, 3, 5)]
+            assert broker.reset_group("pricing", "+2") == [GroupMove("orders", 0, 3, 5)]
+            assert consumer.committed() == {("orders", 0): 5}
+            assert [each.topic for each in broker.group("pricing").queues] == ["orders"]
+    with small_broker(tmp_path) as broker, broker.producer() as producer, broker.consumer("pricing", ["orders"]) as consumer:
+        assert pass_on(producer, consumer, 1) == [b"5"]
+
+
+def test_resets_beside_a_member(tmp_path: Path) -> None:
+    """Goal: a reset and a member that commits all the time, and deaths beside them: after each reset everything is passed on
+    again, in order."""
+    with small_broker(tmp_path, placement="spread") as broker:
+        fill(broker)
+        over = threading.Event()
+
+        def run() -> None:
+            with broker.producer() as producer, broker.consumer("pricing", ["orders"]) as consumer:
+                while not over.is_set():
+                    with suppress(errors.Fenced):
+                        pass_on(producer, consumer, 1, 0.01)
+
+        member = threading.Thread(target=run)
+        member.start()
+        try:
+            until(lambda: [each.name for each in broker.groups()] == ["pricing"], "the group")
+            for actor in ("writer", "coordinator", "scheduler", "handler 0", "writer"):
+                until(lambda: broker.group("pricing").lag_messages == 0, "all of them")
+                killer = threading.Thread(target=kill, args=(broker, actor))
+                killer.start()
+                (moved,) = broker.reset_group("pricing", "earliest")
+                assert (moved.before, moved.after) == (10, 0)
+                killer.join()
+            until(lambda: broker.group("pricing").lag_messages == 0, "all of them")
+        finally:
+            over.set()
+            member.join()
+        assert contents(broker, "priced") == [b"%d" % n for n in range(10)] * 6
+
+
+def test_a_group_that_is_deleted(tmp_path: Path) -> None:
+    """Goal: nothing of it counts any more, in this life or the next; also if its topic is gone. The note does not keep it."""
+    with small_broker(tmp_path, offsets_interval_s=0.02) as broker:
+        fill(broker)
+        broker.create_topic("other", queues=1)
+        with broker.producer() as producer, broker.consumer("pricing", ["orders", "other"]) as consumer:
+            producer.send("other", b"x")
+            until(lambda: pass_on(producer, consumer, 11) and consumer.committed()["other", 0] == 1, "the other topic")
+            with pytest.raises(errors.GroupInUse):
+                broker.delete_group("pricing")
+        broker.delete_topic("other")
+        broker.delete_group("pricing")
+        assert broker.groups() == []
+        with broker.consumer("pricing", ["orders"], start="earliest") as consumer:
+            assert consumer.committed() in ({}, {("orders", 0): 0})
+            consumer.poll_batch(3, timeout=10)
+            consumer.commit()
+        layout = StoreLayout.at(tmp_path)
+        until(lambda: (note := group_commits.load(layout)).next > 0 and not note.entries, "the note")
+    layout.group_commits.unlink()
+    with small_broker(tmp_path) as broker:
+        assert broker.group("pricing").lag_messages == 7
+        broker.work_session("pricing", ["orders"]).close()
 
 
 def test_with_asyncio(tmp_path: Path) -> None:
