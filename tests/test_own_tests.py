@@ -32,6 +32,7 @@ TESTED_BY: dict[str, str] = {
     "client/cancel_target.py": "tests/client/test_cancel.py",
     "client/delay_administration.py": "tests/client/test_cancel.py",
     "client/open_transactions.py": "tests/client/test_transaction.py",
+    "client/exact_groups.py": "tests/client/test_group_offsets.py",
     "client/due_checks.py": "tests/client/test_transaction_checker.py",
     "client/loop_check.py": "tests/client/test_transaction_checker.py",
     "client/delayed.py": "tests/client/test_delayed_list.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import group_commits
+from orbitmq.store import config, group_commits
 from orbitmq.store.group_commits import GroupCommits
 from orbitmq.store.layout import StoreLayout
 from tests.trees import small_broker
@@ -84,7 +84,7 @@ def without_old_records(tmp_path: Path) -> None:
                 batch.commit(consumer)
         producer.send_batch("filling", [bytes(10_000)] * 250, durability="flushed")
         until(lambda: group_commits.load(StoreLayout(tmp_path)).next == 1, "the note")
-    (tmp_path / OFFSETS).unlink()  # its old copy says 0
+    config.store_offsets(StoreLayout(tmp_path), {("orders", "pricing"): {0: 0}})  # older than the record
     first = min((tmp_path / "commitlog").iterdir())
     first.unlink()
 
