@@ -15,6 +15,7 @@ class Remembered(TypedDict, Generic[_Unsaid], total=False):
     by that name."""
 
     after_failed_sync: Literal["refuse", "go-on"] | _Unsaid
+    auto_create_topics: bool | _Unsaid
     connections_per_process: int | _Unsaid
     connections_per_user: int | _Unsaid
     dedup_ids: int | _Unsaid

@@ -22,9 +22,10 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """broker: its name. topics: its table."""
+    """broker: its name. topics: its table. creates: whether a send makes the topic that it lacks."""
 
     broker: str
     topics: TopicTable
     ask: Ask
     tell: Tell
+    creates: bool

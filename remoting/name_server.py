@@ -5,6 +5,7 @@ from __future__ import annotations
 from orbitmq.remoting import routes
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.template_topic import TEMPLATE
 
 
 class NameServer:
@@ -15,6 +16,8 @@ class NameServer:
     def _route(self, request: Request) -> Answer:
         name = request.fields["topic"]
         topic = self._host.topics.find(name)
+        if topic is None and name == TEMPLATE.name and self._host.creates:
+            topic = TEMPLATE
         if topic is None or topic.deleted:
             return Answer(TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}")
         return Answer(body=routes.route(topic, self._host.broker, request.local))

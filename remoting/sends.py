@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from orbitmq.errors import OrbitError
 from orbitmq.remoting.host import Host
-from orbitmq.remoting.request import AGAIN, Answer, Answers, Request
+from orbitmq.remoting.request import AGAIN, TOPIC_NOT_EXIST, Answer, Answers, Request
+from orbitmq.remoting.template_topic import TEMPLATE, queues_of
+from orbitmq.shm.topic_name import how_to_make, reserved_topic
 from orbitmq.store.delays import DELAY_TOPIC, TIMER_TOPIC
 from orbitmq.store.halves import OP_TOPIC
 
@@ -25,12 +28,29 @@ class Sends:
         self.answers: Answers = {10: self._prepare, 310: self._prepare, 320: self._prepare}
 
     def _prepare(self, request: Request) -> Answer:
-        brief = request.code != 10
-        pairs = request.fields.get("i" if brief else "properties", "").split("\2")
-        topics = {_WAITING[name] for pair in pairs if (name := pair.partition("\1")[0]) in _WAITING}
-        if int(request.fields.get("f" if brief else "sysFlag", "0")) & PREPARED:
-            topics.add(OP_TOPIC)
-        for topic in topics:
-            if self._host.topics.find(topic) is None:
-                self._host.ask("prepare_delays", topic=topic)
+        long = request.code == 10
+        topic = request.fields["topic" if long else "b"]
+        if self._host.topics.find(topic) is None:
+            template = request.fields.get("defaultTopic" if long else "c")
+            if not self._host.creates or template != TEMPLATE.name or reserved_topic(topic) is not None:
+                return Answer(TOPIC_NOT_EXIST, f"the topic {topic} does not exist; {how_to_make(topic)}")
+            self._make(topic, queues_of(request.fields["defaultTopicQueueNums" if long else "d"]))
+        properties, flag = ("properties", "sysFlag") if long else ("i", "f")
+        for name in _waiting(request.fields.get(properties, ""), request.fields.get(flag, "0")):
+            if self._host.topics.find(name) is None:
+                self._host.ask("prepare_delays", topic=name)
         return AGAIN
+
+    def _make(self, topic: str, queues: int) -> None:
+        try:
+            self._host.ask("create_topic", name=topic, queues=queues)
+        except OrbitError:
+            if self._host.topics.find(topic) is None:  # otherwise somebody else was faster
+                raise
+
+
+def _waiting(properties: str, flag: str) -> set[str]:
+    """The topics that a message with these needs beside its own."""
+    names = {pair.partition("\1")[0] for pair in properties.split("\2")}
+    half = {OP_TOPIC} if int(flag) & PREPARED else set[str]()
+    return half | {topic for name, topic in _WAITING.items() if name in names}

@@ -60,6 +60,7 @@ class TreeSettings:
     retention_hours: how long messages are kept if their topic has no time of its own; 0: for ever. retention_bytes: how much
         the CommitLog's files take at most; 0: no limit.
     listen: the address at which RocketMQ's clients may connect (listen_address.py); empty: nowhere.
+    auto_create_topics: whether a send of such a client to a topic that does not exist makes it, as in RocketMQ.
     owner: pid of the process whose death ends the tree; 0: none.
     together: what placement means on this machine.
     sources: where each value comes from (setting_sources.py). A setting that is missing has its default.
@@ -92,6 +93,7 @@ class TreeSettings:
     retention_hours: int = 72
     retention_bytes: int = 0
     listen: str = ""
+    auto_create_topics: bool = True
     owner: int = 0
     together: bool = field(default_factory=bool)  # no setting
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -206,7 +208,7 @@ def _group_id(name: Any) -> int | None:
 
 
 def _check_switches(settings: TreeSettings) -> None:
-    for name in ("read_only", "shared_groups"):
+    for name in ("read_only", "shared_groups", "auto_create_topics"):
         if not isinstance(getattr(settings, name), bool):
             raise refused(name, getattr(settings, name), "it must be true or false")
     if settings.placement not in PLACEMENTS:

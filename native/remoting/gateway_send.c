@@ -1,7 +1,7 @@
 /* Sends: SEND_MESSAGE (10), its short form (310) and batches (320). A message goes from the socket's buffer into the submission ring with one
  * copy. Its properties are copied pair by pair: without what they ask for, and as the broker wants them separated.
  *
- * If the topic is missing in which the message is to be stored first, Python is asked once, which has the coordinator make it.
+ * If its topic is missing, or one in which the message is to be stored first, Python is asked once, which has the coordinator make it.
  *
  * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
@@ -125,8 +125,10 @@ enum gateway_served gateway_send(struct gateway *gateway, const struct gateway_a
         return GATEWAY_SERVED;
     }
     wanted.topic = gateway_topic(gateway, wanted.name, &wanted.index);
+    if (!wanted.topic && !gateway->connections[asker->connection]->prepared)
+        return GATEWAY_ASKED;
     if (!wanted.topic) {
-        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist; create it with orbitmq topic create");
+        gateway_refuse(gateway, asker, GATEWAY_NO_TOPIC, "the topic does not exist any more");
         return GATEWAY_SERVED;
     }
     const char *const why = refusal(&wanted, &code);

@@ -132,7 +132,7 @@ def test_routes(broker: orbitmq.Broker, remote: Remote) -> None:
     assert json.loads(said.body)["clusterAddrTable"] == {"DefaultCluster": [broker.name]}
     broker.delete_topic("t")
     assert remote.ask(ROUTE, topic="t").code == NO_TOPIC
-    assert remote.send("t", b"late").code == NO_TOPIC
+    assert remote.send("t", b"late", c="none").code == NO_TOPIC
 
 
 def test_what_is_not_supported_is_said(remote: Remote) -> None:
@@ -177,7 +177,7 @@ def test_a_one_way_send(broker: orbitmq.Broker, remote: Remote) -> None:
     """It is stored, and only what asks for an answer gets one; also of what Python answers."""
     remote.put(SEND_V2, b"one-way", mark=ONE_WAY, **remote.send_fields("t", 0))
     remote.put(HEARTBEAT, b"{}", mark=ONE_WAY)
-    remote.put(SEND_V2, b"refused", mark=ONE_WAY, **remote.send_fields("absent", 0))
+    remote.put(SEND_V2, b"refused", mark=ONE_WAY, **remote.send_fields("absent", 0, c="none"))
     assert remote.send("t", b"then").fields["queueOffset"] == "1"
     indexed(broker)
     assert [bytes(message) for message in stored(broker)] == [b"one-way", b"then"]
@@ -189,8 +189,10 @@ def test_any_queue(broker: orbitmq.Broker, remote: Remote) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], int]] = [
-    ({"b": "absent"}, NO_TOPIC),
-    ({"b": "x" * 200}, NO_TOPIC),
+    ({"b": "absent", "c": "none"}, NO_TOPIC),
+    ({"b": "x" * 200}, SYSTEM_ERROR),
+    ({"b": "a b"}, SYSTEM_ERROR),
+    ({"b": "absent", "d": "x"}, SYSTEM_ERROR),
     ({"e": 2}, SYSTEM_ERROR),
     ({"e": "two"}, SYSTEM_ERROR),
     ({"b": "RMQ_SYS_TRANS_HALF_TOPIC"}, NO_TOPIC),

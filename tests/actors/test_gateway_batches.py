@@ -116,7 +116,7 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
     (body_of([GOOD] * 20_000), {}, ILLEGAL),
     (body_of([GOOD, GOOD]), {"e": 2}, SYSTEM_ERROR),
     (body_of([GOOD, GOOD]), {"f": 4}, ILLEGAL),
-    (body_of([GOOD, GOOD]), {"b": "absent"}, NO_TOPIC),
+    (body_of([GOOD, GOOD]), {"b": "absent", "c": "none"}, NO_TOPIC),
     (body_of([GOOD, GOOD]), {"b": "read_only"}, NO_PERMISSION),
 ]
 

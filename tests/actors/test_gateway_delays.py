@@ -130,7 +130,7 @@ REFUSED: list[tuple[bytes, dict[str, object], int]] = [
     (b"TIMER_DELIVER_MS\0019223372036854775807\2", {}, ILLEGAL),
     (b"TIMER_OUT_MS\0011\2", {}, ILLEGAL),
     (b"DELAY\0011\2", {"e": 2}, SYSTEM_ERROR),
-    (b"DELAY\0011\2", {"b": "absent"}, NO_TOPIC),
+    (b"DELAY\0011\2", {"b": "absent", "c": "none"}, NO_TOPIC),
     (b"DELAY\0011\2", {"b": "read_only"}, NO_PERMISSION),
     (b"DELAY\0011\2k\1" + b"v" * 32_700, {}, ILLEGAL),
 ]

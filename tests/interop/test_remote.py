@@ -157,6 +157,17 @@ def test_check_backs(judge: Judge, tmp_path: Path) -> None:
         judge.ask("leave")
 
 
+def test_new_topics(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Java's first send makes the topic, with its usual number of queues; no route shows it before."""
+    letters = [Letter("new", b"%d" % number) for number in range(12)]
+    receipts = visitor.ask("sendAnywhere", topic="new", letters=list(map(_for_judge, letters)))
+    (made,) = (topic for topic in broker.status().topics if topic.name == "new")
+    assert len(made.queues) == 4 and len({queue for queue, _, _ in receipts}) > 1
+    found = {(letter.queue, letter.offset, letter.id): letter.body for letter in stored(broker, "new")}
+    assert found == {(queue, offset, id): b"%d" % number for number, (queue, offset, id) in enumerate(receipts)}
+    visitor.ask("sendAnywhere", topic="orders", letters=[_for_judge(letters[0])])
+
+
 def test_what_is_refused(visitor: Judge, broker: orbitmq.Broker) -> None:
     """Java's client says why: for a topic that does not exist, and for what the broker does not take. Nothing of it is
     stored."""

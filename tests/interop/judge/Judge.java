@@ -131,6 +131,8 @@ public final class Judge {
                 return find(topic, order.getJSONArray("keys"));
             case "view":
                 return view(topic, order.getJSONArray("ids"));
+            case "sendAnywhere":
+                return sendAnywhere(topic, order.getJSONArray("letters"));
             case "send":
                 return send(topic, order.getJSONArray("batches"));
             case "transact":
@@ -431,6 +433,17 @@ public final class Judge {
             for (int k = 0; k < ids.length; k++) {
                 receipts.add(List.of(queue.getQueueId(), result.getQueueOffset() + k, ids[k]));
             }
+        }
+        return receipts;
+    }
+
+    /** Each in one call, to the queue that the client chooses; the topic may not exist yet. */
+    private Object sendAnywhere(String topic, JSONArray letters) throws Exception {
+        List<Object> receipts = new ArrayList<>();
+        for (int i = 0; i < letters.size(); i++) {
+            SendResult result = producer.send(message(topic, letters.getJSONObject(i)));
+            require(result.getSendStatus() == SendStatus.SEND_OK, "to send: " + result);
+            receipts.add(List.of(result.getMessageQueue().getQueueId(), result.getQueueOffset(), result.getOffsetMsgId()));
         }
         return receipts;
     }
