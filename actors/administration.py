@@ -96,8 +96,9 @@ class Administration:
         ]
 
     def reset_group(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """Moves a group to these offsets: [[topic, queue, offset], ...]. Doing it twice is the same as doing it once. What is
-        committed with atomic batches the client has moved before (client/exact_groups.py); its members are told here.
+        """Moves a group to these offsets: [[topic, queue, offset], ...]. Doing it twice is the same as doing it once. exact:
+        [[topic, queue], ...] of these, where the client has stored an offset with an atomic batch (client/exact_groups.py); the
+        members are told here.
 
         Returns [[topic, queue, offset before or None, offset now], ...].
         """
@@ -106,7 +107,11 @@ class Administration:
         offsets = {}
         for topic_name, queue, offset in question["offsets"]:
             offsets[topic_name, queue] = self._checked(topic_name, queue, offset)
-        self._refuse_exact(name, "reset", [queue for queue, to in offsets.items() if self._commits.get(name, queue) != to])
+        moved = {(topic_name, queue) for topic_name, queue in question.get("exact", [])}
+        self._refuse_exact(name, "reset", offsets.keys() - moved)
+        for each in offsets.keys() & moved:  # a member may have gone on from there already
+            now = self._commits.get(name, each)
+            offsets[each] = offsets[each] if now is None else now
         working = self._work.collect_of(name)
         if not working:
             self._work.hand_over(name)

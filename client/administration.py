@@ -80,12 +80,17 @@ class Administration:
             wanted = moves(self._connection.attachment, self.group(name), to, topic, queue)
             if dry_run:
                 return wanted
-            exact = ExactGroup(self._connection, name).set({(each.topic, each.queue): each.after for each in wanted})
+            places = {(each.topic, each.queue): each.after for each in wanted}
+            was = ExactGroup(self._connection, name).set(places)
             done = []
             for begin in range(0, len(wanted), AT_ONCE):
-                offsets = [[each.topic, each.queue, each.after] for each in wanted[begin : begin + AT_ONCE]]
-                done += self._connection.ask("reset_group", group=name, offsets=offsets)
-            return [GroupMove(topic, queue, exact.get((topic, queue), before), after) for topic, queue, before, after in done]
+                part = list(places.items())[begin : begin + AT_ONCE]
+                exact = [key for key, _ in part if key in was]
+                offsets = [[*key, after] for key, after in part]
+                done += self._connection.ask("reset_group", group=name, offsets=offsets, exact=exact)
+            moved = {(topic, queue): (before, after) for topic, queue, before, after in done}
+            moved |= {key: (before, places[key]) for key, before in was.items()}
+            return [GroupMove(*key, *offsets) for key, offsets in sorted(moved.items())]
 
     def pause_group(self, name: str) -> GroupStatus:
         """Stops a group: its members get no queues, and so no messages, until `resume_group`, also after restarts. A member

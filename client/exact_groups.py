@@ -25,13 +25,13 @@ class ExactGroup:
 
     def set(self, wanted: Mapping[QueueKey, int | None]) -> dict[QueueKey, int]:
         """Makes the group go on there in those of the queues whose offsets are committed so; None: what was committed so is
-        forgotten. On disk on return. Returns where the group was in the queues that were changed.
+        forgotten. On disk on return. Returns where the group was in those queues.
 
         Raises: Fenced: its members commit faster than it can be moved; what a send raises.
         """
-        changed: dict[QueueKey, int] = {}
+        was = {key: base for key in wanted if (base := self.offset(key)) is not None}
         if not self._shifts(wanted):
-            return changed
+            return was
         session = self._connection.open_session(queue_capacity=1)
         try:
             place = {"slot": session.slot, "epoch": session.epoch}
@@ -44,14 +44,14 @@ class ExactGroup:
                             part = shifts[begin : begin + AT_ONCE]
                             message = message_of(self._name, part, **place)
                             producer.post_atomic((message,), "flushed", producer.timeout).result(producer.timeout)
-                            changed |= {shift.key: shift.base for shift in part if shift.base is not None}
-                        return changed
+                            was |= {shift.key: shift.base for shift in part if shift.base is not None}
+                        return was
                     except Fenced:
                         if tries == TRIES:
                             raise
         finally:
             session.close()
-        return changed
+        return was
 
     def offset(self, key: QueueKey) -> int | None:
         """None: none of the group's offsets in the queue was committed so."""
