@@ -41,13 +41,13 @@ enum reserved reserved_property(struct slice name)
         NOTE("MAX_OFFSET") NOTE("MIN_OFFSET") NOTE("MSG_REGION") WISH("INNER_BASE") WISH("REAL_TOPIC")
         break;
     case 11:
-        WISH("ARRIVE_TIME") WISH("INSTANCE_ID") WISH("RETRY_TOPIC")
+        WISH("ARRIVE_TIME") WISH("RETRY_TOPIC")
         break;
     case 12:
         WISH("1ST_POP_TIME") WISH("TIMER_OUT_MS")
         break;
     case 13:
-        WISH("TRANSFER_FLAG") WISH("__SHARDINGKEY")
+        WISH("TRANSFER_FLAG")
         break;
     case 14:
         REPLY("CORRELATION_ID") WISH("RECONSUME_TIME") WISH("TIMER_DELAY_MS")

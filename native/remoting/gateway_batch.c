@@ -57,8 +57,8 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
             return "the body is no batch of messages";
         *room += send_message_stride(put_properties(wanted, &entry, NULL, &wishes), entry.body.size);
         const char *const why = gateway_find_way(wanted, &wishes, &way);
-        if (why || wishes.reserved != RESERVED_NOT || way.delay_level)
-            return "a message of the batch has a property that only brokers set, or that asks for what a batch cannot be";
+        if (why || wishes.wants_more || way.delay_level)
+            return "a message of the batch has a property that asks for what a batch cannot be";
         ++*count;
     }
     if (!*count)

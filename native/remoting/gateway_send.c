@@ -5,6 +5,7 @@
  *
  * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
+#include "format/reserved.h"
 #include "remoting/gateway_send.h"
 
 #define MULTI_TAGS 0x2 /* in sysFlag; nobody reads it */
@@ -77,9 +78,8 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     struct gateway_way way;
     struct sender *const sender = &gateway->sender;
     const uint32_t size = gateway_put_properties(wanted->properties, NULL, 0, &wishes);
-    const char *const why = wishes.reserved == RESERVED_NOT
-                                ? gateway_find_way(wanted, &wishes, &way)
-                                : "it has a property that asks for what is not supported yet for remote clients, or that only brokers set";
+    const char *const why = wishes.wants_more ? "it has a property that asks for what is not supported yet for remote clients"
+                                              : gateway_find_way(wanted, &wishes, &way);
     if (why) {
         gateway_refuse(gateway, asker, GATEWAY_ILLEGAL, why);
         return GATEWAY_SERVED;

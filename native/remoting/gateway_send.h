@@ -2,7 +2,6 @@
 #ifndef ORBITMQ_GATEWAY_SEND_H
 #define ORBITMQ_GATEWAY_SEND_H
 
-#include "format/reserved.h"
 #include "remoting/gateway_parts.h"
 
 /* Properties of a message that ask the broker for something. They are not stored as they came. */
@@ -18,7 +17,7 @@ enum gateway_wish {
 };
 struct gateway_wishes {
     struct slice value[WISH_COUNT]; /* data == NULL: it does not */
-    enum reserved reserved;         /* kind of the first name that no sender may set */
+    bool wants_more;                /* something that OrbitMQ does not do for it */
 };
 
 /* What one request wants stored. */

@@ -1,6 +1,7 @@
 /* What a message's properties ask the broker for: they are read and taken out, and decide the way that the message goes. */
 #include "base/clock.h"
 #include "format/delay.h"
+#include "format/reserved.h"
 #include "format/transaction.h"
 #include "remoting/gateway_send.h"
 
@@ -40,8 +41,9 @@ uint32_t gateway_put_properties(struct slice properties, uint8_t *to, uint32_t s
                 wishes->value[wish] = value;
                 continue;
             }
-            if (wishes->reserved == RESERVED_NOT)
-                wishes->reserved = kind;
+            if (kind == RESERVED_NOTE)
+                continue; /* of a message that the client had from a broker; this one makes its own */
+            wishes->wants_more = true;
         }
         if (to) {
             if (size)

@@ -206,7 +206,6 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"i": b"TRAN_MSG\1true\2", "a": "g" * 256}, ILLEGAL),
     ({"i": b"TRAN_MSG\1true\2", "a": ""}, ILLEGAL),
     ({"f": 12}, ILLEGAL),
-    ({"i": b"CLUSTER\1c\2"}, ILLEGAL),
     ({"i": b"k\1" + b"v" * 33_000 + b"\2"}, ILLEGAL),
 ]
 
@@ -221,6 +220,17 @@ def test_refused_sends(broker: orbitmq.Broker, remote: Remote, change: dict[str,
     assert remote.send("t", b"good").fields["queueOffset"] == "0"
     indexed(broker)
     assert [bytes(message) for message in stored(broker)] == [b"good"]
+
+
+def test_a_message_that_is_passed_on(broker: orbitmq.Broker, remote: Remote) -> None:
+    """A client may send on what it had from a broker: what brokers have noted on it is left out. What clients note for each
+    other stays."""
+    notes = b"CLUSTER\1c\2MIN_OFFSET\0010\2MAX_OFFSET\0019\2__CRC32#\1x\2ATOMIC\0010:2\2MSG_REGION\1r\2TRACE_ON\1true\2"
+    assert remote.send("t", b"x", 0, notes + b"__SHARDINGKEY\1s\2INSTANCE_ID\1i\2colour\1blue\2").code == SUCCESS
+    indexed(broker)
+    (message,) = stored(broker)
+    own = {name: value for name, value in message.properties.items() if name != "__CRC32#"}
+    assert own == {"__SHARDINGKEY": "s", "INSTANCE_ID": "i", "colour": "blue"}
 
 
 def test_too_large_a_message(broker: orbitmq.Broker, remote: Remote) -> None:

@@ -133,6 +133,54 @@ def test_refused_batches(broker: orbitmq.Broker, remote: Remote, body: bytes, ch
     assert [bytes(message) for message in stored(broker)] == [b"good", b"good"]
 
 
+def decoded(body: bytes) -> list[tuple[bytes, int]] | None:
+    """Bodies and flags of a batch, read plainly; None: it is none."""
+    found, at = [], 0
+    while at < len(body):
+        numbers = [int.from_bytes(body[at + n : at + n + 4], "big") for n in range(0, 20, 4)]
+        size, flag, length = numbers[0], numbers[3], numbers[4]
+        entry = body[at : at + size]
+        if size < 22 or len(entry) < size or length > size - 22:
+            return None
+        if int.from_bytes(entry[20 + length : 22 + length], "big") != size - 22 - length:
+            return None
+        found.append((entry[20 : 20 + length], flag))
+        at += size
+    return found or None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_batches(broker: orbitmq.Broker, seed: int) -> None:
+    """Batches with bytes changed, lost and doubled: what a plain reading finds is stored, or nothing is."""
+    rng = random.Random(seed)
+    wanted, answers = [], {SUCCESS: 0, ILLEGAL: 0}
+    with Remote(broker.status().listens) as remote:
+        for number in range(400):
+            entries = [Entry(rng.randbytes(rng.randrange(20)), b"a\1b", rng.randrange(9)) for _ in range(rng.randrange(1, 6))]
+            body = bytearray(body_of(entries))
+            for _ in range(rng.randrange(3)):
+                at = rng.randrange(len(body))
+                match rng.randrange(4):
+                    case 0:
+                        body[at] = rng.randrange(256)
+                    case 1:
+                        del body[at:]
+                    case 2:
+                        body[at:at] = body[at : at + rng.randrange(30)]
+                    case _:
+                        body[at : at + 4] = rng.choice([0, 21, 22, 23, 1 << 31, (1 << 32) - 1]).to_bytes(4, "big")
+                if not body:
+                    break
+            said = remote.ask(SEND_BATCH, bytes(body), **fields(remote, number % 2))
+            good = decoded(bytes(body))
+            assert said.code == (ILLEGAL if good is None else SUCCESS), (bytes(body), said)
+            answers[said.code] += 1
+            wanted += [(content, flag, number % 2) for content, flag in good or []]
+    assert min(answers.values()) > 50
+    indexed(broker)
+    assert [(bytes(message), message.flag & 0xFFFFFFFF, message.queue) for message in stored(broker)] == wanted
+
+
 def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remote) -> None:
     """The broker's own limit, which is found when part of the batch was judged already; the answer names the message."""
     most = broker.status().message_max

@@ -17,9 +17,9 @@ NOTES = ["WAIT", "CLUSTER", "TRACE_ON", "__CRC32#", "MIN_OFFSET", "MAX_OFFSET", 
 WISHES = [
     "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP", "BUYER_ID", "ORIGIN_MESSAGE_ID",
     "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRAN_PREPARED_QUEUE_OFFSET",
-    "TRANSACTION_CHECK_TIMES", "INSTANCE_ID", "ARRIVE_TIME", "PUSH_REPLY_TIME",
+    "TRANSACTION_CHECK_TIMES", "ARRIVE_TIME", "PUSH_REPLY_TIME",
     "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "TIMER_DELAY_SEC",
-    "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__SHARDINGKEY", "POP_CK", "1ST_POP_TIME", "DLQ_ORIGIN_TOPIC",
+    "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "POP_CK", "1ST_POP_TIME", "DLQ_ORIGIN_TOPIC",
     "DLQ_ORIGIN_MESSAGE_ID",
 ]
 REPLIES = ["CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_TYPE"]
@@ -45,6 +45,8 @@ def test_every_name_and_its_neighbours() -> None:
         assert reserved_property(name) == kind, name
         for near in (name[:-1], name + "x", name.lower(), name[:-1] + "?", "x" + name[1:]):
             assert reserved_property(near) == kinds.get(near, 0), near
+    for name in ("__SHARDINGKEY", "INSTANCE_ID"):  # clients set them, for readers
+        assert reserved_property(name) == 0
     assert reserved_property("") == reserved_property("color") == reserved_property("x" * 40_000) == 0
     assert all(why_reserved(kind) for kind in (lib.RESERVED_ARGUMENT, NOTE, WISH, REPLY))
     assert not why_reserved(0) and not why_reserved(lib.RESERVED_ID)
