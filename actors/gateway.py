@@ -39,7 +39,8 @@ class Gateway(CoreActor):
         super().__init__(tree, PAGE_GATEWAY, tree.gateway.fileno())
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
-        host = Host(tree.settings.name, TopicTable(tree.topics), self._ask, self._tell, tree.settings.auto_create_topics)
+        topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
+        host = Host(tree.settings.name, topics, self._ask, self._tell, creates, tree.settings, tree.control)
         self._rare = Rare(host)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from orbitmq.remoting.request import Client
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.topic_table import TopicTable
+from orbitmq.store.tree_settings import TreeSettings
 
 # Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
 Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]
@@ -22,10 +23,13 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """broker: its name. topics: its table. creates: whether a send makes the topic that it lacks."""
+    """broker: its name. topics: its table. creates: whether a send makes the topic that it lacks.
+    settings: those that it runs with. control: its struct control *, which outlives the gateway."""
 
     broker: str
     topics: TopicTable
     ask: Ask
     tell: Tell
     creates: bool
+    settings: TreeSettings
+    control: Any

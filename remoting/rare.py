@@ -4,6 +4,7 @@ ones never come here (native/remoting/gateway.h)."""
 from __future__ import annotations
 
 from orbitmq.errors import OrbitError
+from orbitmq.remoting.admin.administration import Administration
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
@@ -24,6 +25,7 @@ class Rare:
             **self._members.answers,
             **Offsets(host).answers,
             **Sends(host).answers,
+            **Administration(host).answers,
         }
 
     def answer(self, request: Request) -> Answer:

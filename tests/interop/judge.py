@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.interop.toolchain import Toolchain
+from tests.interop.toolchain import SOURCES, Toolchain
 
 PATIENCE_S = 240  # a watchdog: what has not been answered by then never will be
 USUAL_PORT = 10911  # RocketMQ's port, and the one that OrbitMQ's message ids name
@@ -40,12 +40,15 @@ class Judge:
     """One JVM with at most one broker in it."""
 
     def __init__(self, tools: Toolchain, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        conf = folder / "conf"
+        conf.mkdir(parents=True, exist_ok=True)
+        (conf / "logback_tools.xml").write_bytes((SOURCES / "logback.xml").read_bytes())  # mqadmin looks for it
         self.log = folder / "rocketmq.log"
         self._said = (folder / "said").open("wb")
         self._ports = _ports()
         self.running = False
         properties = [f"-Djudge.log={self.log}", f"-Duser.home={folder}", "-Drocketmq.client.logUseSlf4j=true"]
+        properties += [f"-Drocketmq.home.dir={folder}"]
         # However full this machine's disk is, the broker must write, and delete nothing by itself.
         properties += ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99", "-Dfastjson.parser.safeMode=true"]
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
@@ -108,6 +111,15 @@ class Judge:
         if "error" in answer:
             raise JudgeError(f"{operation}: {answer['trace']}\n{self._tail()}")
         return answer.get("ok")
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """Of the name server, and of the broker."""
+        return f"127.0.0.1:{self._ports['namesPort']}", f"127.0.0.1:{self._ports['port']}"
+
+    def mqadmin(self, *words: str) -> str:
+        """What RocketMQ's admin tool prints."""
+        return str(self.ask("mqadmin", words=words))
 
     def topics(self) -> dict[str, int]:
         """Number of queues by topic, RocketMQ's own included."""

@@ -3,6 +3,7 @@ import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import com.alibaba.fastjson.serializer.SerializerFeature;
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
@@ -57,6 +58,7 @@ import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * A RocketMQ name server, broker and client in one process, told what to do a line at a time: a JSON object on standard input, with
@@ -111,6 +113,8 @@ public final class Judge {
                 return visit(order.getString("names"));
             case "leave":
                 return leave();
+            case "mqadmin":
+                return mqadmin(order.getJSONArray("words"));
             case "poll":
                 return poll(topic, order.getIntValue("count"));
             case "create":
@@ -223,6 +227,23 @@ public final class Judge {
         producer.shutdown();
         visited = null;
         return null;
+    }
+
+    /** What the admin tool prints for this command line, its errors included. */
+    private Object mqadmin(JSONArray words) throws Exception {
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream out = System.out;
+        PrintStream error = System.err;
+        try (PrintStream all = new PrintStream(said, true, "UTF-8")) {
+            System.setOut(all);
+            System.setErr(all);
+            MQAdminStartup.main0(words.toArray(new String[0]), null);
+        } finally {
+            System.setOut(out);
+            System.setErr(error);
+            System.clearProperty("rocketmq.namesrv.addr"); // the tool sets it
+        }
+        return said.toString("UTF-8");
     }
 
     /** Where clients look for the broker. */

@@ -1,0 +1,198 @@
+"""Goal: who administers a broker with RocketMQ's tools sees what is there, and changes topics by the rules that local clients
+have.
+
+Method: the requests of mqadmin over the socket, beside OrbitMQ's own client on the same broker. The real mqadmin runs in
+tests/interop/test_mqadmin.py. Of remoting/admin.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from orbitmq.errors import NoPermission, UnknownTopic
+from tests.actors.remoting_client import ROUTE, Remote, Said
+from tests.trees import small_broker
+from tests.waiting import until
+
+CHANGE, CONFIG, RUNTIME, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 26, 28, 202, 206, 215, 216, 224, 300
+SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+@pytest.fixture
+def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
+    with Remote(broker.status().listens) as remote:
+        yield remote
+
+
+def change(remote: Remote, topic: str, queues: int, perm: int = 6, **others: object) -> Said:
+    fields = {"defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues, "topicFilterType": "SINGLE_TAG"}
+    return remote.ask(CHANGE, topic=topic, perm=perm, order="false", topicSysFlag=0, **{**fields, **others})
+
+
+def queue_map(text: str) -> dict[tuple[str, str, int], Any]:
+    """What a map with queues as keys holds: broker, topic, queue."""
+    found = {}
+    for key, value in re.findall(r"(\{[^{}]*\}):(\{[^{}]*\}|-?\d+)", text):
+        queue = json.loads(key)
+        found[queue["brokerName"], queue["topic"], queue["queueId"]] = json.loads(value)
+    return found
+
+
+def indexed(broker: orbitmq.Broker) -> None:
+    until(lambda: (seen := broker.status().positions).reput == seen.wrote, "reput")
+
+
+def table(remote: Remote) -> dict[str, str]:
+    said = remote.ask(RUNTIME)
+    assert said.code == SUCCESS
+    found: dict[str, str] = json.loads(said.body)["table"]
+    assert all(isinstance(value, str) for value in found.values())
+    return found
+
+
+def test_a_topic_is_made_and_changed(broker: orbitmq.Broker, remote: Remote) -> None:
+    """More queues, and another permission; local clients see both, and the permission counts for them."""
+    assert change(remote, "new", 3).code == SUCCESS
+    assert change(remote, "new", 3).code == SUCCESS, "the same again"
+    assert len(broker.topic("new").queues) == 3
+    assert change(remote, "new", 5, perm=4).code == SUCCESS
+    found = broker.topic("new")
+    assert (len(found.queues), found.perm) == (5, 4)
+    (queues,) = json.loads(remote.ask(ROUTE, topic="new").body)["queueDatas"]
+    assert (queues["perm"], queues["readQueueNums"], queues["writeQueueNums"]) == (4, 5, 5)
+    with broker.producer() as producer, pytest.raises(NoPermission):
+        producer.send("new", b"refused")
+    assert change(remote, "new", 5).code == SUCCESS
+    with broker.producer() as producer:
+        producer.send("new", b"taken")
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields", "why"),
+    [
+        ("t", {"readQueueNums": 1, "writeQueueNums": 1}, "queues"),
+        ("t", {"readQueueNums": 4}, "4 queues to read and 2 to write"),
+        ("t", {"perm": 1}, "permission 1"),
+        ("SCHEDULE_TOPIC_XXXX", {}, "SCHEDULE_TOPIC_XXXX"),
+        ("a b", {}, "is not allowed"),
+        ("t", {"perm": "all"}, "cannot be read"),
+        ("t", {"readQueueNums": 0, "writeQueueNums": 0}, "queues"),
+    ],
+)
+def test_changes_that_are_refused(broker: orbitmq.Broker, remote: Remote, topic: str, fields: Any, why: str) -> None:
+    said = change(remote, topic, 2, **fields)
+    assert said.code == SYSTEM_ERROR and said.remark is not None and why in said.remark
+    assert [(each.name, len(each.queues), each.perm) for each in broker.status().topics] == [("t", 2, 6)]
+
+
+def test_lists(broker: orbitmq.Broker, remote: Remote) -> None:
+    broker.create_topic("other", 1)
+    names = {topic.name for topic in broker.status().topics}
+    for said in (remote.ask(LIST), remote.ask(OF_CLUSTER, cluster="DefaultCluster")):
+        assert set(json.loads(said.body)["topicList"]) == names == {"t", "other"}
+    assert json.loads(remote.ask(OF_CLUSTER, cluster="elsewhere").body) == {"topicList": []}
+
+
+def test_a_deleted_topic(tmp_path: Path) -> None:
+    """It is gone for everybody, and stays gone after a restart."""
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker, Remote(broker.status().listens) as remote:
+        broker.create_topic("t", 2)
+        with broker.producer() as producer:
+            producer.send("t", b"gone")
+        assert remote.ask(DELETE, topic="t").code == SUCCESS
+        assert remote.ask(FORGET, topic="t").code == SUCCESS
+        with pytest.raises(UnknownTopic):
+            broker.topic("t")
+        assert remote.ask(DELETE, topic="t").code == SUCCESS, "as RocketMQ"
+        for code in (STATS, ROUTE):
+            assert remote.ask(code, topic="t").code == NO_TOPIC
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker, Remote(broker.status().listens) as remote:
+        assert "t" not in json.loads(remote.ask(LIST).body)["topicList"]
+
+
+def test_offsets_and_times(broker: orbitmq.Broker, remote: Remote) -> None:
+    with broker.producer() as producer:
+        for number in range(5):
+            producer.send("t", b"%d" % number, queue=1)
+    indexed(broker)
+    with broker.consumer(None, topics=["t"], start="earliest") as consumer:
+        *_, last = consumer.poll_batch(5, timeout=10)
+    name = broker.status().name
+    found = queue_map(remote.ask(STATS, topic="t").body.decode())
+    nothing = {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}
+    newest = {"lastUpdateTimestamp": last.stored_ms, "maxOffset": 5, "minOffset": 0}
+    assert found == {(name, "t", 0): nothing, (name, "t", 1): newest}
+    broker.purge_topic("t", 5, queue=1)
+    purged = queue_map(remote.ask(STATS, topic="t").body.decode())[name, "t", 1]
+    assert purged == {"lastUpdateTimestamp": 0, "maxOffset": 5, "minOffset": 5}
+
+
+def test_groups_of_a_topic(broker: orbitmq.Broker, remote: Remote) -> None:
+    assert json.loads(remote.ask(GROUPS_OF, topic="t").body) == {"groupList": []}
+    with broker.producer() as producer:
+        producer.send("t", b"read")
+    with broker.consumer("readers", topics=["t"], start="earliest") as consumer:
+        assert consumer.poll_batch(1, timeout=10)
+        consumer.commit()
+    assert json.loads(remote.ask(GROUPS_OF, topic="t").body) == {"groupList": ["readers"]}
+    assert json.loads(remote.ask(GROUPS_OF, topic="absent").body) == {"groupList": []}
+
+
+def test_what_the_broker_is_doing(broker: orbitmq.Broker, remote: Remote) -> None:
+    empty = table(remote)
+    assert (empty["earliestMessageTimeStamp"], empty["msgPutTotalTodayNow"], empty["commitLogMaxOffset"]) == ("-1", "0", "0")
+    day = time.localtime().tm_yday
+    with broker.producer() as producer:
+        for number in range(20):
+            producer.send("t", b"%d" % number)
+    indexed(broker)
+    until(lambda: (seen := broker.status().positions).flushed == seen.wrote, "the flush")
+    status, found = broker.status(), table(remote)
+    assert found["earliestMessageTimeStamp"] == str(status.oldest_ms)
+    assert found["commitLogMaxOffset"] == str(status.positions.wrote)
+    assert (found["commitLogMinOffset"], found["dispatchBehindBytes"], found["remainHowManyDataToFlush"]) == ("0", "0", "0 B")
+    assert (found["msgPutTotalTodayNow"], found["msgPutTotalYesterdayMorning"]) == ("20", "0")
+    if day == time.localtime().tm_yday:
+        assert found["msgPutTotalTodayMorning"] == "0"
+    rates = [float(rate) for rate in found["putTps"].split(" ")]
+    assert len(rates) == 3 and all(0 < rate <= 20 for rate in rates)
+    assert 0 < float(found["commitLogDiskRatio"]) < 1
+    assert found["brokerVersionDesc"] == f"OrbitMQ_{orbitmq.__version__}"
+
+
+def test_what_came_today(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Messages until this morning are counted by their store times, and so by a gateway that was not there then."""
+    day = time.localtime().tm_yday
+    with broker.producer() as producer:
+        for number in range(7):
+            producer.send("t", b"%d" % number)
+    indexed(broker)
+    found = table(remote)
+    assert found["msgPutTotalTodayNow"] == "7"
+    if day == time.localtime().tm_yday:
+        assert (found["msgPutTotalYesterdayMorning"], found["msgPutTotalTodayMorning"]) == ("0", "0")
+
+
+def test_the_settings(broker: orbitmq.Broker, remote: Remote) -> None:
+    said = remote.ask(CONFIG)
+    found = dict(line.split("=", 1) for line in said.body.decode().splitlines())
+    status = broker.status()
+    assert (found["brokerName"], found["storePathRootDir"]) == (status.name, status.store)
+    assert found["listenPort"] == status.listens.rpartition(":")[2]
+    assert (found["maxMessageSize"], found["fileReservedTime"]) == (str(status.message_max), str(status.retention_hours))
+    assert (found["flushDiskType"], found["autoCreateTopicEnable"]) == ("ASYNC_FLUSH", "true")

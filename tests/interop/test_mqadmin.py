@@ -1,0 +1,138 @@
+"""Goal: mqadmin, RocketMQ's admin tool, works with OrbitMQ as with RocketMQ's own broker, if its name server's address is that
+of the gateway.
+
+Method: the real mqadmin runs the same commands against both, and prints the same columns, keys and sentences. Numbers and
+addresses differ; what they must be is in tests/actors/test_gateway_admin.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from tests.interop.judge import Files, Judge
+from tests.interop.letters import Letter, _for_judge
+from tests.interop.ours import broker_on
+from tests.waiting import until
+
+NAME = "judged"
+FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
+CLUSTER = "DefaultCluster"
+
+Tool = Callable[..., str]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+        yield broker
+
+
+def tool(judge: Judge, names: str, command: str, *words: str) -> str:
+    said = judge.mqadmin(command, "-n", names, *words)
+    assert "Exception" not in said, said
+    return said
+
+
+@pytest.fixture
+def ours(judge: Judge, broker: orbitmq.Broker) -> Tool:
+    """mqadmin at OrbitMQ."""
+    return partial(tool, judge, broker.status().listens)
+
+
+@pytest.fixture
+def theirs(judge: Judge, tmp_path: Path) -> Tool:
+    """mqadmin at RocketMQ, which cannot tell its state before it has taken the first samples."""
+    judge.start(tmp_path / "theirs", FILES)
+    names, address = judge.addresses
+    until(lambda: "Exception" not in judge.mqadmin("brokerStatus", "-n", names, "-b", address), "RocketMQ's first samples")
+    return partial(tool, judge, names)
+
+
+def form(said: str) -> list[str]:
+    """What is printed, without what differs from broker to broker: addresses, numbers, and how wide a column is."""
+    text = re.sub(r"127\.0\.0\.1:\d+|-?\d+(\.\d+)?", "N", said)
+    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]
+
+
+def test_topics(judge: Judge, broker: orbitmq.Broker, ours: Tool, theirs: Tool) -> None:
+    """The life of a topic, by command after command, each of which both brokers answer in the same words."""
+    in_cluster = ("-c", CLUSTER, "-t", "orders")
+    for command, *words in (
+        ("updateTopic", *in_cluster, "-r", "4", "-w", "4"),
+        ("topicRoute", "-t", "orders"),
+        ("topicClusterList", "-t", "orders"),
+        ("topicStatus", "-t", "orders"),
+        ("updateTopic", *in_cluster, "-r", "6", "-w", "6"),
+        ("topicStatus", "-t", "orders"),
+        ("updateTopicPerm", *in_cluster, "-p", "4"),
+        ("updateTopicPerm", *in_cluster, "-p", "6"),
+    ):
+        assert "orders" in words
+        mine = form(ours(command, *words))
+        assert mine and sorted(mine) == sorted(form(theirs(command, *words))), command
+    assert len(broker.topic("orders").queues) == 6
+    for run in (ours, theirs):
+        assert "orders" in run("topicList").splitlines()
+        assert re.search(rf"^{CLUSTER} +orders +$", run("topicList", "-c"), re.MULTILINE)
+        assert form(run("deleteTopic", *in_cluster)) == [f"delete topic [orders] from cluster [{CLUSTER}] success.",
+            "delete topic [orders] from NameServer success."]  # fmt: skip
+        assert "orders" not in run("topicList").splitlines()
+    assert "orders" not in [topic.name for topic in broker.status().topics]
+    assert "CODE: 17" in judge.mqadmin("topicStatus", "-n", broker.status().listens, "-t", "orders")
+
+
+def test_the_offsets_of_a_topic(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
+    """Both clients' messages count, and the time is that of the newest."""
+    broker.create_topic("orders", queues=2)
+    judge.ask("visit", names=broker.status().listens)
+    try:
+        judge.ask("send", topic="orders", batches=[[_for_judge(Letter("orders", b"theirs", queue=1))]] * 3)
+    finally:
+        judge.ask("leave")
+    with broker.producer() as producer:
+        producer.send("orders", b"ours", queue=1)
+    until(lambda: broker.topic("orders").queues[1].max_offset == 4, "reput")
+    head, first, second = ours("topicStatus", "-t", "orders").splitlines()[:3]
+    assert head.split() == ["#Broker", "Name", "#QID", "#Min", "Offset", "#Max", "Offset", "#Last", "Updated"]
+    assert first.split() == [NAME, "0", "0", "0"]
+    name, queue, least, most, *when = second.split()
+    assert (name, queue, least, most) == (NAME, "1", "0", "4")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", " ".join(when))
+
+
+def test_the_cluster(ours: Tool, theirs: Tool) -> None:
+    for words in ((), ("-m",)):
+        (head, mine), (their_head, their) = (run("clusterList", *words).splitlines()[:2] for run in (ours, theirs))
+        assert head == their_head
+        assert [CLUSTER, NAME] == mine.split()[:2] == their.split()[:2]
+        assert len(mine.split()) == len(their.split())
+
+
+def test_the_state_of_a_broker(judge: Judge, broker: orbitmq.Broker, ours: Tool, theirs: Tool) -> None:
+    """OrbitMQ has the keys of RocketMQ for what it has too, and no others."""
+
+    def keys(said: str) -> set[str]:
+        found = {line.partition(":")[0].strip() for line in said.splitlines() if ":" in line}
+        return {key for key in found if not key.startswith("commitLogDiskRatio_")}  # its path is in it
+
+    mine = keys(ours("brokerStatus", "-b", broker.status().listens))
+    assert len(mine) >= 30 and mine <= keys(theirs("brokerStatus", "-b", judge.addresses[1]))
+
+
+def test_the_settings_of_a_broker(judge: Judge, broker: orbitmq.Broker, ours: Tool, theirs: Tool) -> None:
+    def settings(said: str) -> dict[str, str]:
+        pairs = (line.partition("=") for line in said.splitlines() if "  =  " in line)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    mine = settings(ours("getBrokerConfig", "-b", broker.status().listens))
+    their = settings(theirs("getBrokerConfig", "-b", judge.addresses[1]))
+    assert mine.keys() <= their.keys()
+    same = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxIndexNum",
+        "maxHashSlotNum", "flushDiskType", "fileReservedTime", "brokerId", "brokerPermission")  # fmt: skip
+    assert {name: mine[name] for name in same} == {name: their[name] for name in same}
