@@ -47,6 +47,10 @@ static uint32_t put_properties(const struct gateway_wanted *wanted, const struct
 static const char *refusal(const struct gateway *gateway, const struct gateway_wanted *wanted, struct slice body, uint32_t *count,
                            uint64_t *room)
 {
+    const struct sender *const sender = &gateway->sender;
+    /* the handler's limit, which an honest client keeps */
+    const uint64_t lane = lane_batch_max(sender->control->settings.lane_capacity) / (RING_HEADER + sizeof(struct lane_record));
+    const uint64_t most = lane < sender->shape.window ? lane : sender->shape.window;
     struct entry entry;
     *count = 0;
     *room = sizeof(struct send_frame);
@@ -55,19 +59,20 @@ static const char *refusal(const struct gateway *gateway, const struct gateway_w
         struct gateway_way way;
         if (!next_entry(&body, &entry))
             return "the body is no batch of messages";
-        *room += send_message_stride(put_properties(wanted, &entry, NULL, &wishes), entry.body.size);
+        const uint32_t properties_size = put_properties(wanted, &entry, NULL, &wishes);
+        if (properties_size > RECORD_PROPERTIES_MAX)
+            return "a message of the batch has properties longer than 32,767 bytes";
+        *room += send_message_stride(properties_size, entry.body.size);
         const char *const why = gateway_find_way(wanted, &wishes, &way);
         if (why || wishes.wants_more || way.delay_level)
             return "a message of the batch has a property that asks for what a batch cannot be";
-        ++*count;
+        /* now, because the request's properties make each of them larger than it came */
+        if (++*count > most)
+            return "the batch has more messages than the broker takes at once";
+        if (*room > sender->shape.sq_capacity)
+            return "the batch is larger than the broker accepts";
     }
-    if (!*count)
-        return "the batch has no message";
-    /* the handler's limit, which an honest client keeps */
-    const uint64_t lane = lane_batch_max(gateway->sender.control->settings.lane_capacity);
-    if (*count > lane / (RING_HEADER + sizeof(struct lane_record)) || *count > gateway->sender.shape.window)
-        return "the batch has more messages than the broker takes at once";
-    return NULL;
+    return *count ? NULL : "the batch has no message";
 }
 
 enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gateway_asker *asker, const struct gateway_wanted *wanted,

@@ -19,7 +19,7 @@ import orbitmq
 from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
-from tests.trees import everything, kill, small_broker
+from tests.trees import actors, everything, kill, small_broker
 
 SEND_BATCH = 320
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 13, 16, 17
@@ -189,6 +189,20 @@ def test_too_large_a_message_in_the_middle(broker: orbitmq.Broker, remote: Remot
     said = remote.ask(SEND_BATCH, body_of([Entry(bytes(most - 1000))] * 30), **fields(remote))
     assert said.code == ILLEGAL
     assert remote.send("t", b"then").fields["queueOffset"] == "0"
+
+
+def test_a_batch_that_grows(tmp_path: Path) -> None:
+    """Each message gets the properties of the request: a small request may ask for 4 GiB in all, and more. It is refused before
+    they are put together."""
+    with small_broker(tmp_path, listen="127.0.0.1:0", lane_capacity=8 << 20) as broker:
+        broker.create_topic("t", 2)
+        with Remote(broker.status().listens) as remote:
+            for stride, count in ((1 << 19, 8192), (32_000, 8192), (32_000, 300_000), (700_000, 300_000)):
+                properties = b"k\1" + b"v" * (stride - 24 - 2)
+                said = remote.ask(SEND_BATCH, body_of([Entry(b"")]) * count, **fields(remote, 0, properties))
+                assert said.code == ILLEGAL and said.remark
+            assert remote.send("t", b"then").fields["queueOffset"] == "0"
+            assert actors(broker)["gateway"].state == "running"
 
 
 def test_a_durable_topic(broker: orbitmq.Broker, remote: Remote) -> None:
