@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from orbitmq.store.record import Record, pack_host, pack_properties
+from orbitmq.store.record import CRC_PROPERTY, Record, pack_host
 
 _MAGIC = 0xDAA320A7
+TOPIC_MAX = 127  # bytes; RocketMQ's limit
 _BEGIN = struct.Struct(">IIIIIQQIQ")
 
 
@@ -14,15 +15,17 @@ def asked_fields(half: Record) -> dict[str, str]:
     """Of the request CHECK_TRANSACTION_STATE, by which the client names the transaction when it ends it."""
     fields = {"tranStateTableOffset": str(half.queue_offset), "commitLogOffset": str(half.physical_offset)}
     id = half.properties.get("UNIQ_KEY")
-    return {**fields, "offsetMsgId": str(half.message_id), **({} if id is None else {"msgId": id, "transactionId": id})}
+    fields["offsetMsgId"] = str(half.message_id)
+    # An id that is no text would come back as another one. Without one, the place alone names the transaction.
+    return fields if id is None or "\ufffd" in id else {**fields, "msgId": id, "transactionId": id}
 
 
 def asked_record(half: Record) -> bytes:
     """Its body: a record."""
     names = half.properties
-    topic, queue = names.get("REAL_TOPIC", "").encode(), names.get("REAL_QID", "")
+    topic, queue = names.get("REAL_TOPIC", "").encode()[:TOPIC_MAX], names.get("REAL_QID", "")
     number = int(queue) if queue.isascii() and queue.isdecimal() and len(queue) < 10 else 0
-    properties = pack_properties(names)
+    properties = _own_properties(bytes(half.raw_properties))
     tail = b"".join(
         (
             pack_host(half.born_host),
@@ -41,3 +44,9 @@ def asked_record(half: Record) -> bytes:
     size = _BEGIN.size + len(tail)
     places = half.queue_offset, half.physical_offset
     return _BEGIN.pack(size, _MAGIC, half.body_crc, number, half.flag, *places, half.sys_flag, half.born_ms) + tail
+
+
+def _own_properties(raw: bytes) -> bytes:
+    """Without the CRC property, which comes last. They may be any bytes."""
+    at = raw.rfind(CRC_PROPERTY.encode() + b"\1")
+    return raw[:at].removesuffix(b"\2") if at >= 0 and raw[at - 1 : at] in (b"", b"\2") else raw

@@ -83,7 +83,8 @@ class Remote:
         frame, self._came = self._came[:size], self._came[size:]
         form, head, body = model.split(frame)
         header = (model.read_json if form == JSON else model.read_binary)(head)
-        return form, header, {name.decode(): value.decode() for name, value in (header.fields or {}).items()}, body
+        fields = {name.decode(): value.decode(errors="replace") for name, value in (header.fields or {}).items()}
+        return form, header, fields, body
 
     def ask(self, code: int, body: bytes = b"", **fields: object) -> Said:
         opaque = self.put(code, body, **fields)

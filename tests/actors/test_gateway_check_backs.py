@@ -93,6 +93,25 @@ def test_what_a_client_is_asked(broker: orbitmq.Broker, remote: Remote) -> None:
     assert broker.open_transactions() == []
 
 
+def test_bytes_that_are_no_text(broker: orbitmq.Broker, remote: Remote) -> None:
+    """Properties and ids may be any bytes: the client gets its own back, and its group's other transactions are checked."""
+    long = b"long\1" + b"\xff" * 30_000
+    properties = b"TRAN_MSG\1true\2UNIQ_KEY\1\xff\xfeid\2PGROUP\1shop\2colour\1\xff\1\xfe\2" + long
+    assert remote.send("t", b"bytes", 0, properties, f=4).code == SUCCESS
+    begin(remote, "text")
+    remote.ask(HEARTBEAT, heartbeat("shop"))
+    asked = {}
+    while len(asked) < 2:
+        said = check(remote)
+        record = parse(said.body)
+        assert isinstance(record, Record)
+        asked[bytes(record.body)] = bytes(record.raw_properties)
+        answer(remote, said, COMMIT)
+    assert asked[b"bytes"].startswith(b"UNIQ_KEY\1\xff\xfeid\2colour\1\xff\1\xfe\2" + long + b"\2TRAN_MSG\1true")
+    until(lambda: broker.open_transactions() == [], "the ends, by the place alone")
+    assert sorted(map(bytes, stored(broker))) == [b"bytes", b"half"]
+
+
 def test_each_answer(broker: orbitmq.Broker, remote: Remote) -> None:
     """Many that are open before anybody is there to ask: each ends as the client says; what it does not know is given up after
     so many questions, and then nobody is asked any more."""
