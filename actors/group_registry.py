@@ -289,6 +289,12 @@ class GroupRegistry:
             crash_point("group_registry_reset")
         return {queue: (before.get(queue), offset) for queue, offset in offsets.items()}
 
+    def commit(self, name: str, offsets: Mapping[QueueKey, int]) -> None:
+        """For members that are no sessions of the broker's. A successor knows it, as long as there is room to write it down."""
+        for queue, offset in offsets.items():
+            self._offsets.set(name, queue, offset)
+        self._store()
+
     def pause(self, caller: Caller, name: str, paused: bool) -> None:
         """The file comes first: a successor that finds another assignment there makes it fit. Raises: OSError."""
         self.configs.pause(caller, name, paused)

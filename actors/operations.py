@@ -12,7 +12,8 @@ from typing import Any
 from orbitmq.actors.administration import Administration, session_map
 from orbitmq.actors.check_backs import AT_ONCE, Asked
 from orbitmq.actors.expiry_clock import wall_clock_ms
-from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_REPUT
+from orbitmq.actors.groups import check_group_name
+from orbitmq.actors.pages import PAGE_DISPATCHER, PAGE_GATEWAY, PAGE_REPUT
 from orbitmq.actors.peer import Peer
 from orbitmq.actors.process_id import ProcessId
 from orbitmq.actors.queue_locks import LEASE_MS
@@ -189,10 +190,31 @@ class Operations(Administration):
         return None
 
     def prepare_retries(self, peer: Peer, question: dict[str, Any]) -> Any:
-        """For the dispatcher only: makes a group's topics for retries and dead letters, and has its workers take the former."""
-        if peer.pid != self._tree.page_pid(PAGE_DISPATCHER):
-            raise NoPermission(f"cannot make topics for process {peer.pid}: only the broker's dispatcher may ask for that")
-        self._work.prepare_retries(question["group"])
+        """For the dispatcher and the gateway only: makes a group's topics for retries and dead letters, and has its workers
+        take the former."""
+        if peer.pid not in (self._tree.page_pid(PAGE_DISPATCHER), self._tree.page_pid(PAGE_GATEWAY)):
+            raise NoPermission(
+                f"cannot make topics for process {peer.pid}: only the broker's dispatcher and gateway may ask for that"
+            )
+        self._work.prepare_retries(check_group_name(question["group"]))
+        return None
+
+    def commit_for_group(self, peer: Peer, question: dict[str, Any]) -> Any:
+        """For the gateway only: a group whose members are RocketMQ's clients goes on at [[topic, queue, offset], ...]. A member
+        that knows no offset says -1, which counts as 0."""
+        if peer.pid != self._tree.page_pid(PAGE_GATEWAY):
+            raise NoPermission(f"cannot commit for a group for process {peer.pid}: only the broker's gateway may ask for that")
+        name, doing = check_group_name(question["group"]), "commit from a RocketMQ client for"
+        offsets = {}
+        for topic_name, queue, offset in question["offsets"]:
+            self._known_queue(topic_name, queue, "commit in")
+            end = self._topics.bounds(self._topics.get(topic_name).first_slot + queue).maximum
+            offsets[topic_name, queue] = min(max(0, offset), end)
+        self._groups.refuse_in_use(name, doing)
+        self._work.refuse_while_working(name, doing)
+        self._refuse_exact(name, doing, offsets)
+        self._groups.begin(peer.caller, name)
+        self._groups.commit(name, offsets)
         return None
 
     def assignment(self, peer: Peer, question: dict[str, Any]) -> Any:

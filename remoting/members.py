@@ -1,22 +1,58 @@
-"""What clients tell of themselves: that they are there, and that they leave."""
+"""Members of consumer groups: that they are there, that they leave, and who else is."""
 
 from __future__ import annotations
 
+import json
+import time
+
+from orbitmq.remoting import heartbeat
+from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.host import Host
-from orbitmq.remoting.request import Answer, Answers, Client, Request
+from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Answers, Client, Request
+
+CHANGED = 40  # NOTIFY_CONSUMER_IDS_CHANGED
+SILENT_S = 120.0  # RocketMQ's; clients send a heartbeat every 30 s
 
 
 class Members:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.answers: Answers = {34: self._heartbeat, 35: self._unregister}
+        self.consumers = Consumers(SILENT_S)
+        self.answers: Answers = {34: self._heartbeat, 35: self._unregister, 38: self._list}
 
     def gone(self, client: Client) -> None:
         """The client's connection has ended."""
+        self._tell(self.consumers.gone(client))
 
     def _heartbeat(self, request: Request) -> Answer:
-        """Nothing is kept of it yet: nobody asks who belongs to a group."""
+        told = heartbeat.read(request.body)
+        for each in told.consumers:
+            self._prepare(each.group)
+        now_s = time.monotonic()
+        changed = self.consumers.hear(request.client, told, now_s) | self.consumers.expire(now_s)
+        self._tell(changed)  # before the answer, as RocketMQ does
         return Answer()
 
     def _unregister(self, request: Request) -> Answer:
+        group = request.fields.get("consumerGroup", "")
+        if self.consumers.leave(group, request.client):
+            self._tell({group})
         return Answer(fields={})
+
+    def _list(self, request: Request) -> Answer:
+        group = request.fields["consumerGroup"]
+        self._tell(self.consumers.expire(time.monotonic()))
+        ids = self.consumers.ids(group)
+        if not ids:
+            return Answer(SYSTEM_ERROR, f"no consumer for this group, {group}")
+        return Answer(body=json.dumps({"consumerIdList": ids}, separators=(",", ":")).encode())
+
+    def _prepare(self, group: str) -> None:
+        """A client looks for the group's topic of retries when it begins, and then not again for 30 s."""
+        if self._host.topics.find(f"%RETRY%{group}") is None:
+            self._host.ask("prepare_retries", group=group)
+
+    def _tell(self, groups: set[str]) -> None:
+        for group in groups:
+            for client in self.consumers.clients(group):
+                self._host.tell(client, CHANGED, {"consumerGroup": group}, b"")

@@ -1,4 +1,4 @@
-"""The offsets of groups, as consumers that keep them at the broker ask for them."""
+"""The offsets of groups, as consumers that keep them at the broker ask for them and commit them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ from orbitmq.remoting.request import QUERY_NOT_FOUND, Answer, Answers, Request
 class Offsets:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.answers: Answers = {14: self._query}
+        self.answers: Answers = {14: self._query, 15: self._commit}
 
     def _query(self, request: Request) -> Answer:
+        """As RocketMQ: a group that is new to a queue whose first message is still there begins with that one."""
         group, topic, queue = (request.fields[name] for name in ("consumerGroup", "topic", "queueId"))
         offset = self._committed(group, topic, int(queue))
+        if offset is None and self._whole(topic, int(queue)):
+            offset = 0
         if offset is None:
             return Answer(QUERY_NOT_FOUND, f"the group {group} has no offset in queue {queue} of {topic}")
         return Answer(fields={"offset": str(offset)})
 
+    def _commit(self, request: Request) -> Answer:
+        topic, queue, offset = (request.fields[name] for name in ("topic", "queueId", "commitOffset"))
+        self._host.ask("commit_for_group", group=request.fields["consumerGroup"], offsets=[[topic, int(queue), int(offset)]])
+        return Answer(fields={})
+
     def _committed(self, group: str, topic: str, queue: int) -> int | None:
         offsets, _ = self._host.ask("committed", group=group)
         return next((offset for name, number, offset in offsets if (name, number) == (topic, queue)), None)
+
+    def _whole(self, topic: str, queue: int) -> bool:
+        known = self._host.topics.find(topic)
+        if known is None or not 0 <= queue < known.queues:
+            return False
+        return self._host.topics.bounds(known.first_slot + queue).minimum == 0

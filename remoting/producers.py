@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
+from orbitmq.remoting import heartbeat
 from orbitmq.remoting.request import Client, Request
 
 HEARTBEAT, UNREGISTER = 34, 35
@@ -18,7 +18,7 @@ class Producers:
     def hear(self, request: Request) -> None:
         """A heartbeat, or a client's leave of a group; of others it learns nothing."""
         if request.code == HEARTBEAT:
-            named = _groups(request.body)
+            named = heartbeat.read(request.body).producers
             for group in self._of(request.client) - named:
                 self._remove(group, request.client)
             for group in named:
@@ -53,12 +53,3 @@ class Producers:
         clients.pop(client, None)
         if not clients:
             self._groups.pop(group, None)
-
-
-def _groups(heartbeat: bytes) -> set[str]:
-    """Producer groups that it names; what cannot be read names none."""
-    try:
-        told = json.loads(heartbeat)["producerDataSet"]
-        return {each["groupName"] for each in told if isinstance(each["groupName"], str)}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return set()

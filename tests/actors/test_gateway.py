@@ -264,7 +264,8 @@ def test_where_a_pull_begins(broker: orbitmq.Broker, remote: Remote) -> None:
     assert remote.pull("t", 2, 0).code == SYSTEM_ERROR
     assert remote.pull("absent", 0, 0).code == NO_TOPIC
     assert remote.ask(PULL, **{**remote.pull_fields("t", 0, 0), "expressionType": "SQL92"}).code == SYSTEM_ERROR
-    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic="t", queueId=0).code == NO_OFFSET
+    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic="t", queueId=0).fields == {"offset": "0"}
+    assert remote.ask(QUERY_OFFSET, consumerGroup="nobody", topic="t", queueId=2).code == NO_OFFSET
 
 
 def test_the_offset_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:

@@ -51,6 +51,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.namesrv.NamesrvConfig;
 import org.apache.rocketmq.common.protocol.ResponseCode;
+import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
@@ -75,6 +76,8 @@ public final class Judge {
     private NamesrvController names;
     private String namesAddress;
     private String visited;
+    private final Map<String, DefaultMQPushConsumer> members = new TreeMap<>();
+    private final Map<String, LinkedBlockingQueue<MessageExt>> arrivals = new TreeMap<>();
     private BrokerController broker;
     private String brokerAddress;
     private DefaultMQProducer producer;
@@ -145,6 +148,12 @@ public final class Judge {
                 return check(topic, order.getString("group"), order.getJSONObject("ends"));
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
+            case "join":
+                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getBooleanValue("broadcast"));
+            case "came":
+                return came(order.getString("member"));
+            case "quit":
+                return quit(order.getString("member"));
             case "committed":
                 return committed(topic, order.getString("group"));
             default:
@@ -554,7 +563,7 @@ public final class Judge {
     private Object consume(String topic, String group, int count, JSONObject failing) throws Exception {
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
-        member.setNamesrvAddr(namesAddress);
+        member.setNamesrvAddr(names());
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.subscribe(topic, "*");
         /* What the listener has got counts as consumed a moment later, and the offsets are kept at the shutdown. */
@@ -582,10 +591,46 @@ public final class Judge {
         return found;
     }
 
+    /** A push consumer of the group, until it quits. */
+    private Object join(String name, String topic, String group, String tags, boolean broadcast) throws Exception {
+        DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
+        LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
+        member.setNamesrvAddr(names());
+        member.setInstanceName(name);
+        member.setMessageModel(broadcast ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
+        member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        member.setPollNameServerInterval(1000);
+        member.setPersistConsumerOffsetInterval(200);
+        member.subscribe(topic, tags);
+        member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
+        member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            came.addAll(messages);
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        member.start();
+        members.put(name, member);
+        arrivals.put(name, came);
+        return null;
+    }
+
+    /** What has come to a member since the last question. */
+    private Object came(String name) {
+        List<MessageExt> messages = new ArrayList<>();
+        arrivals.get(name).drainTo(messages);
+        List<Object> found = new ArrayList<>();
+        messages.forEach(message -> found.add(shown(message)));
+        return found;
+    }
+
+    private Object quit(String name) {
+        members.remove(name).shutdown();
+        return came(name);
+    }
+
     /** For each queue, the offset at which the group continues; queues without one are missing. */
     private Object committed(String topic, String group) throws Exception {
         DefaultMQPullConsumer member = new DefaultMQPullConsumer(group);
-        member.setNamesrvAddr(namesAddress);
+        member.setNamesrvAddr(names());
         member.start();
         Map<Integer, Long> found = new TreeMap<>();
         try {

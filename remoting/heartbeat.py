@@ -1,0 +1,63 @@
+"""What a client tells of itself in a heartbeat: JSON. What cannot be read says nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """kind: "TAG" or "SQL92". expression: which messages of the topic."""
+
+    topic: str
+    kind: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerData:
+    """A consumer group that the client belongs to. model: "CLUSTERING" or "BROADCASTING"."""
+
+    group: str
+    model: str
+    subscriptions: frozenset[Subscription]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    client_id: str
+    consumers: tuple[ConsumerData, ...]
+    producers: frozenset[str]
+
+
+def read(body: bytes) -> Heartbeat:
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    told = told if isinstance(told, dict) else {}
+    consumers = tuple(_consumer(each) for each in _items(told, "consumerDataSet") if _text(each, "groupName"))
+    producers = frozenset(_text(each, "groupName") for each in _items(told, "producerDataSet"))
+    return Heartbeat(_text(told, "clientID"), consumers, producers - {""})
+
+
+def _consumer(told: dict[str, Any]) -> ConsumerData:
+    subscriptions = (
+        Subscription(_text(each, "topic"), _text(each, "expressionType") or "TAG", _text(each, "subString"))
+        for each in _items(told, "subscriptionDataSet")
+        if _text(each, "topic")
+    )
+    return ConsumerData(_text(told, "groupName"), _text(told, "messageModel"), frozenset(subscriptions))
+
+
+def _items(told: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    found = told.get(name)
+    return (each for each in found if isinstance(each, dict)) if isinstance(found, list) else iter(())
+
+
+def _text(told: dict[str, Any], name: str) -> str:
+    found = told.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,241 @@
+"""Goal: RocketMQ's consumers find out who belongs to their group, hear of every change at once, and keep their offsets at the
+broker, where local tools see them and no death loses them.
+
+Method: clients of the readable model of the protocol; random heartbeats and deaths against a plain model. Java's push consumers
+are in tests/interop/test_groups.py. Of remoting/consumers.py, remoting/members.py, remoting/offsets.py and
+remoting/heartbeat.py.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from orbitmq.remoting import heartbeat
+from orbitmq.remoting.consumers import Consumers
+from orbitmq.remoting.heartbeat import ConsumerData, Heartbeat, Subscription
+from orbitmq.remoting.request import Client
+from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, QUERY_OFFSET, ROUTE, UNREGISTER, Remote
+from tests.actors.test_gateway import indexed
+from tests.trees import kill, small_broker
+from tests.waiting import until
+
+SUCCESS, SYSTEM_ERROR, NO_OFFSET = 0, 1, 22
+COMMIT, MEMBERS, CHANGED = 15, 38, 40
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        yield broker
+
+
+def beat(client_id: str, *groups: str, topic: str = "t") -> bytes:
+    subscription = {"topic": topic, "subString": "*", "expressionType": "TAG", "tagsSet": [], "codeSet": [], "subVersion": 1}
+    rest = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "subscriptionDataSet": [subscription]}
+    consumers = [{"groupName": group, **rest} for group in groups]
+    return json.dumps({"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}).encode()
+
+
+def join(remote: Remote, client_id: str, group: str, **how: Any) -> None:
+    """It hears of itself, before the answer."""
+    opaque = remote.put(HEARTBEAT, beat(client_id, group, **how))
+    heard(remote, group)
+    said = remote.take()
+    assert (said.opaque, said.code) == (opaque, SUCCESS)
+
+
+def heard(remote: Remote, group: str) -> None:
+    asked = remote.asked()
+    assert (asked.code, asked.fields) == (CHANGED, {"consumerGroup": group})
+
+
+def members(remote: Remote, group: str) -> list[str]:
+    said = remote.ask(MEMBERS, consumerGroup=group)
+    if said.code == SYSTEM_ERROR:
+        assert group in (said.remark or "")
+        return []
+    assert b" " not in said.body
+    ids: list[str] = json.loads(said.body)["consumerIdList"]
+    return ids
+
+
+# ---- who belongs to a group
+
+
+def test_members_come_and_go(broker: orbitmq.Broker) -> None:
+    with Remote(broker.status().listens) as one, Remote(broker.status().listens) as two:
+        assert members(one, "g") == []
+        join(one, "1@a", "g")
+        assert remote_again(one, "1@a", "g"), "nothing has changed"
+        join(two, "2@b", "g")
+        heard(one, "g")
+        assert members(one, "g") == members(two, "g") == ["1@a", "2@b"]
+        join(two, "2@b", "g", topic="another")
+        heard(one, "g")
+        with Remote(broker.status().listens) as three:
+            join(three, "3@c", "g")
+            heard(one, "g")
+            heard(two, "g")
+        heard(one, "g")
+        heard(two, "g")
+        assert members(one, "g") == ["1@a", "2@b"]
+        two.put(UNREGISTER, clientID="2@b", consumerGroup="g")
+        assert two.take().code == SUCCESS
+        heard(one, "g")
+        assert members(two, "g") == ["1@a"]
+
+
+def remote_again(remote: Remote, client_id: str, group: str) -> bool:
+    """Another heartbeat is answered, and nothing was told before."""
+    return remote.ask(HEARTBEAT, beat(client_id, group)).code == SUCCESS
+
+
+def test_a_topic_for_retries_is_there(broker: orbitmq.Broker) -> None:
+    """Before the first heartbeat is answered: a client looks for it once."""
+    with Remote(broker.status().listens) as remote:
+        join(remote, "1@a", "g")
+        (queues,) = json.loads(remote.ask(ROUTE, topic="%RETRY%g").body)["queueDatas"]
+        assert queues["readQueueNums"] == 1
+
+
+def test_a_killed_gateway_forgets_its_clients(broker: orbitmq.Broker) -> None:
+    """They come again, with their next heartbeat, on connections of their own."""
+    with Remote(broker.status().listens) as one:
+        join(one, "1@a", "g")
+        kill(broker, "gateway")
+        with pytest.raises(OSError):
+            one.take()
+    with Remote(broker.status().listens) as one:
+        assert members(one, "g") == []
+        join(one, "1@a", "g")
+        assert members(one, "g") == ["1@a"]
+
+
+def test_consumers_against_a_model() -> None:
+    rng = random.Random(5)
+    consumers, model = Consumers(100), dict[tuple[str, Client], tuple[str, str, int]]()
+    clients = [Client(number, 1) for number in range(6)]
+    for now in range(4000):
+        client, deed = rng.choice(clients), rng.random()
+        if deed < 0.7:
+            groups = rng.sample("abc", rng.randrange(3))
+            topic = rng.choice(("t", "u"))
+            data = (ConsumerData(group, "CLUSTERING", frozenset({Subscription(topic, "TAG", "*")})) for group in groups)
+            changed = consumers.hear(client, Heartbeat(f"id{client.connection // 2}", tuple(data), frozenset()), now)
+            wanted = {group for group, each in model if each == client and group not in groups}
+            wanted |= {group for group in groups if model.get((group, client), ("", "", 0))[1] != topic}
+            for group in "abc":
+                model.pop((group, client), None) if group not in groups else None
+            model |= {(group, client): (f"id{client.connection // 2}", topic, now) for group in groups}
+        elif deed < 0.8:
+            changed, wanted = consumers.gone(client), {group for group, each in model if each == client}
+            model = {key: each for key, each in model.items() if key[1] != client}
+        elif deed < 0.9:
+            group = rng.choice("abc")
+            changed = {group} if consumers.leave(group, client) else set()
+            wanted = {group} if model.pop((group, client), None) else set()
+        else:
+            changed, wanted = consumers.expire(now), {group for (group, _), each in model.items() if now - each[2] > 100}
+            model = {key: each for key, each in model.items() if now - each[2] <= 100}
+        assert changed == wanted
+        for group in "abc":
+            assert set(consumers.clients(group)) == {client for name, client in model if name == group}
+            ids = consumers.ids(group)
+            assert len(ids) == len(set(ids)) and set(ids) == {each[0] for (name, _), each in model.items() if name == group}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{", b"7", b"{}", b'{"consumerDataSet":7}', b'{"consumerDataSet":[7,{},{"groupName":1}]}', b"[" * 99],
+)
+def test_a_heartbeat_that_says_nothing(broker: orbitmq.Broker, body: bytes) -> None:
+    assert heartbeat.read(body).consumers == ()
+    with Remote(broker.status().listens) as remote:
+        assert remote.ask(HEARTBEAT, body).code == SUCCESS
+
+
+# ---- offsets
+
+
+def commit(remote: Remote, offset: int, *, group: str = "g", topic: str = "t", queue: int = 0) -> int:
+    return remote.ask(COMMIT, consumerGroup=group, topic=topic, queueId=queue, commitOffset=offset).code
+
+
+def offset(remote: Remote, *, group: str = "g", topic: str = "t", queue: int = 0) -> int | None:
+    said = remote.ask(QUERY_OFFSET, consumerGroup=group, topic=topic, queueId=queue)
+    return None if said.code == NO_OFFSET else int(said.fields["offset"])
+
+
+def test_offsets_are_kept(tmp_path: Path) -> None:
+    """Over the death of whoever keeps them, and over a restart; and local tools see and move them."""
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 2)
+        with Remote(broker.status().listens) as remote:
+            for _ in range(5):
+                remote.send("t", b"x")
+            indexed(broker)
+            assert offset(remote) == 0, "the queue's first message is there, and the group is new"
+            assert commit(remote, 3) == SUCCESS and offset(remote) == 3
+            kill(broker, "coordinator")
+            until(lambda: offset(remote) == 3, "a successor")
+            assert commit(remote, 2) == SUCCESS and offset(remote) == 2, "downwards as well"
+            assert commit(remote, 99) == SUCCESS and offset(remote) == 5
+            assert commit(remote, -1) == SUCCESS and offset(remote) == 0
+            remote.put(COMMIT, mark=ONE_WAY, consumerGroup="g", topic="t", queueId=0, commitOffset=4)
+            assert offset(remote) == 4
+            assert commit(remote, 1, topic="absent") == commit(remote, 1, queue=2) == SYSTEM_ERROR
+            assert commit(remote, 1, group="no group!") == SYSTEM_ERROR
+            (group,) = broker.groups()
+            assert (group.name, group.queues[0].lag_messages) == ("g", 1)
+            broker.reset_group("g", 1)
+            assert offset(remote) == 1
+    with small_broker(tmp_path) as broker, Remote(broker.status().listens) as remote:
+        assert offset(remote) == 1
+
+
+def test_a_group_has_members_of_one_kind(broker: orbitmq.Broker) -> None:
+    """While local consumers share a group's queues, nobody else commits for it; afterwards it goes on where they were."""
+    with Remote(broker.status().listens) as remote:
+        for _ in range(5):
+            remote.send("t", b"x")
+        indexed(broker)
+        with broker.consumer("g", ["t"], start="earliest") as consumer:
+            consumer.poll_batch(2, timeout=10)
+            consumer.commit()
+            assert commit(remote, 4) == SYSTEM_ERROR
+            assert consumer.committed()["t", 0] == 2
+        assert offset(remote) == 2 and commit(remote, 4) == SUCCESS
+        with broker.consumer("g", ["t"]) as consumer:
+            assert consumer.committed()["t", 0] == 4
+
+
+def test_many_members_share_the_work(broker: orbitmq.Broker) -> None:
+    """Goal: what clients work out from the list covers each queue once. Method: as Java's clients do it by default: sorted ids,
+    sorted queues, in turn."""
+    broker.create_topic("wide", 7)
+    with ExitStack() as stack:
+        remotes = [stack.enter_context(Remote(broker.status().listens)) for _ in range(3)]
+        for number, remote in enumerate(remotes):
+            opaque = remote.put(HEARTBEAT, beat(f"{number}@x", "g", topic="wide"))
+            until(lambda remote=remote, opaque=opaque: _answered(remote, opaque), "the answer")  # type: ignore[misc]
+        taken: list[int] = []
+        for number, remote in enumerate(remotes):
+            while remote.has_come:
+                heard(remote, "g")
+            ids = sorted(members(remote, "g"))
+            taken += [queue for queue in range(7) if queue % len(ids) == ids.index(f"{number}@x")]
+        assert sorted(taken) == list(range(7))
+
+
+def _answered(remote: Remote, opaque: int) -> bool:
+    heard(remote, "g")
+    return remote.take().opaque == opaque

@@ -1,0 +1,114 @@
+"""Goal: RocketMQ's own push consumers, unchanged, share a group's queues on OrbitMQ: each message comes to one of them, and
+none is missing after members have come and gone and processes of the broker have died.
+
+Method: the judge's consumers visit a broker of OrbitMQ; local producers send meanwhile. What was not committed when somebody
+died comes twice, as with RocketMQ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from tests.interop.judge import Files, Judge
+from tests.interop.letters import of_rocketmq
+from tests.interop.ours import broker_on
+from tests.trees import kill
+from tests.waiting import until
+
+NAME = "judged"
+FILES = Files(log_file_size=256 << 10, queue_file_units=1000, index_slots=1000, index_entries=4000)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with broker_on(tmp_path / "store", FILES, name=NAME, listen="127.0.0.1:0") as broker:
+        broker.create_topic("orders", queues=4)
+        yield broker
+
+
+@pytest.fixture
+def visitor(judge: Judge, broker: orbitmq.Broker) -> Iterator[Judge]:
+    """The judge as a client of the broker."""
+    judge.ask("visit", names=broker.status().listens)
+    yield judge
+    judge.ask("leave")
+
+
+def send(broker: orbitmq.Client, begin: int, count: int) -> list[str]:
+    bodies = [f"{number}" for number in range(begin, begin + count)]
+    with broker.producer() as producer:
+        for number, body in enumerate(bodies):
+            producer.send("orders", body, queue=number % 4, tags="ab"[number % 2])
+    return bodies
+
+
+def came(judge: Judge, member: str) -> list[str]:
+    return [of_rocketmq(each).body.decode() for each in judge.ask("came", member=member)]
+
+
+def test_members_share_the_queues(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """With a second member, each gets two of the four queues; when it leaves, the first has all again. Nothing comes twice
+    while nobody dies, and both committed where they were."""
+    visitor.ask("join", member="one", topic="orders", group="shared", tags="*", broadcast=False)
+    seen: Counter[str] = Counter()
+
+    def take(*members: str) -> bool:
+        for member in members:
+            seen.update(came(visitor, member))
+        return set(sent) <= set(seen)
+
+    sent = send(broker, 0, 40)
+    until(lambda: take("one"), "the first forty")
+    visitor.ask("join", member="two", topic="orders", group="shared", tags="*", broadcast=False)
+    begin, shared = 40, False
+    while not shared:  # as soon as the clients have shared the queues anew
+        sent = send(broker, begin, 40)
+        begin += 40
+        mine: list[str] = []
+        yours: list[str] = []
+
+        def both() -> bool:
+            mine.extend(came(visitor, "one"))
+            yours.extend(came(visitor, "two"))
+            return set(sent) <= {*mine, *yours}
+
+        until(both, "forty more")
+        shared = {int(each) % 4 for each in mine}.isdisjoint({int(each) % 4 for each in yours}) and bool(yours)
+        seen.update(mine + yours)
+    seen.update(of_rocketmq(each).body.decode() for each in visitor.ask("quit", member="two"))
+    sent = send(broker, begin, 40)
+    until(lambda: take("one"), "the last forty")
+    seen.update(of_rocketmq(each).body.decode() for each in visitor.ask("quit", member="one"))
+    assert set(seen) == {f"{number}" for number in range(begin + 40)}
+    (group,) = [each for each in broker.groups() if each.name == "shared"]
+    assert sum(queue.lag_messages for queue in group.queues if queue.topic == "orders") == 0
+    assert visitor.committed("orders", "shared") == {queue: (begin + 40) // 4 for queue in range(4)}
+
+
+def test_tags_and_broadcast(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Each member of a group that broadcasts gets everything that its tags let pass."""
+    for member in ("one", "two"):
+        visitor.ask("join", member=member, topic="orders", group="all", tags="a", broadcast=True)
+    sent = send(broker, 0, 40)
+    for member in ("one", "two"):
+        seen: list[str] = []
+        until(lambda member=member, seen=seen: seen.extend(came(visitor, member)) or len(seen) >= 20, "twenty")  # type: ignore[func-returns-value,misc]
+        assert sorted(seen, key=int) == sent[::2]
+        visitor.ask("quit", member=member)
+
+
+def test_deaths(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """The gateway, the coordinator and the reput process are killed while a member consumes: everything comes."""
+    visitor.ask("join", member="one", topic="orders", group="robust", tags="*", broadcast=False)
+    seen: set[str] = set()
+    for round_, actor in enumerate(("gateway", "coordinator", "reput", "gateway")):
+        sent = send(broker, 100 * round_, 100)
+        kill(broker, actor)
+        until(lambda sent=sent: seen.update(came(visitor, "one")) or set(sent) <= seen, f"all after the death of {actor}")  # type: ignore[func-returns-value,misc]
+    visitor.ask("quit", member="one")
+    assert visitor.committed("orders", "robust") == {queue: 100 for queue in range(4)}
