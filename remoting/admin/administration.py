@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orbitmq.remoting.admin.brokers import Brokers
 from orbitmq.remoting.admin.log_view import LogView
+from orbitmq.remoting.admin.messages import Messages
 from orbitmq.remoting.admin.topics import Topics
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import Answers
@@ -12,4 +13,4 @@ from orbitmq.remoting.request import Answers
 class Administration:
     def __init__(self, host: Host) -> None:
         log = LogView(host)
-        self.answers: Answers = {**Topics(host, log).answers, **Brokers(host, log).answers}
+        self.answers: Answers = {**Topics(host, log).answers, **Brokers(host, log).answers, **Messages(host, log).answers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +11,10 @@ from orbitmq.native._core import ffi, lib
 from orbitmq.native._types import Message, Reader
 from orbitmq.remoting.host import Host
 from orbitmq.shm.topic_table import Topic, TopicTable
+from orbitmq.store.index_file import TIME_END, candidates, key_hash
 from orbitmq.store.log_head import stored_ms
+
+COLLISIONS = 128  # hits of one IndexFile, of which some may belong to other keys
 
 
 class LogView:
@@ -19,7 +23,7 @@ class LogView:
         self.topics: TopicTable = host.topics
         self._control = host.control
         self._layout = host.settings.layout
-        self._file_size = host.settings.files.log_file_size
+        self._files = host.settings.files
 
     def positions(self) -> Any:
         """A fresh struct positions_seen."""
@@ -49,13 +53,43 @@ class LogView:
         except (CorruptRecord, StoreError):
             return None
 
+    def at(self, reader: Reader, place: int) -> Message | None:
+        """The message that begins at a physical offset, which may be any number. None: none does, or it cannot be read."""
+        seen = self.positions()
+        if not seen.min_offset <= place < seen.reput:
+            return None
+        try:
+            return reader.record(place)
+        except (CorruptRecord, StoreError):
+            return None
+
+    def hidden(self, message: Message) -> bool:
+        """Its topic does not show it any more, or does not exist."""
+        topic = self.topics.find(message.topic)
+        if topic is None:
+            return True
+        return message.queue < topic.queues and message.offset < self.topics.bounds(topic.first_slot + message.queue).minimum
+
+    def with_key(self, reader: Reader, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[Message]:
+        """Messages of the topic with this key or unique key, stored at these times, both included; newest first."""
+        folder, files, hash_ = self._layout.index, self._files, key_hash(topic, key)
+        times = {"begin_ms": max(0, min(begin_ms, TIME_END)), "end_ms": max(0, min(end_ms, TIME_END))}
+        passed = set[int]()
+        for place in candidates(folder, files.index_slots, files.index_entries, hash_, **times, most=COLLISIONS):
+            message = None if place in passed else self.at(reader, place)
+            passed.add(place)
+            if message is None or message.topic != topic or not begin_ms <= message.stored_ms <= end_ms:
+                continue
+            if key in (*message.keys, message.properties.get("UNIQ_KEY")) and not self.hidden(message):
+                yield message
+
     def oldest_ms(self) -> int:
         """When the log's first message was stored; -1: there is none, or it cannot be read."""
         seen = self.positions()
         if seen.min_offset >= seen.wrote:
             return -1
         try:
-            found = stored_ms(self._layout, self._file_size, seen.min_offset)
+            found = stored_ms(self._layout, self._files.log_file_size, seen.min_offset)
         except OSError:
             return -1
         return -1 if found is None else found
@@ -81,6 +115,6 @@ class LogView:
         """The offset of the queue's first message that was stored then or later. None: it cannot be read."""
         reader.clear()
         try:
-            return reader.search_time(reader.add(topic.first_slot + queue, 0), store_ms)
+            return reader.since(reader.add(topic.first_slot + queue, 0), store_ms)
         except (CorruptRecord, StoreError):
             return None

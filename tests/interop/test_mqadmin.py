@@ -106,6 +106,33 @@ def test_the_offsets_of_a_topic(judge: Judge, broker: orbitmq.Broker, ours: Tool
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", " ".join(when))
 
 
+def test_look_ups(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
+    """One message, found in each way there is."""
+    broker.create_topic("orders", queues=2)
+    judge.ask("visit", names=broker.status().listens)
+    try:
+        letters = [_for_judge(Letter("orders", b"body", "paid", (f"key-{number}",), queue=1)) for number in range(3)]
+        receipts = judge.ask("send", topic="orders", batches=[[letter] for letter in letters])
+    finally:
+        judge.ask("leave")
+    until(lambda: broker.topic("orders").queues[1].max_offset == 3, "reput")
+    (message,) = broker.find("orders", "key-2")
+    unique = message.properties["UNIQ_KEY"]
+    head, *lines = ours("queryMsgByKey", "-t", "orders", "-k", "key-2").splitlines()
+    assert head.split() == ["#Message", "ID", "#QID", "#Offset"]
+    assert [line.split() for line in lines if line] == [[unique, "1", "2"]]
+    for words in (
+        ("queryMsgById", "-i", receipts[2][2]),
+        ("queryMsgByUniqueKey", "-t", "orders", "-i", unique),
+        ("queryMsgByOffset", "-t", "orders", "-b", NAME, "-i", "1", "-o", "2"),
+    ):
+        said = dict(re.findall(r"^([A-Z][\w ]*\w): +(.*\S)", ours(*words), re.MULTILINE))
+        wanted = {"Topic": "orders", "Tags": "[paid]", "Keys": "[key-2]", "Queue ID": "1", "Queue Offset": "2"}
+        assert wanted.items() <= said.items(), words
+        assert "CRC32" not in str(said)
+    assert f"MSGID: {unique}" in ours("printMsg", "-t", "orders")
+
+
 def test_the_cluster(ours: Tool, theirs: Tool) -> None:
     for words in ((), ("-m",)):
         (head, mine), (their_head, their) = (run("clusterList", *words).splitlines()[:2] for run in (ours, theirs))
