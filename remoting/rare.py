@@ -6,6 +6,7 @@ from __future__ import annotations
 from orbitmq.errors import OrbitError
 from orbitmq.remoting.admin.administration import Administration
 from orbitmq.remoting.host import Host
+from orbitmq.remoting.locks import Locks
 from orbitmq.remoting.members import Members
 from orbitmq.remoting.name_server import NameServer
 from orbitmq.remoting.offsets import Offsets
@@ -24,6 +25,7 @@ class Rare:
             **NameServer(host).answers,
             **self._members.answers,
             **Offsets(host).answers,
+            **Locks(host).answers,
             **Sends(host).answers,
             **Administration(host).answers,
         }

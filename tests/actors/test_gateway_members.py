@@ -2,8 +2,8 @@
 broker, where local tools see them and no death loses them.
 
 Method: clients of the readable model of the protocol; random heartbeats and deaths against a plain model. Java's push consumers
-are in tests/interop/test_groups.py. Of remoting/consumers.py, remoting/members.py, remoting/offsets.py and
-remoting/heartbeat.py.
+are in tests/interop/test_groups.py. Of remoting/consumers.py, remoting/members.py, remoting/offsets.py,
+remoting/heartbeat.py and remoting/locks.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.trees import kill, small_broker
 from tests.waiting import until
 
 SUCCESS, SYSTEM_ERROR, NO_OFFSET = 0, 1, 22
-COMMIT, MEMBERS, CHANGED = 15, 38, 40
+COMMIT, MEMBERS, CHANGED, LOCK, UNLOCK = 15, 38, 40, 41, 42
 
 
 @pytest.fixture
@@ -234,6 +234,36 @@ def test_many_members_share_the_work(broker: orbitmq.Broker) -> None:
             ids = sorted(members(remote, "g"))
             taken += [queue for queue in range(7) if queue % len(ids) == ids.index(f"{number}@x")]
         assert sorted(taken) == list(range(7))
+
+
+# ---- locks of queues
+
+
+def locks(remote: Remote, code: int, owner: str, *queues: int, topic: str = "t", group: str = "g") -> set[int]:
+    places = [{"brokerName": "any", "queueId": queue, "topic": topic} for queue in queues]
+    said = remote.ask(code, json.dumps({"clientId": owner, "consumerGroup": group, "mqSet": places}).encode())
+    assert said.code == SUCCESS
+    told = json.loads(said.body)["lockOKMQSet"] if said.body else []
+    assert all(each["topic"] == topic for each in told)
+    return {each["queueId"] for each in told}
+
+
+def test_locks_of_queues(broker: orbitmq.Broker) -> None:
+    """One owner at a time, over deaths; not of queues that a local member has, and none that do not exist."""
+    with Remote(broker.status().listens) as remote:
+        assert locks(remote, LOCK, "1@a", 0, 1, 2) == {0, 1}
+        assert locks(remote, LOCK, "2@b", 0, 1) == set()
+        assert locks(remote, LOCK, "2@b", 0, topic="absent") == set()
+        kill(broker, "coordinator")
+        assert until(lambda: locks(remote, LOCK, "1@a", 0), "a successor") == {0}
+        assert locks(remote, UNLOCK, "2@b", 0) == set()
+        assert locks(remote, LOCK, "2@b", 0) == set()
+        locks(remote, UNLOCK, "1@a", 0)
+        assert locks(remote, LOCK, "2@b", 0, 1) == {0}
+        with broker.consumer("h", ["t"]):
+            assert locks(remote, LOCK, "1@a", 0, 1, group="h") == set()
+        for body in (b"", b"[]", b"{}", b'{"mqSet":[7]}', b'{"mqSet":[{"topic":1}]}', b'{"mqSet":7}'):
+            assert remote.ask(LOCK, body).code == SYSTEM_ERROR
 
 
 def _answered(remote: Remote, opaque: int) -> bool:

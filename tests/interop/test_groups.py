@@ -112,3 +112,30 @@ def test_deaths(visitor: Judge, broker: orbitmq.Broker) -> None:
         until(lambda sent=sent: seen.update(came(visitor, "one")) or set(sent) <= seen, f"all after the death of {actor}")  # type: ignore[func-returns-value,misc]
     visitor.ask("quit", member="one")
     assert visitor.committed("orders", "robust") == {queue: 100 for queue in range(4)}
+
+
+def test_in_order(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """Ordered consumers lock their queues: while members come and go, and one process of the broker dies, each queue's messages
+    come in order."""
+    visitor.ask("join", member="one", topic="orders", group="ordered", tags="*", broadcast=False, ordered=True)
+    seen: list[int] = []
+    for round_ in range(4):
+        sent = send(broker, 100 * round_, 100)
+        if round_ == 1:
+            visitor.ask("join", member="two", topic="orders", group="ordered", tags="*", broadcast=False, ordered=True)
+        if round_ == 2:
+            kill(broker, "coordinator")
+        if round_ == 3:
+            seen += [int(of_rocketmq(each).body) for each in visitor.ask("quit", member="two")]
+        members = ("one", "two") if round_ in (1, 2) else ("one",)
+
+        def all_of(sent: list[str] = sent, members: tuple[str, ...] = members) -> bool:
+            for member in members:
+                seen.extend(map(int, came(visitor, member)))
+            return {int(each) for each in sent} <= set(seen)
+
+        until(all_of, f"the messages of round {round_}")
+    visitor.ask("quit", member="one")
+    for queue in range(4):
+        first = list(dict.fromkeys(each for each in seen if each % 4 == queue))
+        assert first == list(range(queue, 400, 4))

@@ -30,7 +30,9 @@ import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
@@ -149,7 +151,7 @@ public final class Judge {
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
             case "join":
-                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getBooleanValue("broadcast"));
+                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"));
             case "came":
                 return came(order.getString("member"));
             case "quit":
@@ -592,7 +594,7 @@ public final class Judge {
     }
 
     /** A push consumer of the group, until it quits. */
-    private Object join(String name, String topic, String group, String tags, boolean broadcast) throws Exception {
+    private Object join(String name, String topic, String group, String tags, boolean broadcast, boolean ordered) throws Exception {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
@@ -603,10 +605,17 @@ public final class Judge {
         member.setPersistConsumerOffsetInterval(200);
         member.subscribe(topic, tags);
         member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
-        member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            came.addAll(messages);
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
+        if (ordered) {
+            member.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                came.addAll(messages);
+                return ConsumeOrderlyStatus.SUCCESS;
+            });
+        } else {
+            member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                came.addAll(messages);
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+        }
         member.start();
         members.put(name, member);
         arrivals.put(name, came);
