@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.remoting.admin.brokers import Brokers
+from orbitmq.remoting.admin.groups import Groups
 from orbitmq.remoting.admin.log_view import LogView
 from orbitmq.remoting.admin.messages import Messages
 from orbitmq.remoting.admin.topics import Topics
@@ -13,4 +14,5 @@ from orbitmq.remoting.request import Answers
 class Administration:
     def __init__(self, host: Host) -> None:
         log = LogView(host)
-        self.answers: Answers = {**Topics(host, log).answers, **Brokers(host, log).answers, **Messages(host, log).answers}
+        kinds = Topics(host, log), Brokers(host, log), Messages(host, log), Groups(host, log)
+        self.answers: Answers = {code: answer for kind in kinds for code, answer in kind.answers.items()}

@@ -23,6 +23,7 @@ from tests.trees import small_broker
 from tests.waiting import until
 
 CHANGE, CONFIG, RUNTIME, STATS, LIST, DELETE, FORGET, OF_CLUSTER, GROUPS_OF = 17, 26, 28, 202, 206, 215, 216, 224, 300
+DELETE_GROUP, PROGRESS = 207, 208
 SUCCESS, SYSTEM_ERROR, NO_TOPIC = 0, 1, 17
 
 
@@ -151,6 +152,37 @@ def test_groups_of_a_topic(broker: orbitmq.Broker, remote: Remote) -> None:
         consumer.commit()
     assert json.loads(remote.ask(GROUPS_OF, topic="t").body) == {"groupList": ["readers"]}
     assert json.loads(remote.ask(GROUPS_OF, topic="absent").body) == {"groupList": []}
+
+
+def test_the_progress_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None:
+    """As the group has committed; a group that nobody uses can be deleted, and one that is not there too."""
+    broker.create_topic("other", 1)
+    with broker.producer() as producer:
+        for number in range(5):
+            producer.send("t", b"%d" % number, queue=1)
+        producer.send("other", b"last")
+    with broker.consumer("readers", topics=["t", "other"], start="earliest") as consumer:
+        read: list[Any] = []
+        while len(read) < 6:
+            read += consumer.poll_batch(6, timeout=10)
+        consumer.commit()
+        assert remote.ask(DELETE_GROUP, groupName="readers").code == SYSTEM_ERROR, "it has a member"
+    with broker.producer() as producer:
+        producer.send("t", b"more", queue=1)
+    indexed(broker)
+    name = broker.status().name
+    said = remote.ask(PROGRESS, consumerGroup="readers").body.decode()
+    assert said.startswith('{"consumeTps":0.0,"offsetTable":{')
+    newest = max(message.stored_ms for message in read if message.topic == "t")
+    found = queue_map(said)
+    assert found[name, "t", 1] == {"brokerOffset": 6, "consumerOffset": 5, "lastTimestamp": newest}
+    assert found[name, "other", 0]["consumerOffset"] == 1
+    of_one = queue_map(remote.ask(PROGRESS, consumerGroup="readers", topic="other").body.decode())
+    assert {topic for _, topic, _ in of_one} == {"other"}
+    assert remote.ask(DELETE_GROUP, groupName="readers").code == SUCCESS
+    assert remote.ask(DELETE_GROUP, groupName="readers").code == SUCCESS
+    assert queue_map(remote.ask(PROGRESS, consumerGroup="readers").body.decode()) == {}
+    assert "readers" not in [group.name for group in broker.status().groups]
 
 
 def test_what_the_broker_is_doing(broker: orbitmq.Broker, remote: Remote) -> None:

@@ -133,6 +133,17 @@ def test_look_ups(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     assert f"MSGID: {unique}" in ours("printMsg", "-t", "orders")
 
 
+def test_a_group_is_deleted(broker: orbitmq.Broker, ours: Tool) -> None:
+    broker.create_topic("orders", queues=1)
+    with broker.producer() as producer:
+        producer.send("orders", b"read")
+    with broker.consumer("readers", topics=["orders"], start="earliest") as consumer:
+        assert consumer.poll_batch(1, timeout=10)
+        consumer.commit()
+    assert "delete subscription group [readers]" in ours("deleteSubGroup", "-c", CLUSTER, "-g", "readers")
+    assert "readers" not in [group.name for group in broker.status().groups]
+
+
 def test_the_cluster(ours: Tool, theirs: Tool) -> None:
     for words in ((), ("-m",)):
         (head, mine), (their_head, their) = (run("clusterList", *words).splitlines()[:2] for run in (ours, theirs))

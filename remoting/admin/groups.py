@@ -1,0 +1,42 @@
+"""What administrators ask about consumer groups. The coordinator's rules hold, as for `orbitmq group`."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+
+from orbitmq.errors import UnknownGroup
+from orbitmq.remoting.admin.log_view import LogView
+from orbitmq.remoting.admin.queue_map import queue_map
+from orbitmq.remoting.host import Host
+from orbitmq.remoting.request import Answer, Answers, Request
+
+DELETE, PROGRESS = 207, 208
+
+
+class Groups:
+    def __init__(self, host: Host, log: LogView) -> None:
+        self._host = host
+        self._log = log
+        self.answers: Answers = {DELETE: self._delete, PROGRESS: self._progress}
+
+    def _progress(self, request: Request) -> Answer:
+        """Where the group is in each queue in which it has an offset, of one topic or all. Nobody counts its rate."""
+        only = request.fields.get("topic")
+        offsets, _ = self._host.ask("committed", group=request.fields["consumerGroup"])
+        table = {}
+        with closing(self._log.reader()) as reader:
+            for name, queue, offset in offsets:
+                topic = self._host.topics.find(name)
+                if topic is None or queue >= topic.queues or (only and name != only):
+                    continue
+                last = self._log.message(reader, topic, queue, offset - 1) if offset > 0 else None
+                maximum = self._host.topics.bounds(topic.first_slot + queue).maximum
+                last_ms = 0 if last is None else last.stored_ms
+                table[name, queue] = {"brokerOffset": maximum, "consumerOffset": offset, "lastTimestamp": last_ms}
+        return Answer(body=f'{{"consumeTps":0.0,"offsetTable":{queue_map(self._host.broker, table)}}}'.encode())
+
+    def _delete(self, request: Request) -> Answer:
+        """A success if it does not exist, as with RocketMQ."""
+        with suppress(UnknownGroup):
+            self._host.ask("delete_group", group=request.fields["groupName"])
+        return Answer()
