@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from orbitmq.errors import UnknownGroup
 from orbitmq.remoting import routes
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.request import TOPIC_NOT_EXIST, Answer, Answers, Request
 from orbitmq.remoting.template_topic import TEMPLATE
+from orbitmq.shm.topic_table import Topic
+
+RETRY = "%RETRY%"
 
 
 class NameServer:
@@ -15,12 +19,25 @@ class NameServer:
 
     def _route(self, request: Request) -> Answer:
         name = request.fields["topic"]
-        topic = self._host.topics.find(name)
+        topic = self._host.topics.find(name) or self._retries(name)
         if topic is None and name == TEMPLATE.name and self._host.creates:
             topic = TEMPLATE
         if topic is None or topic.deleted:
             return Answer(TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}")
         return Answer(body=routes.route(topic, self._host.broker, request.local))
+
+    def _retries(self, name: str) -> Topic | None:
+        """Of a group that local clients began, too, there is a topic of retries as soon as somebody looks for it: mqadmin finds
+        a group's brokers by it."""
+        group = name.removeprefix(RETRY)
+        if group == name:
+            return None
+        try:
+            self._host.ask("groups", group=group)
+        except UnknownGroup:
+            return None
+        self._host.ask("prepare_retries", group=group)
+        return self._host.topics.find(name)
 
     def _cluster(self, request: Request) -> Answer:
         return Answer(body=routes.cluster(self._host.broker, request.local))

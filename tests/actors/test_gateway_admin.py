@@ -173,6 +173,8 @@ def test_the_progress_of_a_group(broker: orbitmq.Broker, remote: Remote) -> None
     name = broker.status().name
     said = remote.ask(PROGRESS, consumerGroup="readers").body.decode()
     assert said.startswith('{"consumeTps":0.0,"offsetTable":{')
+    assert remote.ask(ROUTE, topic="%RETRY%readers").code == SUCCESS, "mqadmin finds the group's brokers by it"
+    assert remote.ask(ROUTE, topic="%RETRY%nobody").code == NO_TOPIC
     newest = max(message.stored_ms for message in read if message.topic == "t")
     found = queue_map(said)
     assert found[name, "t", 1] == {"brokerOffset": 6, "consumerOffset": 5, "lastTimestamp": newest}

@@ -133,14 +133,18 @@ def test_look_ups(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
     assert f"MSGID: {unique}" in ours("printMsg", "-t", "orders")
 
 
-def test_a_group_is_deleted(broker: orbitmq.Broker, ours: Tool) -> None:
+def test_a_group(judge: Judge, broker: orbitmq.Broker, ours: Tool) -> None:
+    """Also of a group that local clients began. Its topics of retries and dead letters stay, and the tool says so."""
     broker.create_topic("orders", queues=1)
     with broker.producer() as producer:
         producer.send("orders", b"read")
     with broker.consumer("readers", topics=["orders"], start="earliest") as consumer:
         assert consumer.poll_batch(1, timeout=10)
         consumer.commit()
-    assert "delete subscription group [readers]" in ours("deleteSubGroup", "-c", CLUSTER, "-g", "readers")
+    head, line = ours("consumerProgress", "-g", "readers").splitlines()[:2]
+    assert head.startswith("#Topic") and line.split()[:5] == ["orders", NAME, "0", "1", "1"]
+    said = judge.mqadmin("deleteSubGroup", "-n", broker.status().listens, "-c", CLUSTER, "-g", "readers")
+    assert "delete subscription group [readers]" in said and "cannot name a topic '%RETRY%readers'" in said
     assert "readers" not in [group.name for group in broker.status().groups]
 
 
