@@ -17,6 +17,7 @@ from orbitmq.actors.tree import Tree
 from orbitmq.errors import OrbitError
 from orbitmq.native._core import ffi, lib
 from orbitmq.remoting.check_backs import CheckBacks
+from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.host import Host
 from orbitmq.remoting.rare import Rare
 from orbitmq.remoting.request import AGAIN, Client, Request
@@ -40,7 +41,7 @@ class Gateway(CoreActor):
         self._complaints = Complaints(tree.settings.name)
         self._memory: mmap.mmap | None = None
         topics, creates = TopicTable(tree.topics), tree.settings.auto_create_topics
-        host = Host(tree.settings.name, topics, self._ask, self._tell, creates, tree.settings, tree.control)
+        host = Host(tree.settings.name, topics, self._ask, self._tell, self, creates, tree.settings, tree.control)
         self._rare = Rare(host)
         self._check_backs = CheckBacks(host, self._rare.producers, tree.control, self._give_up)
         self._attach()
@@ -75,6 +76,16 @@ class Gateway(CoreActor):
     def _tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
         with _header(code, None, fields) as header:
             return bool(lib.gateway_tell(self.handle, tuple(client), header, body, len(body)))
+
+    def subscribe(self, group: str, subscription: Subscription) -> None:
+        """See Filters in remoting/host.py."""
+        texts = [_Piece(text) for text in (group, subscription.topic, subscription.expression)]
+        name, topic, expression = (each.slice for each in texts)
+        lib.gateway_subscribe(self.handle, name, topic, subscription.kind == "SQL92", expression)
+
+    def unsubscribe(self, group: str) -> None:
+        name = _Piece(group)
+        lib.gateway_unsubscribe(self.handle, name.slice)
 
     def _check(self) -> None:
         """Has remote producers asked about transactions that nobody has ended."""
@@ -112,16 +123,24 @@ class Gateway(CoreActor):
             return control.ask(operation, ANSWER_S, **fields)
 
 
+class _Piece:
+    """A text for C, as long as this lives."""
+
+    def __init__(self, text: str) -> None:
+        self._data = text.encode(errors="replace")
+        self._kept = ffi.from_buffer("uint8_t[]", self._data)
+        self.slice = ffi.new("struct slice *", {"data": self._kept, "size": len(self._data)})[0]
+
+
 @contextmanager
 def _header(code: int, remark: str | None, fields: Mapping[str, str] | None) -> Iterator[Any]:
     """A header for C. It points to texts that are kept as long as the block runs."""
     header = ffi.new("struct remoting_header *", {"code": code, "has_fields": fields is not None})
-    kept = []
+    kept: list[_Piece] = []
 
-    def piece(text: str) -> dict[str, Any]:
-        data = text.encode(errors="replace")
-        kept.append(ffi.from_buffer("uint8_t[]", data))
-        return {"data": kept[-1], "size": len(data)}
+    def piece(text: str) -> Any:
+        kept.append(_Piece(text))
+        return kept[-1].slice
 
     if remark is not None:
         header.remark = piece(remark)

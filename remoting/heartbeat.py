@@ -44,13 +44,21 @@ def read(body: bytes) -> Heartbeat:
     return Heartbeat(_text(told, "clientID"), consumers, producers - {""})
 
 
+def read_check(body: bytes) -> Subscription:
+    """What a client asks about before it subscribes. Raises: ValueError: it is no such question."""
+    told = json.loads(body)
+    if not isinstance(told, dict) or not isinstance(told.get("subscriptionData"), dict):
+        raise ValueError("it has no subscriptionData")
+    return _subscription(told["subscriptionData"])
+
+
 def _consumer(told: dict[str, Any]) -> ConsumerData:
-    subscriptions = (
-        Subscription(_text(each, "topic"), _text(each, "expressionType") or "TAG", _text(each, "subString"))
-        for each in _items(told, "subscriptionDataSet")
-        if _text(each, "topic")
-    )
+    subscriptions = (_subscription(each) for each in _items(told, "subscriptionDataSet") if _text(each, "topic"))
     return ConsumerData(_text(told, "groupName"), _text(told, "messageModel"), frozenset(subscriptions))
+
+
+def _subscription(told: dict[str, Any]) -> Subscription:
+    return Subscription(_text(told, "topic"), _text(told, "expressionType") or "TAG", _text(told, "subString"))
 
 
 def _items(told: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:

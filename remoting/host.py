@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from orbitmq.remoting.heartbeat import Subscription
 from orbitmq.remoting.request import Client
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.topic_table import TopicTable
@@ -13,6 +14,16 @@ from orbitmq.store.tree_settings import TreeSettings
 
 # Sends the client a request that it does not answer: code, fields, body. False: the client is gone, or does not read.
 Tell = Callable[[Client, int, Mapping[str, str], bytes], bool]
+
+
+class Filters(Protocol):
+    """What the loop has to know of subscriptions."""
+
+    def subscribe(self, group: str, subscription: Subscription) -> None:
+        """Pulls of the group that name no filter of their own get these messages of the topic."""
+
+    def unsubscribe(self, group: str) -> None:
+        """Nobody belongs to the group any more."""
 
 
 class Ask(Protocol):
@@ -30,6 +41,7 @@ class Host:
     topics: TopicTable
     ask: Ask
     tell: Tell
+    filters: Filters
     creates: bool
     settings: TreeSettings
     control: Any

@@ -7,8 +7,9 @@ import time
 
 from orbitmq.remoting import heartbeat
 from orbitmq.remoting.consumers import Consumers
+from orbitmq.remoting.filter_text import refusal
 from orbitmq.remoting.host import Host
-from orbitmq.remoting.request import SYSTEM_ERROR, Answer, Answers, Client, Request
+from orbitmq.remoting.request import BAD_FILTER, SYSTEM_ERROR, Answer, Answers, Client, Request
 
 CHANGED = 40  # NOTIFY_CONSUMER_IDS_CHANGED
 SILENT_S = 120.0  # RocketMQ's; clients send a heartbeat every 30 s
@@ -18,7 +19,7 @@ class Members:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.consumers = Consumers(SILENT_S)
-        self.answers: Answers = {34: self._heartbeat, 35: self._unregister, 38: self._list}
+        self.answers: Answers = {34: self._heartbeat, 35: self._unregister, 38: self._list, 46: self._check}
 
     def gone(self, client: Client) -> None:
         """The client's connection has ended."""
@@ -28,6 +29,8 @@ class Members:
         told = heartbeat.read(request.body)
         for each in told.consumers:
             self._prepare(each.group)
+            for subscription in each.subscriptions:
+                self._host.filters.subscribe(each.group, subscription)
         now_s = time.monotonic()
         changed = self.consumers.hear(request.client, told, now_s) | self.consumers.expire(now_s)
         self._tell(changed)  # before the answer, as RocketMQ does
@@ -52,7 +55,16 @@ class Members:
         if self._host.topics.find(f"%RETRY%{group}") is None:
             self._host.ask("prepare_retries", group=group)
 
+    def _check(self, request: Request) -> Answer:
+        """Java's clients ask before they subscribe with SQL92."""
+        subscription = heartbeat.read_check(request.body)
+        why = refusal(subscription.expression) if subscription.kind == "SQL92" else None
+        return Answer() if why is None else Answer(BAD_FILTER, why)
+
     def _tell(self, groups: set[str]) -> None:
         for group in groups:
-            for client in self.consumers.clients(group):
+            members = self.consumers.clients(group)
+            for client in members:
                 self._host.tell(client, CHANGED, {"consumerGroup": group}, b"")
+            if not members:
+                self._host.filters.unsubscribe(group)

@@ -40,7 +40,7 @@ class Rare:
             return known(request)
         except KeyError as error:
             return Answer(SYSTEM_ERROR, f"the request has no field {error}")
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             return Answer(SYSTEM_ERROR, f"the request has a field that cannot be read: {error}")
         except (OrbitError, OSError) as error:
             return Answer(SYSTEM_ERROR, str(error))

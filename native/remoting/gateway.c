@@ -58,6 +58,7 @@ void gateway_close(struct gateway *gateway)
         reader_close(gateway->reader);
         reader_free(gateway->reader);
     }
+    gateway_filters_free(&gateway->filters);
     free(gateway->cursors);
     free(gateway->holds);
     free(gateway->sent);

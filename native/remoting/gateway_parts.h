@@ -6,6 +6,7 @@
 #include "client/sender.h"
 #include "remoting/connection.h"
 #include "remoting/gateway.h"
+#include "remoting/gateway_filter.h"
 
 enum gateway_code {
     GATEWAY_SUCCESS = 0,
@@ -18,6 +19,8 @@ enum gateway_code {
     GATEWAY_PULL_NOT_FOUND = 19,
     GATEWAY_PULL_RETRY = 20,
     GATEWAY_PULL_MOVED = 21,
+    GATEWAY_BAD_FILTER = 23,
+    GATEWAY_NO_SUBSCRIPTION = 24,
 };
 enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30, GATEWAY_MIN_OFFSET = 31, GATEWAY_END = 37, GATEWAY_SEND_V2 = 310,
                    GATEWAY_SEND_BATCH = 320 };
@@ -26,7 +29,6 @@ enum gateway_ask { GATEWAY_SEND = 10, GATEWAY_PULL = 11, GATEWAY_MAX_OFFSET = 30
 #define GATEWAY_HOLDS 65536u
 #define GATEWAY_ID_MAX 64u   /* of a UNIQ_KEY that is told again in the answer */
 #define GATEWAY_ID_ROOM 33u  /* for the id of a message in an answer, and what follows it */
-#define GATEWAY_TAGS_MAX 64u /* in one subscription */
 
 /* Who is to be answered. */
 struct gateway_asker {
@@ -55,8 +57,7 @@ struct gateway_pull {
     uint64_t offset;
     uint32_t most;
     uint64_t until_ms;  /* held until then, CLOCK_MONOTONIC; 0: not to be held */
-    uint32_t tag_count; /* 0: all */
-    int32_t tags[GATEWAY_TAGS_MAX];
+    struct gateway_filter *filter; /* NULL: all */
 };
 
 struct gateway {
@@ -79,6 +80,7 @@ struct gateway {
     struct gateway_sent *sent; /* a ring of `window` */
     uint64_t sent_from, sent_to;
     char *ids;                 /* room for those of one answer */
+    struct gateway_filters filters;
     struct gateway_pull *holds;
     uint32_t hold_count, hold_room;
     uint64_t reput_seen, holds_ms;

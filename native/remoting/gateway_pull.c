@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define PULL_MOST 32u          /* messages in one answer, as RocketMQ gives from memory */
+#define PULL_LOOKED 800u       /* messages that a filter is tried on at a time, as RocketMQ does */
 #define PULL_BYTES 262144u     /* after which no further message is added */
 #define HOLD_MAX_MS 30000      /* Java's clients give up after that */
 enum { SYS_SUSPEND = 2, SYS_SUBSCRIPTION = 4 }; /* sysFlag */
@@ -19,39 +20,6 @@ static int64_t cursor_of(struct gateway *gateway, uint32_t slot)
         gateway->cursors[slot] = (uint32_t)cursor + 1;
     }
     return (int64_t)gateway->cursors[slot] - 1;
-}
-
-/* The tags of "a || b"; false: more than there is room for. None: all messages. */
-static bool read_tags(struct slice text, struct gateway_pull *pull)
-{
-    pull->tag_count = 0;
-    if (!text.size || (text.size == 1 && *text.data == '*'))
-        return true;
-    for (uint32_t at = 0; at < text.size;) {
-        uint32_t end = at;
-        while (end < text.size && !(text.data[end] == '|' && end + 1 < text.size && text.data[end + 1] == '|'))
-            end++;
-        uint32_t from = at, to = end;
-        while (from < to && text.data[from] <= ' ')
-            from++;
-        while (to > from && text.data[to - 1] <= ' ')
-            to--;
-        if (to > from) {
-            if (pull->tag_count == GATEWAY_TAGS_MAX)
-                return false;
-            pull->tags[pull->tag_count++] = java_hash(0, text.data + from, to - from);
-        }
-        at = end + 2;
-    }
-    return true;
-}
-
-static bool wanted(const struct gateway_pull *pull, int64_t tags_code)
-{
-    for (uint32_t i = 0; i < pull->tag_count; i++)
-        if (pull->tags[i] == (int32_t)tags_code)
-            return true;
-    return !pull->tag_count;
 }
 
 /* An answer to a pull; *pieces: the records behind the first piece. */
@@ -78,7 +46,7 @@ static void answer_removed(struct gateway *gateway, const struct gateway_pull *p
     answer(gateway, pull, GATEWAY_PULL_RETRY, "MESSAGE_WAS_REMOVING", next, min, max, NULL, 0);
 }
 
-/* The messages from pull->offset on, which is within the queue. */
+/* The messages from pull->offset on, which is within the queue. A filter that passes none of the first ones is tried on more. */
 static void answer_messages(struct gateway *gateway, const struct gateway_pull *pull, uint32_t cursor, uint64_t min, uint64_t max)
 {
     struct reader *const reader = gateway->reader;
@@ -86,19 +54,24 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
     struct gateway_sizes sizes[PULL_MOST];
     const uint32_t most = pull->most < PULL_MOST ? pull->most : PULL_MOST;
     uint64_t bytes = 0, next = pull->offset;
-    uint32_t count = 1;
-    const uint32_t found = reader_fetch_range(reader, cursor, pull->offset, most);
-    for (uint32_t i = 0; i < found && bytes <= PULL_BYTES; i++) {
-        const struct message_ref *const ref = &reader->refs[i];
-        next = ref->queue_offset + 1;
-        if (!wanted(pull, ref->tags_code))
-            continue;
-        count += gateway_record(ref, &sizes[i], pieces + count);
-        bytes += ref->size;
+    uint32_t messages = 0, count = 1;
+    uint32_t found = reader_fetch_range(reader, cursor, next, most);
+    for (bool again = pull->filter; found; again = false) {
+        for (uint32_t i = 0; i < found && messages < most && bytes <= PULL_BYTES; i++) {
+            const struct message_ref *const ref = &reader->refs[i];
+            next = ref->queue_offset + 1;
+            if (!gateway_filter_passes(pull->filter, ref))
+                continue;
+            count += gateway_record(ref, &sizes[messages++], pieces + count);
+            bytes += ref->size;
+        }
+        if (messages || !again || !reader_fetch_range(reader, cursor, next, PULL_LOOKED))
+            break;
+        found = reader->count;
     }
     if (!found && (reader->fault.error || reader->fault.record != RECORD_GOOD))
         gateway_refuse(gateway, &pull->asker, GATEWAY_SYSTEM_ERROR, "a message of the queue cannot be read; orbitmq verify says which");
-    else if (count > 1)
+    else if (messages)
         answer(gateway, pull, GATEWAY_SUCCESS, "FOUND", next, min, max, pieces, count);
     else if (found)
         answer(gateway, pull, GATEWAY_PULL_RETRY, "NO_MATCHED_MESSAGE", next, min, max, NULL, 0);
@@ -147,6 +120,8 @@ static bool keep(struct gateway *gateway, const struct gateway_pull *pull)
         gateway->hold_room = room;
     }
     gateway->holds[gateway->hold_count++] = *pull;
+    if (pull->filter)
+        pull->filter->users++;
     return true;
 }
 
@@ -174,6 +149,39 @@ static bool find_queue(struct gateway *gateway, const struct gateway_asker *aske
     return true;
 }
 
+static bool is(struct slice text, const char *word) { return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0; }
+
+/* The filter of a pull that says it, or that relies on what heartbeats have said; false: it was answered that there is none. */
+static bool find_filter(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header, bool said,
+                        struct gateway_filter **filter)
+{
+    const struct slice kind = remoting_field(header, "expressionType");
+    const bool sql = is(kind, "SQL92");
+    const char *why = "the consumer's subscription is of no kind that the broker knows";
+    if (kind.size && !sql && !is(kind, "TAG")) {
+        gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, why);
+        return false;
+    }
+    if (said) {
+        if (gateway_filter_find(&gateway->filters, sql, remoting_field(header, "subscription"), filter, &why))
+            return true;
+        gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, why);
+        return false;
+    }
+    const struct gateway_subscription *const known =
+        gateway_filter_of(&gateway->filters, remoting_field(header, "consumerGroup"), remoting_field(header, "topic"));
+    *filter = known ? known->filter : NULL;
+    if (known && known->bad) {
+        gateway_refuse(gateway, asker, GATEWAY_BAD_FILTER, "the consumer's subscription is no filter that the broker can use");
+        return false;
+    }
+    if (sql && !(known && known->filter && known->filter->sql)) { /* tags the client compares itself, this it does not */
+        gateway_refuse(gateway, asker, GATEWAY_NO_SUBSCRIPTION, "the consumer's subscription is not known before its next heartbeat");
+        return false;
+    }
+    return true;
+}
+
 void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, const struct remoting_header *header)
 {
     struct gateway_pull pull = {.asker = *asker};
@@ -182,19 +190,12 @@ void gateway_pull(struct gateway *gateway, const struct gateway_asker *asker, co
         return;
     remoting_field_number(header, "sysFlag", &sys_flag);
     remoting_field_number(header, "suspendTimeoutMillis", &suspend_ms);
-    const struct slice kind = remoting_field(header, "expressionType");
     if (!remoting_field_number(header, "queueOffset", &offset) || !remoting_field_number(header, "maxMsgNums", &most) || most < 0) {
         gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the request has no queue offset or number of messages");
         return;
     }
-    if (kind.size && !(kind.size == 3 && memcmp(kind.data, "TAG", 3) == 0)) {
-        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the broker filters only by tags for remote clients so far");
+    if (!find_filter(gateway, asker, header, sys_flag & SYS_SUBSCRIPTION, &pull.filter))
         return;
-    }
-    if (sys_flag & SYS_SUBSCRIPTION && !read_tags(remoting_field(header, "subscription"), &pull)) {
-        gateway_refuse(gateway, asker, GATEWAY_SYSTEM_ERROR, "the subscription names more than 64 tags");
-        return;
-    }
     pull.offset = (uint64_t)offset;
     pull.most = most > 0 && most < PULL_MOST ? (uint32_t)most : PULL_MOST; /* Go asks for 0 */
     const bool hold = sys_flag & SYS_SUSPEND && suspend_ms > 0 && !gateway->stopping;
@@ -240,6 +241,8 @@ uint32_t gateway_look_at_holds(struct gateway *gateway)
             i++;
             continue;
         }
+        if (pull.filter)
+            pull.filter->users--;
         gateway->holds[i] = gateway->holds[--gateway->hold_count];
         done++;
     }

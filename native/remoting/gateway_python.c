@@ -68,3 +68,10 @@ bool gateway_tell(struct gateway *gateway, struct gateway_client client, struct 
     gateway_write(gateway, connection, REMOTING_JSON, &piece, 1);
     return !connection->ended;
 }
+
+bool gateway_subscribe(struct gateway *gateway, struct slice group, struct slice topic, bool sql, struct slice text)
+{
+    return gateway_filter_subscribe(&gateway->filters, group, topic, sql, text);
+}
+
+void gateway_unsubscribe(struct gateway *gateway, struct slice group) { gateway_filter_unsubscribe(&gateway->filters, group); }

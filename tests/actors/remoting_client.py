@@ -69,6 +69,11 @@ class Remote:
         assert header.flag == ONE_WAY and form == JSON
         return Said(header.opaque, header.code, None, fields, body, form)
 
+    def until(self, opaque: int) -> None:
+        """Takes what comes up to the answer of this request."""
+        while (header := self._next()[1]).flag != 1 or header.opaque != opaque:
+            pass
+
     @property
     def has_come(self) -> bool:
         """Something has, or the connection's end."""

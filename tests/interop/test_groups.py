@@ -139,3 +139,22 @@ def test_in_order(visitor: Judge, broker: orbitmq.Broker) -> None:
     for queue in range(4):
         first = list(dict.fromkeys(each for each in seen if each % 4 == queue))
         assert first == list(range(queue, 400, 4))
+
+
+def test_sql92(visitor: Judge, broker: orbitmq.Broker) -> None:
+    """A push consumer's filter travels in its heartbeats, and is asked for again when the gateway has died."""
+    visitor.ask("join", member="one", topic="orders", group="filtered", sql="price > 10 AND TAGS = 'a'", broadcast=False)
+    seen: list[str] = []
+
+    def take(*wanted: str) -> None:
+        until(lambda: seen.extend(came(visitor, "one")) or set(wanted) <= set(seen), "what passes")  # type: ignore[func-returns-value]
+
+    for round_ in range(2):
+        with broker.producer() as producer:
+            for number in range(40):
+                body = f"{100 * round_ + number}"
+                producer.send("orders", body, queue=number % 4, tags="ab"[number % 2], properties={"price": str(number)})
+        take(*(str(100 * round_ + number) for number in range(12, 40, 2)))
+        kill(broker, "gateway")
+    visitor.ask("quit", member="one")
+    assert {int(each) % 100 for each in seen} == set(range(12, 40, 2))

@@ -151,7 +151,7 @@ public final class Judge {
             case "consume":
                 return consume(topic, order.getString("group"), order.getIntValue("count"), order.getJSONObject("failing"));
             case "join":
-                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"));
+                return join(order.getString("member"), topic, order.getString("group"), order.getString("tags"), order.getString("sql"), order.getBooleanValue("broadcast"), order.getBooleanValue("ordered"));
             case "came":
                 return came(order.getString("member"));
             case "quit":
@@ -594,7 +594,7 @@ public final class Judge {
     }
 
     /** A push consumer of the group, until it quits. */
-    private Object join(String name, String topic, String group, String tags, boolean broadcast, boolean ordered) throws Exception {
+    private Object join(String name, String topic, String group, String tags, String sql, boolean broadcast, boolean ordered) throws Exception {
         DefaultMQPushConsumer member = new DefaultMQPushConsumer(group);
         LinkedBlockingQueue<MessageExt> came = new LinkedBlockingQueue<>();
         member.setNamesrvAddr(names());
@@ -603,7 +603,12 @@ public final class Judge {
         member.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         member.setPollNameServerInterval(1000);
         member.setPersistConsumerOffsetInterval(200);
-        member.subscribe(topic, tags);
+        member.setHeartbeatBrokerInterval(1000);
+        if (sql == null) {
+            member.subscribe(topic, tags);
+        } else {
+            member.subscribe(topic, MessageSelector.bySql(sql));
+        }
         member.setAwaitTerminationMillisWhenShutdown(PATIENCE_S * 1000L);
         if (ordered) {
             member.registerMessageListener((MessageListenerOrderly) (messages, context) -> {

@@ -1,0 +1,173 @@
+"""Goal: a remote consumer gets the messages that its subscription lets pass and no others, whether it says it in each pull or
+once in its heartbeats, by tags or by SQL92.
+
+Method: clients of the readable model of the protocol; what passes is computed plainly. Java's consumers are in
+tests/interop/test_groups.py, and its pulls with SQL92 in tests/interop/test_remote.py. Of remoting/filter_text.py.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import orbitmq
+from tests.actors.remoting_client import HEARTBEAT, PULL, SUBSCRIPTION, Remote, Said, records
+from tests.actors.test_gateway import body_of, indexed
+from tests.trees import kill, small_broker
+
+SUCCESS, SYSTEM_ERROR, RETRY, BAD_FILTER, NO_SUBSCRIPTION = 0, 1, 20, 23, 24
+CHECK_CONFIG = 46
+COUNT = 300
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[orbitmq.Broker]:
+    with small_broker(tmp_path, listen="127.0.0.1:0") as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+@pytest.fixture
+def remote(broker: orbitmq.Broker) -> Iterator[Remote]:
+    with Remote(broker.status().listens) as remote:
+        yield remote
+
+
+def fill(broker: orbitmq.Broker, count: int = COUNT) -> None:
+    """Message n has the tag a, b or c, and n as its price."""
+    with broker.producer() as producer:
+        bodies = [b"%d" % n for n in range(count)]
+        properties: Any = [{"price": str(n)} for n in range(count)]
+        producer.send_batch("t", bodies, tags=["abc"[n % 3] for n in range(count)], properties=properties)
+    indexed(broker)
+
+
+def pull(remote: Remote, offset: int, text: str = "", *, kind: str = "SQL92", group: str = "group") -> Said:
+    """text: of the subscription that is said with the pull; empty: what heartbeats have said counts."""
+    fields = {**remote.pull_fields("t", 0, offset, tags=text), "expressionType": kind, "consumerGroup": group}
+    if not text:
+        fields = {name: value for name, value in fields.items() if name != "subscription"} | {
+            "sysFlag": int(str(fields["sysFlag"])) & ~SUBSCRIPTION
+        }
+    return remote.ask(PULL, **fields)
+
+
+def everything(remote: Remote, text: str = "", end: int = COUNT, **how: str) -> list[int]:
+    found, offset = [], 0
+    while offset < end:
+        said = pull(remote, offset, text, **how)
+        assert said.code in (SUCCESS, RETRY) and int(said.fields["nextBeginOffset"]) > offset
+        found += [int(body_of(record)) for record in records(said.body)]
+        offset = int(said.fields["nextBeginOffset"])
+    return found
+
+
+def beat(remote: Remote, *subscriptions: tuple[str, str], group: str = "group") -> None:
+    told = [{"topic": "t", "subString": text, "expressionType": kind} for kind, text in subscriptions]
+    consumers = [{"groupName": group, "messageModel": "CLUSTERING", "subscriptionDataSet": told}] if told else []
+    opaque = remote.put(HEARTBEAT, json.dumps({"clientID": "1@a", "consumerDataSet": consumers}).encode())
+    remote.until(opaque)
+
+
+def test_said_in_the_pull(broker: orbitmq.Broker, remote: Remote) -> None:
+    fill(broker)
+    rng = random.Random(1)
+    for _ in range(40):
+        low, high = sorted(rng.sample(range(COUNT), 2))
+        tag = rng.choice("abc")
+        wanted = [n for n in range(COUNT) if low <= n <= high or "abc"[n % 3] == tag]
+        assert everything(remote, f"price BETWEEN {low} AND {high} OR TAGS = '{tag}'") == wanted
+    assert everything(remote, "a || c", kind="TAG") == [n for n in range(COUNT) if n % 3 != 1]
+    assert everything(remote, "price > 1000") == []
+
+
+@pytest.mark.parametrize("text", ["price >", "*", "price > 'x'", "((((((((" * 100, "\x00"])
+def test_what_is_no_filter(broker: orbitmq.Broker, remote: Remote, text: str) -> None:
+    fill(broker, 3)
+    said = pull(remote, 0, text)
+    assert said.code == BAD_FILTER and said.remark
+    assert pull(remote, 0, "price > 0", kind="XPATH").code == BAD_FILTER
+    told = {"topic": "t", "subString": text, "expressionType": "SQL92"}
+    said = remote.ask(CHECK_CONFIG, json.dumps({"clientId": "1@a", "group": "group", "subscriptionData": told}).encode())
+    assert said.code == BAD_FILTER and "cannot be read at byte" in (said.remark or "")
+    beat(remote, ("SQL92", text))
+    assert pull(remote, 0).code == BAD_FILTER
+
+
+def test_what_a_client_checks_first(remote: Remote) -> None:
+    for kind, text in (("SQL92", "price > 3"), ("TAG", "a || b"), ("TAG", "*")):
+        body = {"clientId": "1@a", "group": "g", "subscriptionData": {"topic": "t", "subString": text, "expressionType": kind}}
+        assert remote.ask(CHECK_CONFIG, json.dumps(body).encode()).code == SUCCESS
+    for wrong in (b"", b"[]", b'{"subscriptionData":7}'):
+        assert remote.ask(CHECK_CONFIG, wrong).code == SYSTEM_ERROR
+
+
+def test_said_in_heartbeats(broker: orbitmq.Broker, remote: Remote) -> None:
+    """The newest counts, for the group that says it. Nobody gets what a filter that is not known yet would keep back."""
+    fill(broker)
+    assert pull(remote, 0).code == NO_SUBSCRIPTION
+    assert everything(remote, kind="TAG") == list(range(COUNT)), "a client compares tags itself"
+    beat(remote, ("SQL92", "price < 30"))
+    assert everything(remote) == list(range(30))
+    assert pull(remote, 0, group="another").code == NO_SUBSCRIPTION
+    beat(remote, ("SQL92", "price >= 290"))
+    assert everything(remote) == list(range(290, COUNT))
+    beat(remote, ("TAG", "b"))
+    assert everything(remote, kind="TAG") == list(range(1, COUNT, 3))
+    assert pull(remote, 0).code == NO_SUBSCRIPTION, "it is one by tags now"
+    with Remote(broker.status().listens) as other:
+        beat(other, ("SQL92", "price = 7"), group="short")
+        assert everything(other, group="short") == [7]
+        assert everything(remote, group="short") == [7]
+        beat(other)
+        assert pull(remote, 0, group="short").code == NO_SUBSCRIPTION
+
+
+def test_a_killed_gateway_asks_for_the_filter_again(broker: orbitmq.Broker) -> None:
+    fill(broker)
+    with Remote(broker.status().listens) as remote:
+        beat(remote, ("SQL92", "price < 30"))
+        assert everything(remote) == list(range(30))
+        kill(broker, "gateway")
+    with Remote(broker.status().listens) as remote:
+        assert pull(remote, 0).code == NO_SUBSCRIPTION
+        beat(remote, ("SQL92", "price < 30"))
+        assert everything(remote) == list(range(30))
+
+
+def test_a_filter_that_hardly_anything_passes(broker: orbitmq.Broker, remote: Remote) -> None:
+    """A pull looks at many messages, so few pulls are needed."""
+    fill(broker, 5000)
+    said, offset, pulls = pull(remote, 0, "price = 4999"), 0, 1
+    while said.code == RETRY:
+        offset = int(said.fields["nextBeginOffset"])
+        said, pulls = pull(remote, offset, "price = 4999"), pulls + 1
+    assert [body_of(record) for record in records(said.body)] == [b"4999"] and pulls <= 7
+
+
+def test_many_filters(broker: orbitmq.Broker, remote: Remote) -> None:
+    """More than are kept at a time: those that nobody uses go. Those of held pulls stay; if all are held, another one is
+    refused."""
+    fill(broker)
+    for n in range(300):
+        assert everything(remote, f"price = {n}") == [n]
+    with Remote(broker.status().listens) as other:
+        held = {}
+        for n in range(256):
+            fields = other.pull_fields("t", 0, COUNT, suspend_ms=20_000, tags=f"price = {1000 + n}")
+            held[other.put(PULL, **{**fields, "expressionType": "SQL92"})] = n
+        assert other.ask(HEARTBEAT, b"{}").code == SUCCESS, "all of them are held"
+        assert pull(remote, 0, "price = 1").code == BAD_FILTER
+        assert everything(remote, "price = 1000") == []
+        with broker.producer() as producer:
+            producer.send("t", b"1007", properties={"price": "1007"})
+        for _ in range(256):
+            said = other.take()
+            n = held.pop(said.opaque)
+            assert [body_of(record) for record in records(said.body)] == ([b"1007"] if n == 7 else [])
+    assert everything(remote, "price = 1") == [1]
