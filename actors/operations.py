@@ -71,7 +71,7 @@ class Operations(Administration):
         folder = self._tree.settings.layout.config
         if operation in ("purge_topic", "delete_topic"):
             return f"what is gone of the topic {question['name']!r} in {self._tree.settings.layout.purged}"
-        if operation in ("create_topic", "adopt_topic", "permit", "prepare_delays", "prepare_replies"):
+        if operation in ("create_topic", "adopt_topic", "permit", "prepare_waiting", "prepare_replies"):
             topic = REPLY_TOPIC if operation == "prepare_replies" else question.get("name") or question["topic"]
             return f"the topic {topic!r} in {folder / TOPICS}"
         if operation == "configure":
@@ -139,12 +139,12 @@ class Operations(Administration):
             raise NoPermission(f"cannot adopt topics for process {peer.pid}: only the broker's reput may do that")
         return asdict(self._topics.adopt(question["name"], question["queues"]))
 
-    def prepare_delays(self, peer: Peer, question: dict[str, Any]) -> Any:
+    def prepare_waiting(self, peer: Peer, question: dict[str, Any]) -> Any:
         """Makes a topic in which delayed messages wait, that of offsets in atomic batches, or those of transactions. Any sender
         may ask for it, as it may send all of them."""
         topic = question["topic"]
         if topic not in (*DELAY_TOPICS, OP_TOPIC, COMMITS_TOPIC):
-            raise ProtocolError(f"cannot do 'prepare_delays' with topic {topic!r:.64}", operation="prepare_delays")
+            raise ProtocolError(f"cannot do 'prepare_waiting' with topic {topic!r:.64}", operation="prepare_waiting")
         if not self._tree.settings.read_only:
             for name in TRANSACTION_TOPICS if topic == OP_TOPIC else (topic,):
                 self._topics.add_waiting(name)

@@ -109,8 +109,8 @@ class Producer(Shown, ProducerBase):
         self._turns = Turns()
         self._retired = Bell()
         self._asides: set[int] | None = None  # these threads may wait; the others are an event loop's
-        self.wants_delays: set[str] = set()  # the broker is to be asked for these topics, in which delayed messages wait
-        self.delays_errors: dict[str, OrbitError] = {}  # what it answered; for the loop's next send that would wait there
+        self.wants_waiting: set[str] = set()  # the broker is to be asked for these topics, in which delayed messages wait
+        self.waiting_errors: dict[str, OrbitError] = {}  # what it answered; for the loop's next send that would wait there
         self.timeout = asked.timeout
         self.waits_when_full = asked.on_full == "wait"
         self._message_max = asked.message_max
@@ -220,17 +220,17 @@ class Producer(Shown, ProducerBase):
         self._store = Path(ffi.string(settings.store).decode(errors="surrogateescape"))
         self._log_file_size = int(settings.log_file_size)
 
-    def _prepare_delays(self, topic: str) -> None:
+    def _prepare_waiting(self, topic: str) -> None:
         """The broker does not have this topic yet, in which the message is to wait. Raises: NotReadyError; what the broker
         answers."""
         if self._asides is not None and threading.get_ident() not in self._asides:
-            error = self.delays_errors.pop(topic, None)
+            error = self.waiting_errors.pop(topic, None)
             if error is not None:
                 raise error
-            self.wants_delays.add(topic)
+            self.wants_waiting.add(topic)
             raise NotReadyError
-        self.wants_delays.discard(topic)
-        cast("ConsumerOpener", self._opener).ask("prepare_delays", topic=topic)
+        self.wants_waiting.discard(topic)
+        cast("ConsumerOpener", self._opener).ask("prepare_waiting", topic=topic)
 
     def _store_full(self, topic: str, number: int) -> NoReturn:
         """The next file of the log could not be made or mapped; number is the errno. The free space is looked up now."""
@@ -435,7 +435,7 @@ class LoopSide:
     @property
     def ready(self) -> bool:
         """A call would not have to wait for the coordinator."""
-        return self.producer.ready and not self.producer.wants_delays
+        return self.producer.ready and not self.producer.wants_waiting
 
     @property
     def waiter(self) -> Waiter:
@@ -449,11 +449,11 @@ class LoopSide:
         asides.add(threading.get_ident())
         try:
             self.producer.prepare()
-            for topic in tuple(self.producer.wants_delays):
+            for topic in tuple(self.producer.wants_waiting):
                 try:
-                    self.producer._prepare_delays(topic)
+                    self.producer._prepare_waiting(topic)
                 except OrbitError as error:
-                    self.producer.delays_errors[topic] = error  # of the sends that would wait there, and of no others
+                    self.producer.waiting_errors[topic] = error  # of the sends that would wait there, and of no others
         finally:
             asides.discard(threading.get_ident())
 

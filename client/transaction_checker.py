@@ -127,7 +127,7 @@ class TransactionChecker(Shown):
         place = transaction.message.offset, transaction.message.physical_offset
         try:
             if due.gives_up:  # a store of RocketMQ's may not have the topic for it yet
-                self._connection.ask("prepare_delays", topic=OP_TOPIC)
+                self._connection.ask("prepare_waiting", topic=OP_TOPIC)
             settle(self._ends(), place, how, transaction.id, durability=None, timeout=None)
             crash_point("transaction_checker_ended")
             self.forget(transaction.id)

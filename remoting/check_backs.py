@@ -134,7 +134,7 @@ class CheckBacks:
             if what == "check":
                 self._ask(known)
             elif what == "give up":
-                self._host.ask("prepare_delays", topic=OP_TOPIC)  # a store of RocketMQ's may not have the topic for it yet
+                self._host.ask("prepare_waiting", topic=OP_TOPIC)  # a store of RocketMQ's may not have the topic for it yet
                 self._give_up(known.asked[0], known.asked[1])
 
     def _ask(self, known: _Known) -> None:

@@ -38,7 +38,7 @@ class Sends:
         properties, flag = ("properties", "sysFlag") if long else ("i", "f")
         for name in _waiting(request.fields.get(properties, ""), request.fields.get(flag, "0")):
             if self._host.topics.find(name) is None:
-                self._host.ask("prepare_delays", topic=name)
+                self._host.ask("prepare_waiting", topic=name)
         return AGAIN
 
     def _make(self, topic: str, queues: int) -> None:

@@ -175,7 +175,7 @@ def lie_in_frames(me: Attacker) -> None:
 def delay_anything(me: Attacker) -> None:
     """Delayed messages of any level or time, with names in their properties that only the broker may set, and others; and
     records that cancel what is waiting, themselves, each other, or nothing."""
-    me.client.connection.ask("prepare_delays", topic=me.rng.choice(DELAY_TOPICS))
+    me.client.connection.ask("prepare_waiting", topic=me.rng.choice(DELAY_TOPICS))
     me.client.connection.ask("prepare_replies")
     number = me.rng.choice((me.number(), me.rng.randrange(100))).to_bytes(8, sys.byteorder)
     wishes = (b"DELAY\x013", b"REAL_TOPIC\x01ledger\x02REAL_QID\x010", b"MSG_TYPE\x01reply")

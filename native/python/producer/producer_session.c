@@ -205,7 +205,7 @@ int producer_delays(Producer *self, const struct later *later)
     const char *topic = later->own == SEND_OFFSETS ? COMMITS_TOPIC : later->own ? OP_TOPIC : later->at_ms || later->cancels ? TIMER_TOPIC : DELAY_TOPIC;
     if (topics_find(self->link->sender.topics, (const uint8_t *)topic, (uint32_t)strlen(topic)) != TOPIC_NONE)
         return 0;
-    PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_delays", "s", topic);
+    PyObject *done = PyObject_CallMethod((PyObject *)self, "_prepare_waiting", "s", topic);
     Py_XDECREF(done);
     /* Another thread may have changed the session meanwhile. If the topic is missing still, the handler says why nothing is stored. */
     return done ? producer_ready(self, born_now()) : -1;
