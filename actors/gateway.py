@@ -24,6 +24,7 @@ from orbitmq.remoting.request import AGAIN, Client, Request
 from orbitmq.shm import runtime
 from orbitmq.shm.control_socket import Answer as Said
 from orbitmq.shm.control_socket import ControlSocket
+from orbitmq.shm.crash_point import crash_point
 from orbitmq.shm.topic_table import TopicTable
 
 ANSWER_S = 5.0  # how long the coordinator may take to answer
@@ -64,6 +65,7 @@ class Gateway(CoreActor):
             if answer is AGAIN:
                 lib.gateway_again(self.handle, asked)
                 continue
+            crash_point("gateway_worked_out")
             with _header(answer.code, answer.remark, answer.fields) as header:
                 lib.gateway_answer(self.handle, asked, header, answer.body, len(answer.body))
 

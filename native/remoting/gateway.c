@@ -3,6 +3,7 @@
  * It sleeps in epoll, except while a send waits for its verdict: then it sleeps behind its session's bell, and looks at the sockets at
  * least once a millisecond. While pulls are held, it looks every few milliseconds whether there is something for them.
  */
+#include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
 #include <errno.h>
@@ -118,6 +119,7 @@ static void accept_all(struct gateway *gateway)
                 close(fd);
             continue;
         }
+        CRASH_POINT("gateway_accepted");
         connection->interest = EPOLLIN;
         connection->heard_ms = clock_ms();
         gateway->connections[index] = connection;
@@ -306,6 +308,7 @@ static void finish_round(struct gateway *gateway)
         connection->queued = false;
         const uint64_t unsent = connection_unsent(connection);
         connection_flush(connection);
+        CRASH_POINT("gateway_flushed");
         if (connection_unsent(connection) < unsent)
             connection->heard_ms = clock_ms();
         if (connection->ended) {

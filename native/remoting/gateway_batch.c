@@ -5,6 +5,7 @@
  * Magic and crc are of no use. The request's own properties belong to each message. All are stored or none: they go into the submission ring
  * as one atomic batch. Source: RocketMQ 4.9 MessageDecoder.encodeMessage, MessageExtBatchEncoder.
  */
+#include "base/crash_point.h"
 #include "base/bytes.h"
 #include "remoting/gateway_send.h"
 #include "shared/lane.h"
@@ -113,6 +114,8 @@ enum gateway_served gateway_send_batch(struct gateway *gateway, const struct gat
         memcpy(at + properties_size, entry.body.data, entry.body.size);
     }
     gateway_note_sent(gateway, asker, wanted, count, (struct slice){0});
+    CRASH_POINT("gateway_batch_put");
     sender_close(sender);
+    CRASH_POINT("gateway_batch_published");
     return GATEWAY_SERVED;
 }

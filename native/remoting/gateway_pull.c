@@ -1,5 +1,6 @@
 /* Pulls: PULL_MESSAGE (11), answered out of the mapped log without a copy in this process, and the bounds of a queue (30, 31). A pull that
  * finds nothing new is held for as long as its client asked. */
+#include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
 #include <stdlib.h>
@@ -77,6 +78,7 @@ static void answer_messages(struct gateway *gateway, const struct gateway_pull *
         answer(gateway, pull, GATEWAY_PULL_RETRY, "NO_MATCHED_MESSAGE", next, min, max, NULL, 0);
     else
         answer_removed(gateway, pull, cursor);
+    CRASH_POINT("gateway_pull_answered");
     reader_release(reader);
 }
 
@@ -122,6 +124,7 @@ static bool keep(struct gateway *gateway, const struct gateway_pull *pull)
     gateway->holds[gateway->hold_count++] = *pull;
     if (pull->filter)
         pull->filter->users++;
+    CRASH_POINT("gateway_pull_held");
     return true;
 }
 

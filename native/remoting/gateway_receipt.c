@@ -1,4 +1,5 @@
 /* The answers to sends, when their verdicts have come: receipts and refusals. */
+#include "base/crash_point.h"
 #include "remoting/gateway_parts.h"
 
 #include <stdio.h>
@@ -119,6 +120,7 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
         uint32_t error = 0;
         if (stored && sent->durable && unflushed(gateway, last.physical_offset + last.size, &error) && !error)
             break;
+        CRASH_POINT("gateway_receipt_due");
         if (sent->ends && !error)
             gateway_tell_end(gateway, sent, &last);
         else if (!stored)
@@ -128,6 +130,7 @@ uint32_t gateway_answer_sent(struct gateway *gateway)
         else
             tell(gateway, sent);
         sender_settle(sender, sent->sequence);
+        CRASH_POINT("gateway_receipt_settled");
     }
     return done;
 }

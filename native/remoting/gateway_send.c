@@ -5,6 +5,7 @@
  *
  * What OrbitMQ does not do for a remote client is refused, never stored as something else.
  */
+#include "base/crash_point.h"
 #include "format/reserved.h"
 #include "remoting/gateway_send.h"
 
@@ -110,7 +111,9 @@ static enum gateway_served send_one(struct gateway *gateway, const struct gatewa
     gateway_put_properties(wanted->properties, at + way.size, 0, &wishes);
     memcpy(at + way.size + size, body.data, body.size);
     gateway_note_sent(gateway, asker, wanted, 1, properties_get(wanted->properties.data, wanted->properties.size, "UNIQ_KEY", 8));
+    CRASH_POINT("gateway_send_put");
     sender_close(sender);
+    CRASH_POINT("gateway_send_published");
     return GATEWAY_SERVED;
 }
 

@@ -2,6 +2,7 @@
  * answer to its send named. The end goes into the submission ring like a message; what ends first counts. Java's client asks one-way.
  * Source: RocketMQ 4.9 EndTransactionProcessor.
  */
+#include "base/crash_point.h"
 #include "base/clock.h"
 #include "format/transaction.h"
 #include "remoting/gateway_send.h"
@@ -34,7 +35,9 @@ static bool put(struct gateway *gateway, const struct gateway_asker *asker, cons
     memcpy(at, settle, sizeof *settle);
     gateway_note_sent(gateway, asker, wanted, 1, (struct slice){0});
     gateway->sent[(gateway->sent_to - 1) & (sender->shape.window - 1)].ends = (uint8_t)settle->how;
+    CRASH_POINT("gateway_transaction_put");
     sender_close(sender);
+    CRASH_POINT("gateway_transaction_published");
     return true;
 }
 

@@ -69,6 +69,13 @@ class Remote:
         assert header.flag == ONE_WAY and form == JSON
         return Said(header.opaque, header.code, None, fields, body, form)
 
+    def answered(self) -> Said:
+        """The next answer; requests that come before it are left unheeded. Raises: as take."""
+        while (came := self._next())[1].flag != 1:
+            pass
+        form, header, fields, body = came
+        return Said(header.opaque, header.code, header.remark.decode() if header.remark else None, fields, body, form)
+
     def until(self, opaque: int) -> None:
         """Takes what comes up to the answer of this request."""
         while (header := self._next()[1]).flag != 1 or header.opaque != opaque:

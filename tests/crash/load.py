@@ -23,9 +23,10 @@ from tests.crash.chain_account import settle_chain
 from tests.crash.crash_plan import CrashPlan
 from tests.crash.delay_account import settle_delayed
 from tests.crash.ledger import BODY, Account, settle
+from tests.crash.remote_account import settle_remote
 from tests.crash.transaction_account import CHECKS_MAX, settle_transactions
 from tests.crash.work_account import failures, wrongs
-from tests.crash.worker import CHAIN, FAIL_GROUP, GROUP, LATER, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP, chain_topic
+from tests.crash.worker import CHAIN, FAIL_GROUP, GROUP, LATER, REMOTE, SEALED, SETTLED, SIDE, TOPIC, WORK_GROUP, chain_topic
 from tests.trees import everything
 from tests.waiting import WATCHDOG_S, dead, until
 
@@ -100,6 +101,7 @@ class Load:
         self.seed = seed
         self.rng = random.Random(seed)
         self.placement = placement
+        self.settings = {**SMALL, **({"listen": "127.0.0.1:0"} if "remote" in roles else {})}
         self.name = f"crash-{os.getpid()}-{seed}-{folder.name}"[:60]
         self.lives = 0
         self.starts = 0
@@ -109,7 +111,7 @@ class Load:
         self.workers: list[Worker] = []
         self.start()
         self.client = orbitmq.connect(self.name, timeout=WATCHDOG_S)
-        for topic in (TOPIC, SIDE, LATER, SETTLED, *map(chain_topic, (0, *CHAIN))):
+        for topic in (TOPIC, SIDE, LATER, SETTLED, REMOTE, *map(chain_topic, (0, *CHAIN))):
             self.client.create_topic(topic, queues=4)
         self.client.connection.ask("create_topic", name=SEALED, queues=4, perm=4)
         self.workers = [Worker(self, role, place) for place, role in enumerate(roles)]
@@ -127,7 +129,7 @@ class Load:
             self.starts += 1
             group = grp.getgrgid(os.getegid()).gr_name if self.starts % 2 else ""
             told = {"group": group, "retention_hours": 72 + self.starts % 2}
-            options = {"name": self.name, "owner": os.getpid(), **told, **SMALL, "placement": self.placement}
+            options = {"name": self.name, "owner": os.getpid(), **told, **self.settings, "placement": self.placement}
             self.broker = start_tree(str(self.folder / "store"), options, errors_to=self.errors).process
         except BrokerBroken:
             return False
@@ -230,7 +232,7 @@ class Load:
         """Ends the load, waits until everything is consumed, and compares."""
         self.plan.disarm()
         self.repair()
-        for role in ("produce", "delay", "transact", "feed", "stir"):
+        for role in ("produce", "delay", "transact", "feed", "stir", "remote"):
             self._end(role)
         if any(worker.role == "check" for worker in self.workers):
             until(self._all_ended, "every transaction to end")
@@ -251,6 +253,8 @@ class Load:
             settle_transactions(self.client, self.folder, account)
         if any(worker.role == "chain" for worker in self.workers):
             settle_chain(self.client, account)
+        if any(worker.role == "remote" for worker in self.workers):
+            settle_remote(self.client, self.folder, account)
         self.close()
         return account
 

@@ -34,9 +34,9 @@ from tests.waiting import Stuck, dead, until
 
 ROUND = 60  # kills
 PASS_S = 0.5  # how long a process may take to pass an armed point before the rampage continues without
-CHAINED = ("feed", "chain", "chain")  # beside the usual load
+BESIDE = ("feed", "chain", "chain", "remote", "remote")  # the usual load
 PLACEMENTS = ("spread", "together")  # in turns, a round each
-ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1")
+ACTORS = ("writer", "reput", "flush", "allocator", "notifier", "coordinator", "handler 0", "handler 1", "gateway")
 # Kind of kill, and how often it is chosen.
 KINDS = {
     **dict.fromkeys(ACTORS, 3),
@@ -44,6 +44,7 @@ KINDS = {
     "consumer in a group": 2,
     "consumer with results": 2,
     "stage of a chain": 2,
+    "client of the gateway": 2,
     "other client": 1,
     "supervisor": 2,
     "whole tree": 2,
@@ -51,7 +52,7 @@ KINDS = {
     "clean stop": 1,
 }
 ROLES = {"producer": "produce", "consumer in a group": "share", "consumer with results": "keep", "stage of a chain": "chain",
-         "other client": "stir"}  # fmt: skip
+         "client of the gateway": "remote", "other client": "stir"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class Rampage:
                 return
             folder = self._folder / f"round-{number}"
             folder.mkdir()
-            load = Load(folder, self._seed, roles=(*USUAL, *CHAINED), placement=PLACEMENTS[(self._seed + number) % 2])
+            load = Load(folder, self._seed, roles=(*USUAL, *BESIDE), placement=PLACEMENTS[(self._seed + number) % 2])
             try:
                 for kill in itertools.islice(kills, ROUND):
                     if self._ended(self.tally.kills):

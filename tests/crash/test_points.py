@@ -50,6 +50,7 @@ FAMILIES = {
         "dispatcher", "dispatcher_answers", "dispatcher_hand", "dispatcher_order", "dispatcher_plan", "work_files", "work_link",
         "work_plan", "work_queue", "work_registry", "work_session",
     },
+    "gateway": {"gateway", "gateway_batch", "gateway_pull", "gateway_receipt", "gateway_send", "gateway_transaction"},
     "failures": {"dispatcher_kept", "dispatcher_put"},
     "recovery": {"abort", "atomic_file", "commits", "log_cut", "log_rewrite", "recovery"},
 }
@@ -63,7 +64,7 @@ ALONE = {"handler_stalled"}
 # Roles for points that the usual load does not pass.
 BESIDE = {"scheduler": ("delay",), "workers": ("toil", "toil"), "failures": ("fail", "fail"), "writer": ("delay", "transact"),
           "transactions": ("transact", "transact", "check", "check"), "handler": ("transact",),
-          "chain": ("feed", "chain", "chain")}  # fmt: skip
+          "chain": ("feed", "chain", "chain"), "gateway": ("remote", "remote")}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,6 +1,6 @@
 """The load's processes, each a program of its own, so that each may be killed and started again (load.py starts them).
 
-    python worker.py produce|delay|transact|check|feed|chain|share|toil|fail|keep|stir <broker> <file> <number> <seed>
+    python worker.py produce|delay|transact|check|feed|chain|share|toil|fail|keep|stir|remote <broker> <file> <number> <seed>
 
 All of them outlive the broker: while none answers they ask again. They run until their standard input is closed.
 
@@ -15,6 +15,7 @@ share    a member of the group "share": notes what it got, then commits
 toil     a worker of the group "toil": notes what it got and what it has acknowledged for certain, and leaves some to others
 fail     a worker of the group "fail": fails with much of what it gets, and notes what it has answered for certain
 keep     takes all queues, and stores each batch's results together with its positions, in one transaction
+remote   a client of RocketMQ's protocol: sends, ends transactions, pulls; notes what was answered (remote_worker.py)
 stir     gives the coordinator work: sessions, topics, members that come and go, changes of groups, and a client that breaks
          the protocol
 """
@@ -47,6 +48,7 @@ TOPIC = "ledger"
 SIDE = "side"
 LATER = "later"  # for delayed messages
 SETTLED = "settled"  # for transactions
+REMOTE = "remote"  # for clients of the gateway
 CHAINED = struct.Struct("<III")
 CHAIN = (1, 2, 3)  # stages
 SEALED = "sealed"  # nobody may write to it
@@ -523,7 +525,16 @@ def _break_protocol(client: orbitmq.Client) -> None:
     session.close()
 
 
+def remote(name: str, path: Path, who: int, seed: int) -> None:
+    from tests.crash.remote_worker import RemoteLoad
+
+    while (client := connected(name)) is not None:
+        life = RemoteLoad(client, path, who, seed, REMOTE, lambda number: BODY.pack(who, number) + bytes(seed % 100))
+        while not over(0.01):
+            life.run(lambda: over(0))
+
+
 if __name__ == "__main__":
-    roles = (produce, delay, transact, check, feed, chain, share, toil, fail, keep, stir)
+    roles = (produce, delay, transact, check, feed, chain, share, toil, fail, keep, stir, remote)
     work = {each.__name__: each for each in roles}[sys.argv[1]]
     work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -1,0 +1,53 @@
+"""What clients of RocketMQ's protocol have sent, at the end of a load: what was acknowledged is stored once, where the answer
+said; everything else once or not at all; a batch whole or not at all; and a half message's message only if it was committed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import orbitmq
+from tests.crash.ledger import BODY, Account
+from tests.crash.worker import REMOTE
+from tests.trees import everything
+
+Message = tuple[int, ...]
+
+
+def settle_remote(client: orbitmq.Client, folder: Path, account: Account) -> None:
+    stored = [(BODY.unpack_from(body), queue, offset) for body, queue, offset, _ in everything(client, REMOTE)]
+    came = Counter(message for message, *_ in stored)
+    places = {(message, queue, offset) for message, queue, offset in stored}
+    sent: set[Message] = set()
+    committed: set[Message] = set()
+    for path in folder.glob("remote-*"):
+        who = int(path.name.partition("-")[2])
+        for kind, lines in _lines(path).items():
+            for numbers in lines:
+                message = (who, numbers[0])
+                match kind:
+                    case "s" | "h":
+                        sent.add(message)
+                    case "b":
+                        batch = [(who, numbers[0] + n) for n in range(numbers[1])]
+                        sent.update(batch)
+                        if len({came[each] for each in batch}) > 1:
+                            account.wrong.append(f"the batch of {numbers[1]} from {message} on was stored in part")
+                    case "a":
+                        account.acknowledged += 1
+                        if (message, *numbers[1:]) not in places:
+                            account.wrong.append(f"{message} was acknowledged at {numbers[1:]}, and is not there")
+                    case _:
+                        committed.add(message)
+    account.stored += len(stored)
+    account.wrong += [f"{message} came {times} times" for message, times in came.items() if times > 1]
+    account.wrong += [f"{message} came, and nobody has sent it" for message in came if message not in sent]
+    account.wrong += [f"{message} was committed, and did not come" for message in committed if not came[message]]
+
+
+def _lines(path: Path) -> dict[str, list[list[int]]]:
+    found: dict[str, list[list[int]]] = defaultdict(list)
+    for line in path.read_text().split("\n")[:-1]:  # a line without an end was cut off
+        kind, *numbers = line.split()
+        found[kind].append([int(number) for number in numbers])
+    return found

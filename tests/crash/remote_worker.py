@@ -1,0 +1,127 @@
+"""A role of the load (worker.py): a client of RocketMQ's protocol. It sends numbered messages alone and in batches, ends half
+messages that it has begun, commits an offset, and pulls what was acknowledged. It sends nothing twice, so nothing may come
+twice.
+
+Lines of its ledger: "s NUMBER" before a send, "a NUMBER QUEUE OFFSET" after its answer; "b FIRST COUNT" before a batch, which
+is answered as its single messages are; "h NUMBER" before a half message is begun, and "c NUMBER" after its commit was answered.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import orbitmq
+from orbitmq import errors
+from tests.actors.remoting_client import PULL, Remote, Said, records
+
+BATCH, COMMIT_OFFSET, END, MEMBERS, HEARTBEAT = 320, 15, 37, 38, 34
+SUCCESS, FOUND_NOTHING, NOT_SERVED = 0, 19, (1, 14, 17)
+COMMIT = 8
+QUEUES = 4
+AWAY = (errors.BrokerError, errors.TimedOut)
+BEAT = b'{"clientID":"%d@crash","consumerDataSet":[{"groupName":"remote","subscriptionDataSet":[{"topic":"remote"}]}]}'
+
+
+class RemoteLoad:
+    """One life. body: of a number."""
+
+    def __init__(
+        self, client: orbitmq.Client, path: Path, who: int, seed: int, topic: str, body: Callable[[int], bytes]
+    ) -> None:
+        self._client = client
+        self._rng = random.Random(seed)
+        self._who = who
+        self._topic = topic
+        self._body = body
+        self._ledger = path.open("a", buffering=1)
+        self._number = 0
+        self._seen: list[tuple[int, int, int]] = []  # number, queue, offset of what was acknowledged
+
+    def run(self, over: Callable[[], bool]) -> None:
+        """Until the gateway is gone, or it is over. Raises: AssertionError: an answer is wrong."""
+        with suppress(OSError, *AWAY), Remote(self._client.status().listens) as remote:
+            opaque = remote.put(HEARTBEAT, BEAT % self._who)
+            remote.until(opaque)
+            while not over():
+                self._rng.choice((self._send, self._batch, self._transact, self._pull, self._commit))(remote)
+
+    def _send(self, remote: Remote) -> None:
+        number, queue = self._take(1), self._rng.randrange(QUEUES)
+        self._note(f"s {number}")
+        opaque = remote.put(310, self._body(number), **remote.send_fields(self._topic, queue))
+        said = self._answer(remote, opaque)
+        if said.code == SUCCESS:
+            self._acknowledged(number, int(said.fields["queueId"]), int(said.fields["queueOffset"]))
+        else:
+            assert said.code in NOT_SERVED, said
+
+    def _batch(self, remote: Remote) -> None:
+        count, queue = self._rng.randrange(2, 8), self._rng.randrange(QUEUES)
+        first = self._take(count)
+        self._note(f"b {first} {count}")
+        entries = b"".join(map(_entry, (self._body(first + n) for n in range(count))))
+        opaque = remote.put(BATCH, entries, **remote.send_fields(self._topic, queue, b"", m="true"))
+        said = self._answer(remote, opaque)
+        if said.code == SUCCESS:
+            for n in range(count):
+                self._acknowledged(first + n, queue, int(said.fields["queueOffset"]) + n)
+        else:
+            assert said.code in NOT_SERVED, said
+
+    def _transact(self, remote: Remote) -> None:
+        number = self._take(1)
+        self._note(f"h {number}")
+        name = f"{self._who}-{number}"
+        properties = f"TRAN_MSG\1true\2UNIQ_KEY\1{name}\2PGROUP\1nobody\2".encode()
+        opaque = remote.put(310, self._body(number), **remote.send_fields(self._topic, 0, properties, f=4))
+        half = self._answer(remote, opaque)
+        if half.code != SUCCESS or self._rng.randrange(4) == 0:
+            return
+        place = {"tranStateTableOffset": half.fields["queueOffset"], "commitLogOffset": int(half.fields["msgId"][16:], 16)}
+        opaque = remote.put(END, commitOrRollback=COMMIT, producerGroup="nobody", msgId=name, transactionId=name, **place)
+        if self._answer(remote, opaque).code == SUCCESS:
+            self._note(f"c {number}")
+
+    def _pull(self, remote: Remote) -> None:
+        """What was acknowledged is where its answer said; it may not be indexed yet."""
+        if not self._seen:
+            return
+        number, queue, offset = self._rng.choice(self._seen)
+        opaque = remote.put(PULL, **remote.pull_fields(self._topic, queue, offset, suspend_ms=50, most=1))
+        said = self._answer(remote, opaque)
+        if said.code == SUCCESS:
+            (record,) = records(said.body)
+            assert self._body(number) in record, (number, queue, offset)
+        end = int(said.fields.get("maxOffset", 0))
+        self._answer(remote, remote.put(PULL, **remote.pull_fields(self._topic, queue, end, suspend_ms=20)))
+
+    def _commit(self, remote: Remote) -> None:
+        opaque = remote.put(COMMIT_OFFSET, consumerGroup="remote", topic=self._topic, queueId=0, commitOffset=0)
+        assert self._answer(remote, opaque).code in (SUCCESS, *NOT_SERVED)
+        opaque = remote.put(MEMBERS, consumerGroup="remote")
+        assert b"%d@crash" % self._who in self._answer(remote, opaque).body
+
+    def _answer(self, remote: Remote, opaque: int) -> Said:
+        """Answers come in any order, but here is only one request at a time."""
+        said = remote.answered()
+        assert said.opaque == opaque, said
+        return said
+
+    def _take(self, count: int) -> int:
+        self._number += count
+        return self._number - count
+
+    def _acknowledged(self, number: int, queue: int, offset: int) -> None:
+        self._note(f"a {number} {queue} {offset}")
+        self._seen.append((number, queue, offset))
+
+    def _note(self, line: str) -> None:
+        self._ledger.write(line + "\n")
+
+
+def _entry(body: bytes) -> bytes:
+    """A message in the body of a batch, without properties."""
+    return b"".join(size.to_bytes(4, "big") for size in (22 + len(body), 0, 0, 0, len(body))) + body + bytes(2)
