@@ -18,6 +18,8 @@ from orbitmq.cli import (
     dlq,
     export,
     group,
+    health,
+    metrics,
     reading,
     repair,
     request,
@@ -60,6 +62,8 @@ app = typer.Typer(
 app.command("up")(tree.up)
 app.command("down")(tree.down)
 app.command("status")(status.status)
+app.command("health")(health.health)
+app.command("metrics")(metrics.metrics)
 app.command("clock")(clock.clock)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")

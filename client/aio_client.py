@@ -18,6 +18,7 @@ from orbitmq.client.aio_worker import AsyncDecorator, Opening
 from orbitmq.client.aside import aside, aside_or_here, running_loop
 from orbitmq.client.client import Client
 from orbitmq.client.consumer_settings import ConsumerSettings
+from orbitmq.client.health import Health
 from orbitmq.client.loop_check import called_in
 from orbitmq.client.message import Message
 from orbitmq.client.parameters import called_with
@@ -66,6 +67,10 @@ class AsyncClient(AsyncAdministration, AsyncTransactionAdministration, AsyncRequ
     async def status(self) -> Status:
         """The state of the whole broker; see Client.status."""
         return await aside(self._client.status, f"look at the broker {self.name!r}")
+
+    async def health(self) -> Health:
+        """Whether the broker takes messages; see Client.health."""
+        return await aside(self._client.health, f"look at the broker {self.name!r}")
 
     async def settings(self) -> list[SettingState]:
         """The settings of the running broker; see Client.settings."""

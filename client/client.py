@@ -13,6 +13,7 @@ from orbitmq.client.administration import Administration
 from orbitmq.client.connection import Connection, checked_wait
 from orbitmq.client.consumer_settings import ConsumerSettings
 from orbitmq.client.delay_administration import DelayAdministration
+from orbitmq.client.health import Health
 from orbitmq.client.parameters import called_with
 from orbitmq.client.producer_settings import ProducerSettings
 from orbitmq.client.queue_locking import QueueLocking
@@ -126,6 +127,10 @@ class Client(
         """The state of the whole broker: actors, positions, topics, groups with their lag, sessions."""
         with means(f"look at the broker {self.name!r}"):
             return read_status(self._connection.attachment, self._connection.ask)
+
+    def health(self) -> Health:
+        """Whether the broker takes messages, and what is wrong, by the rules of `orbitmq health`."""
+        return self.status().health
 
     def settings(self) -> list[SettingState]:
         """The settings of the running broker by name, each with the source of its value (docs/operations.md)."""

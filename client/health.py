@@ -10,14 +10,30 @@ if TYPE_CHECKING:
     from orbitmq.client.status import Status
 
 OK, DEGRADED, REFUSING, STOPPED = "ok", "degraded", "refusing", "stopped"
+# A running process looks up at least every second. The largest single piece of work, a sync of a slow disk, takes seconds.
+SILENT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """state: OK; DEGRADED: it takes messages, but something is wrong; REFUSING: it refuses sends; STOPPED: no broker runs."""
+    """state: OK; DEGRADED: it takes messages, but something is wrong; REFUSING: it refuses sends; STOPPED: no broker runs.
+
+    running: the broker neither starts nor stops. silent: the processes that have shown no sign of life for SILENT_MS."""
 
     state: str
     reasons: tuple[str, ...] = ()
+    running: bool = True
+    silent: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes messages now."""
+        return self.running and self.state in (OK, DEGRADED)
+
+    @property
+    def live(self) -> bool:
+        """Whether every process of it goes on, so that a restart would not help. A full disk is no reason for one."""
+        return self.state != STOPPED and not self.silent
 
     def __str__(self) -> str:
         return f"{self.state}: {'; '.join(self.reasons)}" if self.reasons else self.state
@@ -47,7 +63,9 @@ def health_of(status: Status) -> Health:
     if status.state != "running":
         degraded.append(f"the broker is {status.state}")
     degraded += [f"{actor.name} has failed" for actor in status.actors if actor.state == "failed"]
+    beats = {actor.name: actor.heartbeat_age_ms for actor in status.actors if actor.state == "running"}
+    silent = tuple(name for name, age_ms in beats.items() if age_ms > SILENT_MS)
+    degraded += [f"{name} has shown no sign of life for {beats[name] // 1000} s" for name in silent]
     degraded += [f"{file} could not be read, and what it said last may be missing" for file in status.lost]
-    if refusing:
-        return Health(REFUSING, (*refusing, *degraded))
-    return Health(DEGRADED, tuple(degraded)) if degraded else Health(OK)
+    state = REFUSING if refusing else DEGRADED if degraded else OK
+    return Health(state, (*refusing, *degraded), status.state == "running", silent)

@@ -187,10 +187,15 @@ def told_to_scripts(disk: Path) -> None:
         assert "no file to go on in: No space left on device" in told
         content = json.loads(orbit(5, "status", "--json"))
         assert content["state"] == "running" and content["health"] == told.splitlines()[0].removeprefix("health "), content
+        said = orbit(1, "health")
+        assert said.startswith("refusing\nno next log file can be made: No space left on device\n"), said
+        assert orbit(1, "health", "--ready") == said == orbit(0, "health", "--live"), "a restart makes no room"
+        assert 'orbitmq_health{state="refusing"} 1\n' in orbit(0, "metrics")
         with orbitmq.connect() as client:
             assert (client.status().health.state, str(client.status().health)) == ("refusing", content["health"])
         (disk / "filler").unlink()
         until(lambda: command("status").returncode == 0, "all to be well")
+        assert orbit(0, "health") == "ok\n"
         said = orbit(0, "send", "orders", "x")
         assert said.startswith(f"appended  orders/0@{sent}  "), (said, sent)
         assert len(orbit(0, "tail", "orders", "--from", "earliest", "--no-follow").splitlines()) == sent + 1

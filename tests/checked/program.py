@@ -57,6 +57,9 @@ def look_at(broker: orbitmq.Client, more: Sequence[str]) -> None:
     numbers += [status.retention_hours, status.retention_bytes, status.clock_ahead_ms]
     numbers += [status.open_transactions, status.oldest_transaction_ms]
     flags: list[bool] = [status.read_only, bool(status.health)]
+    health = broker.health()
+    flags += [health.ready, health.live, health.running]
+    names += [health.state, *health.reasons, *health.silent]
     print(status.listens)
     parts = [*status.actors, *status.groups, *status.sessions, *status.topics, *status.notes, *status.lost, status.positions]
     assert names and numbers and flags and parts and broker.connection.name == broker.name
@@ -418,6 +421,7 @@ async def with_asyncio(name: str) -> None:
     async with aio.connect(name, store=None, timeout=10, wait=1) as client:
         topic: orbitmq.TopicInfo = await client.create_topic("orders", 2)
         assert topic in await client.topics() and (await client.status()).name == client.name
+        assert (await client.health()).ready
         assert await client.settings() and await client.change_settings({"restarts": 41}) == ["restarts"]
         await client.change_settings(forget=["restarts"])
         await client.believe_clock()

@@ -21,9 +21,10 @@ def status(
     after: str = "refuse",
     clock: int = 0,
     lost: tuple[str, ...] = (),
+    beat_ms: int = 0,
     **positions: int,
 ) -> Status:
-    actors = (ActorStatus("writer", actor, 1, 1, 0, 0, {}, {}),)
+    actors = (ActorStatus("writer", actor, 1, 1, 0, beat_ms, {}, {}),)
     fields: dict[str, Any] = {name: None for name in Status.__dataclass_fields__}
     fields |= {"state": state, "read_only": read_only, "message_max": 4096, "actors": actors}
     fields |= {"after_failed_sync": after, "clock_ahead_ms": clock, "lost": lost}
@@ -36,6 +37,9 @@ def status(
         (status(), "ok", ""),
         (status(state="stopping"), "degraded", "stopping"),
         (status(actor="failed"), "degraded", "writer"),
+        (status(beat_ms=30_001), "degraded", "writer has shown no sign of life for 30 s"),
+        (status(beat_ms=30_000), "ok", ""),
+        (status(actor="stopped", beat_ms=60_000), "ok", ""),
         (status(flushed_error=errno.EIO), "refusing", "sync"),
         (status(flushed_error=errno.EIO, after="go-on"), "degraded", "sync"),
         (status(queues_error=errno.EIO), "degraded", "queues"),
@@ -56,3 +60,22 @@ def test_what_the_signs_come_to(seen: Status, state: str, word: str) -> None:
 
 def test_more_reasons() -> None:
     assert str(Health("refusing", ("a", "b"))) == "refusing: a; b"
+
+
+@pytest.mark.parametrize(
+    ("seen", "ready", "live"),
+    [
+        (status(), True, True),
+        (status(state="starting"), False, True),
+        (status(queues_error=errno.EIO), True, True),
+        (status(beat_ms=30_001), True, False),
+        (status(wrote_error=errno.ENOSPC), False, True),
+    ],
+)
+def test_what_probes_get(seen: Status, ready: bool, live: bool) -> None:
+    assert (seen.health.ready, seen.health.live) == (ready, live)
+
+
+def test_no_broker_is_neither() -> None:
+    none = Health("stopped", ("no broker runs",), running=False)
+    assert not none.ready and not none.live

@@ -1,0 +1,143 @@
+"""Goal: what a broker counts is told to Prometheus under stable names, and in its text format. Method: statuses made by hand,
+whose text a strict reader takes apart; a broker under load of which a process is killed (client/metrics.py)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from orbitmq.client.metrics import Metric, Sample, metrics_of, metrics_of_none, text_of
+from orbitmq.client.status import GroupQueueStatus, Status
+from tests.cli.made_status import actor, group, positions, session, status, topic
+from tests.trees import actors, kill, small_broker
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NAME = re.compile(r"orbitmq_[a-z][a-z0-9_]*")
+LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)')
+LINE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (-?\d+(?:\.\d+)?(?:e-?\d+)?)")
+
+Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(text: str) -> Values:
+    """A strict reader of the text format: each name once, with help and type before its samples; no sample twice."""
+    values: Values = {}
+    described: list[str] = []
+    kind = ""
+    assert text.endswith("\n") and "\n\n" not in text
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name = line.split(" ")[2]
+            assert NAME.fullmatch(name) and name not in described and line.endswith("."), line
+            described.append(name)
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == described[-1] and kind == ("counter" if name.endswith("_total") else "gauge"), line
+        else:
+            found = LINE.fullmatch(line)
+            assert found is not None and found[1] == described[-1], line
+            labels = found[2] or ""
+            assert "".join(each[0] for each in LABEL.finditer(labels)) == labels, line
+            key = (found[1], frozenset((each[1], each[2]) for each in LABEL.finditer(labels)))
+            assert key not in values, line
+            values[key] = float(found[3])
+    return values
+
+
+def of(values: Values, name: str, **labels: str) -> float:
+    return values[f"orbitmq_{name}", frozenset(labels.items())]
+
+
+def busy() -> Status:
+    """Something under every name."""
+    counters = {"messages": 7, "rejected": 2, "duplicates": 1, "ids": 5, "sessions": 3, "syncs": 4}
+    return status(
+        positions=positions(wrote=9000, flushed=8000, flushed_error=5),
+        actors=(
+            actor("writer", counters=counters, epoch=3, quantiles={0.5: 4, 1.0: 9}),
+            actor("flush", counters=counters, heartbeat_age_ms=1500, state="failed", quantiles={0.99: 2500}),
+        ),
+        topics=(topic("orders", (2, 5), (0, 4)), topic("empty", (0, 0))),
+        groups=(
+            group("g", GroupQueueStatus("orders", 0, 3, 2, 1), GroupQueueStatus("orders", 1, 1, 3, 0)),
+            replace(group("h"), paused=True, dead_letters=6),
+        ),
+        sessions=(session(4), session(0), session(0)),
+        open_transactions=2,
+        oldest_transaction_ms=1500,
+    )
+
+
+def test_what_is_told() -> None:
+    values = read(text_of(metrics_of(busy(), 11)))
+    assert of(values, "messages_appended_total") == 7 and of(values, "messages_rejected_total") == 2
+    assert of(values, "messages_duplicate_total") == 1 and of(values, "ids_remembered") == 5
+    assert of(values, "actor_syncs_total", actor="flush") == 4 and of(values, "actor_sessions", actor="writer") == 3
+    assert of(values, "actor_restarts_total", actor="writer") == 2 and of(values, "actor_restarts_total", actor="flush") == 0
+    assert of(values, "actor_running", actor="writer") == 1 and of(values, "actor_running", actor="flush") == 0
+    assert of(values, "actor_heartbeat_age_seconds", actor="flush") == 1.5
+    assert of(values, "log_position_bytes", position="wrote") == 9000 and of(values, "log_unflushed_bytes") == 1000
+    assert of(values, "log_position_errno", position="flushed") == 5 and of(values, "health", state="refusing") == 1
+    assert of(values, "topic_messages_total", topic="orders") == 9 and of(values, "topic_messages", topic="orders") == 7
+    assert of(values, "topic_queues", topic="orders") == 2 and of(values, "topic_messages", topic="empty") == 0
+    assert of(values, "group_lag_messages", group="g", topic="orders") == 5
+    assert of(values, "group_removed_messages", group="g", topic="orders") == 1
+    assert of(values, "group_paused", group="h") == 1 and of(values, "group_dead_letters", group="h") == 6
+    assert of(values, "sessions", kind="producer") == 1 and of(values, "sessions", kind="consumer") == 2
+    assert of(values, "connections") == 11 and of(values, "transactions_open") == 2
+    assert of(values, "transaction_oldest_timestamp_seconds") == 1.5
+    assert of(values, "sync_quantile_seconds", quantile="0.99") == 0.0025
+    assert of(values, "write_group_quantile_messages", quantile="1") == 9
+
+
+def test_one_state_at_a_time() -> None:
+    for found, state in ((metrics_of(status(), 0), "ok"), (metrics_of(busy(), 0), "refusing"), (metrics_of_none(), "stopped")):
+        states = {labels: value for (name, labels), value in read(text_of(found)).items() if name == "orbitmq_health"}
+        assert {dict(labels)["state"] for labels, value in states.items() if value} == {state} and len(states) == 4
+
+
+def test_any_label_can_be_read_back() -> None:
+    odd = 'a"b\\c\nd,e}= f'
+    written = text_of([Metric("orbitmq_x", "gauge", "Help.", (Sample(1, (("topic", odd),)),))])
+    ((_, labels),) = read(written)
+    assert dict(labels)["topic"].encode().decode("unicode_escape") == odd
+
+
+def test_the_page_lists_every_metric() -> None:
+    """And none that does not exist. Counters of actors are listed by their scheme."""
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    named = set(NAME.findall(page))
+    made = {metric.name for metric in metrics_of(busy(), 0)}
+    assert made - named == {name for name in made if name.startswith("orbitmq_actor_")} - named
+    assert not named - made - {"orbitmq_actor_"}, named - made
+
+
+def test_under_load_and_over_a_death(tmp_path: Path) -> None:
+    with small_broker(tmp_path) as broker, broker.producer() as producer:
+        broker.create_topic("orders", 2)
+
+        def told() -> Values:
+            return read(text_of(metrics_of(broker.status(), sum(each.connections for each in broker.clients()))))
+
+        def told_of(count: int) -> Values | None:
+            seen = told()
+            return seen if of(seen, "topic_messages_total", topic="orders") == count else None
+
+        producer.send_batch("orders", [b"x"] * 500)
+        before = until(lambda: told_of(500), "500 messages")
+        assert of(before, "messages_appended_total") == 500 and of(before, "connections") >= 1
+        assert of(before, "sessions", kind="producer") == 1 and of(before, "actor_restarts_total", actor="writer") == 0
+        with broker.consumer("g", ["orders"], start="earliest") as consumer:
+            assert consumer.poll_batch(10, 20)
+            consumer.commit()
+            begun = told()
+            assert 0 < of(begun, "group_lag_messages", group="g", topic="orders") < 500
+            assert of(begun, "group_members", group="g") == 1
+        kill(broker, "writer")
+        until(lambda: actors(broker)["writer"].epoch == 2 and actors(broker)["writer"].state == "running", "a successor")
+        producer.send_batch("orders", [b"y"] * 100)
+        after = until(lambda: told_of(600), "600 messages")
+        assert of(after, "actor_restarts_total", actor="writer") == 1 and of(after, "actor_running", actor="writer") == 1
+        assert of(after, "messages_appended_total") == 600
