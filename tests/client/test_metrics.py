@@ -122,12 +122,14 @@ def test_under_load_and_over_a_death(tmp_path: Path) -> None:
             return read(text_of(metrics_of(broker.status(), sum(each.connections for each in broker.clients()))))
 
         def told_of(count: int) -> Values | None:
+            """The writer counts after its verdicts, and what it has not counted when it is killed nobody does."""
             seen = told()
-            return seen if of(seen, "topic_messages_total", topic="orders") == count else None
+            reached = of(seen, "topic_messages_total", topic="orders"), of(seen, "messages_appended_total")
+            return seen if reached == (count, count) else None
 
         producer.send_batch("orders", [b"x"] * 500)
         before = until(lambda: told_of(500), "500 messages")
-        assert of(before, "messages_appended_total") == 500 and of(before, "connections") >= 1
+        assert of(before, "connections") >= 1
         assert of(before, "sessions", kind="producer") == 1 and of(before, "actor_restarts_total", actor="writer") == 0
         with broker.consumer("g", ["orders"], start="earliest") as consumer:
             assert consumer.poll_batch(10, 20)
@@ -140,4 +142,3 @@ def test_under_load_and_over_a_death(tmp_path: Path) -> None:
         producer.send_batch("orders", [b"y"] * 100)
         after = until(lambda: told_of(600), "600 messages")
         assert of(after, "actor_restarts_total", actor="writer") == 1 and of(after, "actor_running", actor="writer") == 1
-        assert of(after, "messages_appended_total") == 600
