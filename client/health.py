@@ -27,8 +27,8 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes messages now."""
-        return self.running and self.state in (OK, DEGRADED)
+        """Whether it takes messages now. It may not while a process hangs, such as the writer."""
+        return self.running and not self.silent and self.state in (OK, DEGRADED)
 
     @property
     def live(self) -> bool:

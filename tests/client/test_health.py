@@ -68,7 +68,7 @@ def test_more_reasons() -> None:
         (status(), True, True),
         (status(state="starting"), False, True),
         (status(queues_error=errno.EIO), True, True),
-        (status(beat_ms=30_001), True, False),
+        (status(beat_ms=30_001), False, False),
         (status(wrote_error=errno.ENOSPC), False, True),
     ],
 )
