@@ -10,6 +10,7 @@ import typer
 
 from orbitmq import __version__
 from orbitmq.cli import (
+    backup,
     clients,
     clock,
     config,
@@ -79,6 +80,7 @@ app.command("work")(work.work)
 app.command("find")(reading.find)
 app.command("show")(reading.show)
 app.command("export")(export.export)
+app.command("backup")(backup.backup)
 app.command("verify")(verify.verify)
 app.command("repair")(repair.repair)
 

@@ -26,6 +26,7 @@
                    work-plan         which workers there are (work_plan.py)
                    retries           what of their work is put into the log again (work_files.py)
                    remake            a repair's order to make queues and index anew
+                   backup.json       this folder is a whole backup, and of what (backup_note.py)
                    allocating/       log files that are being created for commitlog/
                    cut/              what recovery or a repair took out of the store
                    spark/            what Spark's sink has staged and remembers
@@ -191,6 +192,10 @@ class StoreLayout:
     @cached_property
     def remake(self) -> Path:
         return self.own / "remake"
+
+    @cached_property
+    def backup_json(self) -> Path:
+        return self.own / "backup.json"
 
     @cached_property
     def allocating(self) -> Path:

@@ -20,6 +20,8 @@ POINT = re.compile(r"""\b(?:CRASH_POINT|crash_point)\("(\w+)"\)""")
 SOURCES = ("native/*/*.c", "actors/*.py", "client/*.py", "store/**/*.py", "spark/**/*.py")
 # Files whose points only a repair passes, which needs a store that nobody runs on.
 OF_REPAIR = {"reindex", "remake", "repair", "repair_config", "repair_log"}
+# The same for a backup, which test_backup_kills.py kills.
+OF_BACKUP = {"backup", "backup_place", "file_copy"}
 # The same for Spark's sink.
 OF_SINK = {"sink_commit"}
 # And of an export, which test_export_kills.py kills without this build.

@@ -20,7 +20,8 @@ from tests.crash.retained import PARTS
 from tests.crash.strike import strike
 
 # Points by the files that they are in; each family shares one broker. test_retention_points.py passes those of retained.PARTS,
-# test_repair_kills.py those of a repair, and tests/spark/test_sink_commit.py those of Spark's sink.
+# test_repair_kills.py those of a repair, test_backup_kills.py those of a backup,
+# and tests/spark/test_sink_commit.py those of Spark's sink.
 FAMILIES = {
     "writer": {"control", "ring", "small_write", "writer", "writer_dedup", "writer_deliver", "writer_log", "writer_takeover"},
     "handler": {"handler", "handler_atomic", "handler_intake"},
@@ -83,6 +84,7 @@ def test_every_point_has_its_family() -> None:
     """Goal: no point is forgotten. Method: the points that the sources name against the table above."""
     assert set(crash_build.points().values()) == PARTS.union(
         crash_build.OF_REPAIR,
+        crash_build.OF_BACKUP,
         crash_build.OF_SINK,
         crash_build.OF_EXPORT,
         crash_build.OF_REDRIVE,
