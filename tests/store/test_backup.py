@@ -63,7 +63,7 @@ def test_running_then_stopped_then_as_a_store(tmp_path: Path) -> None:
     assert whole(target) == 1601 and whole(store) == 1600
 
 
-def test_offsets_of_an_emptied_queue_are_not_used_again(tmp_path: Path) -> None:
+def test_offsets_of_a_purged_queue_are_not_used_again(tmp_path: Path) -> None:
     """Method: all messages are purged before the backup."""
     with small_broker(tmp_path / "store") as broker:
         broker.create_topic("T", 1)
@@ -74,6 +74,24 @@ def test_offsets_of_an_emptied_queue_are_not_used_again(tmp_path: Path) -> None:
     with small_broker(tmp_path / "backup") as broker:
         assert broker.producer().send("T", b"new").offset == 1200
         assert [body for body, *_ in everything(broker, "T")] == [b"new"]
+
+
+def test_offsets_of_an_emptied_queue_are_not_used_again(tmp_path: Path) -> None:
+    """Only the queue's files say how far its offsets were used. Method: its messages were all in a log file that retention has
+    removed."""
+    store = tmp_path / "store"
+    with small_broker(store) as broker:
+        broker.create_topic("quiet", 1)
+        broker.create_topic("loud", 1)
+        with broker.producer() as producer:
+            producer.send_batch("quiet", [b"old"] * 1200)
+            producer.send_batch("loud", [bytes(1000)] * 1500)
+    (store / "commitlog" / f"{0:020d}").unlink()
+    back_up(StoreLayout.at(store), tmp_path / "backup")
+    whole(tmp_path / "backup")
+    with small_broker(tmp_path / "backup") as broker:
+        assert broker.producer().send("quiet", b"new").offset == 1200
+        assert [body for body, *_ in everything(broker, "quiet")] == [b"new"]
 
 
 def test_a_backup_of_a_backup(stored: Stored, tmp_path: Path) -> None:
