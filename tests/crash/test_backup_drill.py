@@ -1,8 +1,9 @@
 """Goal: a backup that is made under load is a store that lacks nothing and has nothing by halves.
 
 Method: producers, atomic batches, delayed messages, transactions, groups that commit, and a chain of topics with group offsets
-in atomic batches. In the middle a backup, and a second into the same folder; then everybody is killed. The backup becomes the
-store of a second load, which consumes the rest. What the ledgers said before the backup began must all be there.
+in atomic batches. In the middle backups into the same folder, until one keeps files of the last; then everybody is killed. The
+backup becomes the store of a second load, which consumes the rest. What the ledgers said before the backup began must all be
+there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from orbitmq.store.verify.findings import Finding, Verdict
 from orbitmq.store.verify.verify import verify
 from tests.crash import crash_build
 from tests.crash.ledger import BODY
-from tests.crash.load import ROLES, Load
+from tests.crash.load import LOOK_MS, ROLES, Load
 from tests.crash.worker import LATER, SETTLED, TOPIC
 from tests.trees import everything
 from tests.waiting import until
@@ -42,7 +43,7 @@ def test_a_backup_under_load(tmp_path: Path, placement: str) -> None:
     load = Load(first, seed=1, roles=(*ROLES, *BESIDE), placement=placement)
     try:
         load.grow(400_000)
-        backed(load, second)
+        until(lambda: backed(load, second).kept, "log files to be closed for certain", look_ms=LOOK_MS)
         load.grow(600_000)
         ledgers = [path for role in ("produce", "delay", "transact") for path in first.glob(f"{role}-*")]
         before = {path.name: whole_lines(path) for path in ledgers}
