@@ -64,8 +64,9 @@ class Device:
         os.close(descriptor)
 
     def forget(self) -> None:
-        """Drops the memory; what the device has stays."""
-        run("umount", str(self.disk))
+        """Drops the memory; what the device has stays. A process of a tree that was killed while it began another one may live
+        a moment longer than the others, and holds the disk."""
+        until(lambda: subprocess.run(("umount", str(self.disk)), capture_output=True, check=False).returncode == 0, "umount")
         self.mount()
 
 

@@ -61,6 +61,7 @@ def remote(broker: orbitmq.Broker, request: pytest.FixtureRequest) -> Iterator[R
 
 def stored(broker: orbitmq.Broker, topic: str = "t") -> list[Any]:
     """All messages of the topic, in the order of the log."""
+    indexed(broker)
     count = sum(queue.max_offset for known in broker.status().topics if known.name == topic for queue in known.queues)
     with broker.consumer(None, topics=[topic], start="earliest") as consumer:
         found = []

@@ -12,6 +12,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,15 @@ def test_each_answer(broker: orbitmq.Broker, remote: Remote) -> None:
     assert sorted(map(bytes, stored(broker, GIVEN_UP))) == sorted(body for body, how in ends.items() if how == UNKNOWN)
 
 
-def test_who_is_asked(broker: orbitmq.Broker) -> None:
-    """Clients of the group in turn; none of another group, none that has left or gone."""
-    listens = broker.status().listens
-    with Remote(listens) as one, Remote(listens) as two, Remote(listens) as other, Remote(listens) as left:
+def test_who_is_asked(tmp_path: Path) -> None:
+    """Clients of the group in turn, once in an interval that does not end here; none of another group, none that has left or
+    gone."""
+    with ExitStack() as stack:
+        times: dict[str, Any] = {"transaction_timeout_s": 0.05, "transaction_check_interval_s": 3600}
+        broker = stack.enter_context(small_broker(tmp_path, listen="127.0.0.1:0", **times))
+        broker.create_topic("t", 2)
+        listens = broker.status().listens
+        one, two, other, left = (stack.enter_context(Remote(listens)) for _ in range(4))
         left.ask(HEARTBEAT, heartbeat("shop"))
         left.ask(UNREGISTER, clientID="c", producerGroup="shop")
         other.ask(HEARTBEAT, heartbeat("shop"))
