@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
 FETCH_S = 300  # a watchdog: 60 jars, 50 MB
+COMPILE_S = 60  # a watchdog
 
 
 class MavenError(Exception):
@@ -29,10 +30,10 @@ def tool(name: str, package: str) -> str:
     return found
 
 
-def kept(place: Path, kind: str, source: Path, make: Callable[[Path], None]) -> Path:
-    """The folder in `place` made from this version of a source: the one that is kept, or a new one, which appears complete or
-    not at all."""
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+def kept(place: Path, kind: str, sources: Sequence[Path], make: Callable[[Path], None]) -> Path:
+    """The folder in `place` made from this version of the sources: the one that is kept, or a new one, which appears complete
+    or not at all."""
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = place / f"{kind}-{digest}"
     if not folder.is_dir():
         place.mkdir(parents=True, exist_ok=True)
@@ -64,3 +65,21 @@ def fetch(pom: Path, folder: Path, what: str, properties: Mapping[str, str] | No
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise MavenError(f"Maven could not fetch {what}: " + " ".join(said[:3])[:600])
+
+
+def rocketmq(place: Path, pom: Path, sources: Sequence[Path], version: str = "") -> str:
+    """The class path of Java sources and of the RocketMQ that a pom.xml names, or of another version of it. Both are kept in
+    `place`, and the sources' folder comes first. Raises: MavenError."""
+    properties = {"rocketmq.version": version} if version else None
+    jars = kept(place, f"jars{version}", [pom], lambda folder: fetch(pom, folder, "RocketMQ", properties))
+    classes = kept(place, f"classes{version}", sources, lambda folder: _compile(folder, jars, sources))
+    return os.pathsep.join([str(pom.parent), str(classes), str(jars / "*")])
+
+
+def _compile(folder: Path, jars: Path, sources: Sequence[Path]) -> None:
+    compiler = tool("javac", "a Java compiler (default-jdk-headless)")
+    options = ["--release", "11", "-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8", "-cp", str(jars / "*")]
+    command = [compiler, *options, "-d", str(folder), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{', '.join(source.name for source in sources)}: {done.stdout}{done.stderr}")

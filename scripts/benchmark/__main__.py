@@ -21,6 +21,7 @@ from scripts.benchmark import (
     drain,
     exact,
     filters,
+    gateway,
     ladder,
     latency,
     lifecycle,
@@ -43,15 +44,16 @@ from scripts.benchmark.stage import stage
 MEASURES: tuple[Measure, ...] = (
     *stream.MEASURES, *sends.MEASURES, *latency.MEASURES, *ladder.MEASURES, *drain.MEASURES, *filters.MEASURES,
     *queues.MEASURES, *lifecycle.MEASURES, *locks.MEASURES, *delays.MEASURES, *work.MEASURES, *transactions.MEASURES,
-    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
+    *topics.MEASURES, *exact.MEASURES, *request.MEASURES, *gateway.MEASURES,
+    *read.MEASURES, *planning.MEASURES, *memory.MEASURES,
 )  # fmt: skip
-FAMILIES = ("spark", "work")
+FAMILIES = ("gateway", "spark", "work")
 notes = Console(stderr=True)
 
 
 def chosen(names: Sequence[str]) -> list[Measure]:
-    """The measures that produce any of these names. A prefix before `*` selects several, and `spark` and `work` select all
-    of theirs."""
+    """The measures that produce any of these names. A prefix before `*` selects several, and the names of families select
+    all of theirs."""
     names = [f"{name}_*" if name in FAMILIES else name for name in names]
     if list(names) == ["none"]:
         return []
@@ -94,6 +96,7 @@ def run(measure: Measure, runs: int | None) -> list[Result]:
                 values=tuple(sample.value for sample in column),
                 ceilings=tuple(ceilings) if len(ceilings) == len(column) else (),
                 target=measure.targets[position] if measure.targets else "",
+                beside=measure.beside,
             )
         )
     return results
@@ -117,9 +120,18 @@ def _number(value: float | None) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:,.1f}"
 
 
-def table(results: Sequence[Result]) -> Table:
-    shown = Table(title="OrbitMQ beside the ceiling of its design; medians")
-    for heading in ("measure", "value", "min", "max", "unit", "runs", "ceiling", "ratio", "durability", "target"):
+def tables(results: Sequence[Result]) -> list[Table]:
+    """One for each of what OrbitMQ is compared with."""
+    return [
+        _table(beside, [result for result in results if result.beside == beside])
+        for beside in dict.fromkeys(result.beside for result in results)
+    ]
+
+
+def _table(beside: str, results: Sequence[Result]) -> Table:
+    what = "the ceiling of its design" if beside == "ceiling" else beside
+    shown = Table(title=f"OrbitMQ beside {what}; medians")
+    for heading in ("measure", "value", "min", "max", "unit", "runs", beside, "ratio", "durability", "target"):
         left = heading in ("measure", "unit", "durability", "target")
         shown.add_column(heading, justify="left" if left else "right")
     for result in results:
@@ -154,7 +166,7 @@ def _peers(as_json: bool, quick: bool) -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, all, or none; `queues_*` works; spark; work")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measures, all, or none; `queues_*`; gateway; spark; work")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--runs", type=int, help="counted runs of each measure")
     parser.add_argument("--peers", action="store_true", help="measure what people use instead (an hour; minutes with --runs 1)")
@@ -169,7 +181,7 @@ def main() -> int:
     only_work = bool(measures) and works == measures
     if options.peers and works:
         measures += work_peers.MEASURES + work_rocketmq.MEASURES
-    if ceiling.source() is None:
+    if ceiling.source() is None and any(measure.beside == "ceiling" for measure in measures):
         notes.print("no ceiling.c beside the checkout (shared/bench/ceiling.c or $ORBITMQ_CEILING): no ratios")
     begin = time.monotonic()
     results: list[Result] = []
@@ -186,8 +198,8 @@ def main() -> int:
             notes.print(f"wrote {path}")
     if not options.json:
         output = Console(width=170 if not sys.stdout.isatty() else None)
-        if results:
-            output.print(table(results))
+        for of in tables(results):
+            output.print(of)
         for each in peer_tables(beside):
             output.print(each)
         output.print(f"{time.monotonic() - begin:.0f} s in all")

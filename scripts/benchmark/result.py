@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run: OrbitMQ's value, and the ceiling's from the same moment (None if the ceiling has no such measure)."""
+    """One run: OrbitMQ's value, and from the same moment the ceiling's, or that of what else the measure names as `beside`;
+    None without such a measure."""
 
     value: float
     ceiling: float | None = None
@@ -25,6 +26,7 @@ class Result:
     values: tuple[float, ...]
     ceilings: tuple[float, ...] = ()
     target: str = ""
+    beside: str = "ceiling"
 
     @property
     def value(self) -> float:
@@ -49,7 +51,7 @@ class Result:
             "runs": len(self.values),
             "min": min(self.values),
             "max": max(self.values),
-            "ceiling": self.ceiling,
+            self.beside: self.ceiling,
             "ratio": self.ratio,
             "durability": self.durability,
         }
@@ -66,6 +68,7 @@ class Measure:
         unit, durability, targets: as shown in the table; targets, one for each name, are the design's.
         runs: runs that are counted; warm: runs before them that are not.
         broker: whether all runs use one broker, with these settings.
+        beside: what OrbitMQ is compared with. Measures beside one thing have a table of their own.
     """
 
     names: tuple[str, ...]
@@ -77,3 +80,4 @@ class Measure:
     broker: bool = True
     settings: dict[str, object] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
+    beside: str = "ceiling"

@@ -2,38 +2,27 @@ import java.lang.management.ManagementFactory;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
-import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MQVersion;
-import org.apache.rocketmq.common.TopicConfig;
-import org.apache.rocketmq.common.constant.PermName;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
-import org.apache.rocketmq.common.namesrv.NamesrvConfig;
-import org.apache.rocketmq.namesrv.NamesrvController;
-import org.apache.rocketmq.remoting.netty.NettyClientConfig;
-import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
-import org.apache.rocketmq.store.config.MessageStoreConfig;
 
 /**
- * Transactions of RocketMQ's own client with RocketMQ's own broker. Each thread sends half messages one after the other, and each local
- * transaction says at once that it commits.
+ * Transactions of RocketMQ's own client with RocketMQ's own broker (Server). Each thread sends half messages one after the other, and each
+ * local transaction says at once that it commits.
  *
- * <p>serve STORE NAMES_PORT PORT HA_PORT: a name server and a broker, until standard input ends. Prints a line when they are ready.
- *
- * <p>send NAMES_PORT THREADS WARM MESSAGES: prints transactions a second, and ns of this process's processor time for each. They are done when
+ * <p>NAMES_PORT THREADS WARM MESSAGES: prints transactions a second, and ns of this process's processor time for each. They are done when
  * the broker has put all the committed messages into their topic.
  */
+@SuppressWarnings("deprecation") // the pull consumer asks for bounds without consuming
 public final class Transactions {
     private static final String TOPIC = "orders";
-    private static final int QUEUES = 8;
     private static final int BODY = 100;
     private static final long PATIENCE_NS = 120_000_000_000L;
 
@@ -43,11 +32,7 @@ public final class Transactions {
         System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION)); // as RocketMQ's own start does
         int code = 0;
         try {
-            if (arguments[0].equals("serve")) {
-                serve(arguments[1], number(arguments[2]), number(arguments[3]), number(arguments[4]));
-            } else {
-                send("127.0.0.1:" + arguments[1], number(arguments[2]), number(arguments[3]), number(arguments[4]));
-            }
+            send("127.0.0.1:" + arguments[0], number(arguments[1]), number(arguments[2]), number(arguments[3]));
         } catch (Exception error) {
             System.err.println(error.getCause() == null ? error : error.getCause());
             code = 1;
@@ -57,33 +42,6 @@ public final class Transactions {
 
     private static int number(String text) {
         return Integer.parseInt(text);
-    }
-
-    private static void serve(String store, int namesPort, int port, int haPort) throws Exception {
-        NettyServerConfig namesServer = new NettyServerConfig();
-        namesServer.setListenPort(namesPort);
-        NamesrvController names = new NamesrvController(new NamesrvConfig(), namesServer);
-        require(names.initialize(), "the name server does not start");
-        names.start();
-        MessageStoreConfig files = new MessageStoreConfig();
-        files.setStorePathRootDir(store);
-        files.setStorePathCommitLog(store + "/commitlog");
-        files.setHaListenPort(haPort);
-        files.setCleanFileForciblyEnable(false);
-        BrokerConfig config = new BrokerConfig();
-        config.setBrokerIP1("127.0.0.1");
-        config.setNamesrvAddr("127.0.0.1:" + namesPort);
-        NettyServerConfig server = new NettyServerConfig();
-        server.setListenPort(port);
-        BrokerController broker = new BrokerController(config, server, new NettyClientConfig(), files);
-        require(broker.initialize(), "the broker does not start");
-        broker.start();
-        broker.getTopicConfigManager().updateTopicConfig(new TopicConfig(TOPIC, QUEUES, QUEUES, PermName.PERM_READ | PermName.PERM_WRITE));
-        broker.registerBrokerAll(true, false, true);
-        System.out.println("ready");
-        while (System.in.read() >= 0) {
-            continue;
-        }
     }
 
     private static void send(String names, int threads, int warm, int messages) throws Exception {

@@ -37,14 +37,14 @@ transaction.state.log.min.isr=1
 def source_jars() -> list[Path]:
     """Jars that make Spark know the format "kafka". Raises: MavenError."""
     pom = HERE / "kafka_source.xml"
-    folder = maven.kept(KEPT, "kafka-source", pom, lambda made: maven.fetch(pom, made, "Spark's Kafka source"))
+    folder = maven.kept(KEPT, "kafka-source", [pom], lambda made: maven.fetch(pom, made, "Spark's Kafka source"))
     return sorted(folder.glob("*.jar"))
 
 
 def broker_jars() -> Path:
     """Folder of the broker's jars. Raises: MavenError."""
     pom = HERE / "kafka_broker.xml"
-    return maven.kept(KEPT, "kafka-broker", pom, lambda made: maven.fetch(pom, made, "Kafka"))
+    return maven.kept(KEPT, "kafka-broker", [pom], lambda made: maven.fetch(pom, made, "Kafka"))
 
 
 @contextmanager
