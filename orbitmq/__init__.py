@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from orbitmq.client.setting_types import BrokerSettings, StoredSettings
     from orbitmq.client.topic_info import TopicInfo
     from orbitmq.client.worker import Worker
+    from orbitmq.spark.dataset import Dataset, dataset
 
 __all__ = [
     "Broker",
     "BrokerSettings",
     "Client",
     "Consumer",
+    "Dataset",
     "Job",
     "Message",
     "OpenTransaction",
@@ -45,6 +47,7 @@ __all__ = [
     "__version__",
     "aio",
     "connect",
+    "dataset",
     "errors",
 ]
 
@@ -55,6 +58,8 @@ _HOMES = {
     "Client": "orbitmq.client.client",
     "connect": "orbitmq.client.client",
     "Consumer": "orbitmq.client.consumer",
+    "Dataset": "orbitmq.spark.dataset",
+    "dataset": "orbitmq.spark.dataset",
     "Job": "orbitmq.client.job",
     "Message": "orbitmq.client.message",
     "OpenTransaction": "orbitmq.client.open_transactions",

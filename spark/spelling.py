@@ -1,4 +1,5 @@
-"""How users of the data source change a setting: with an option. Errors in a query or a task use this spelling."""
+"""How users of the data source change a setting: with an option. Errors in a query or a task use this spelling. And how users
+of `orbitmq.dataset`, which reads the same way, do: with an argument."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from orbitmq.errors import OrbitError
-from orbitmq.errors.remedy import Knob, library
+from orbitmq.errors.remedy import Face, Knob, library
 
 # For arguments of the library; only the sink waits for receipts, with its option timeout.
 OPTIONS = {"name": "broker", "store": "path", "timeout": "timeout"}
@@ -22,11 +23,40 @@ def spark(knob: Knob) -> str | None:
     return f"option {option}" if knob.value is None else f"option {option} = {knob.value}"
 
 
+# Arguments of orbitmq.dataset for options that errors of the source may name.
+ARGUMENTS = {
+    "failOnDataLoss": Knob("allow_gaps", True),
+    "read": Knob("read", "appended"),
+    "columns": Knob("columns"),
+}
+
+
+def dataset(knob: Knob) -> str | None:
+    """An option for which orbitmq.dataset has no argument cannot be changed there."""
+    if knob.of != "spark":
+        return library(knob)
+    argument = ARGUMENTS.get(knob.name)
+    return None if argument is None else library(argument)
+
+
 @contextmanager
-def for_spark() -> Iterator[None]:
-    """Wraps what Spark calls: errors from here are spelled for Spark's users."""
+def _spelled(face: Face) -> Iterator[None]:
     try:
         yield
     except OrbitError as error:
-        error.face = spark
+        error.face = face
         raise
+
+
+@contextmanager
+def for_spark() -> Iterator[None]:
+    """Wraps what Spark calls: errors from here are spelled for Spark's users."""
+    with _spelled(spark):
+        yield
+
+
+@contextmanager
+def for_dataset() -> Iterator[None]:
+    """The same for callers of orbitmq.dataset."""
+    with _spelled(dataset):
+        yield

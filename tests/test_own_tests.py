@@ -101,7 +101,7 @@ TESTED_BY: dict[str, str] = {
     "spark/sink/staging.py": "tests/spark/test_sink_commit.py",
     "spark/sink/state.py": "tests/spark/test_sink_commit.py",
     "spark/sink/writer.py": "tests/spark/test_sink.py",
-    "spark/source/batch_reader.py": "tests/spark/test_filters.py",
+    "spark/source/slice_reader.py": "tests/spark/test_dataset.py",
     "store/listen_address.py": "tests/actors/test_gateway.py",
     "store/atomic_file.py": "tests/store/test_access.py",
     "store/commit_words.py": "tests/store/test_group_memory.py",

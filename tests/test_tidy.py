@@ -31,8 +31,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"root", "spark", "client", "store", "shm", "native"},
     "pyspark_orbitmq": {"spark"},  # beside the package
 }
-# The stub of the C types names the results that the Python class derived from them gives; python -m orbitmq is the command.
-BESIDES = {"native/_types.pyi": {"client"}, "orbitmq/__main__.py": {"cli"}}
+# The stub of the C types names the results that the Python class derived from them gives; python -m orbitmq is the command;
+# orbitmq.dataset is the Spark source's reader, which knows nothing of Spark.
+BESIDES = {"native/_types.pyi": {"client"}, "orbitmq/__main__.py": {"cli"}, "orbitmq/__init__.py": {"spark"}}
 FOLDERS = ["actors", "cli", "client", "native", "remoting", "shm", "spark", "store"]
 FOUND_BY_SPARK = "pyspark_orbitmq"  # by its name, which therefore cannot lie within the package
 

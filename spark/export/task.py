@@ -24,7 +24,7 @@ from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.export.folder import failed
 from orbitmq.spark.export.manifest import ExportFile, Range
 from orbitmq.spark.export.partition import DERIVED, Key, divided, folder
-from orbitmq.spark.source import batch_reader, options
+from orbitmq.spark.source import options, slice_reader
 from orbitmq.spark.source.planning import Slice
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Task:
             "columns": ",".join(job.read),
             "failOnDataLoss": str(job.fail_on_data_loss).lower(),
         }
-        for batch in batch_reader.read_slices(job.root, job.sizes, slices, options.parse(given)):
+        for batch in slice_reader.read_slices(job.root, job.sizes, slices, options.parse(given)):
             for key, rows in divided(batch, topic, job.by):
                 self._add(topic, key, rows)
             self._tell(batch)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from orbitmq.errors import UnknownQueue, UnknownTopic
 from orbitmq.shm import finite_json
+from orbitmq.shm.topic_name import reserved_topic
 from orbitmq.spark.refusal import refused, topics_there
-from orbitmq.store.delays import DELAY_TOPIC
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
-# Topics that RocketMQ and OrbitMQ keep for themselves: a pattern matches such a topic only if it begins with the same letters.
-_INTERNAL = ("%RETRY%", "%DLQ%", DELAY_TOPIC, "RMQ_SYS_", "rmq_sys_", "TBW102")
+# How the names of whole families of topics begin that RocketMQ and OrbitMQ keep for themselves.
+_FAMILIES = ("%RETRY%", "%DLQ%", "%LMQ%", "RMQ_SYS_", "rmq_sys_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Choice:
     def takes(self, topic: str) -> bool:
         if self.pattern is None:
             return topic in self.topics
-        if any(topic.startswith(each) and not self.pattern.startswith(each) for each in _INTERNAL):
+        if reserved_topic(topic) and not self.pattern.startswith(_stem(topic)):
             return False
         return re.fullmatch(self.pattern, topic) is not None
 
@@ -51,6 +51,11 @@ class Choice:
                 queues = {queue: queues[queue] for queue in self.queues[topic]}
             found[topic] = queues
         return found
+
+
+def _stem(topic: str) -> str:
+    """With what a pattern must begin in order to match a topic that is kept: its family, or all of its name."""
+    return next((each for each in _FAMILIES if topic.startswith(each)), topic)
 
 
 def parse(values: Mapping[str, str]) -> Choice:

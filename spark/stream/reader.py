@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from orbitmq.spark.source import batch_reader, moments, planning
+from orbitmq.spark.source import moments, planning, slice_reader
 from orbitmq.spark.source.extents import Snapshot
 from orbitmq.spark.source.options import SourceOptions
 from orbitmq.spark.spelling import for_spark
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class StreamPartition(InputPartition):
-    """What one task reads, and from which store. sizes: as batch_reader.read_slices wants them."""
+    """What one task reads, and from which store. sizes: as slice_reader.read_slices wants them."""
 
     def __init__(self, root: str, sizes: tuple[int, int], slices: tuple[planning.Slice, ...]) -> None:
         super().__init__(slices)
@@ -113,7 +113,7 @@ class OrbitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         with for_spark():
-            yield from batch_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
+            yield from slice_reader.read_slices(partition.root, partition.sizes, partition.slices, self._options)
 
     def _stands(self) -> Json:
         return to_json(self._given) if self._given is not None else self.initialOffset()

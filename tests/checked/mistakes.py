@@ -31,6 +31,14 @@ def settings(broker: orbitmq.Broker) -> None:
     broker.reset_group("billing", "latest", topic=["orders"])
 
 
+def tables() -> None:
+    orbitmq.dataset("store", "orders")
+    orbitmq.dataset("store", columns="value")
+    orbitmq.dataset("store", start=17)
+    orbitmq.dataset("store", read="all")
+    orbitmq.dataset("store", allow_gaps=True).to_tabel()
+
+
 def hand_out(broker: orbitmq.Broker) -> None:
     broker.worker("billing")
     broker.worker("billing", "orders")

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from with_arrow import poll_arrow, poll_arrow_later
+from with_arrow import look_at_all, poll_arrow, poll_arrow_later
 
 import orbitmq
 from orbitmq import aio
@@ -482,6 +482,7 @@ def main(path: Path) -> None:
             ask(client)
         asyncio.run(with_asyncio(broker.name))
         async_stop(broker.name)
+    assert look_at_all(path)
     print(orbitmq.__version__)
 
 

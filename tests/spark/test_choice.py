@@ -20,6 +20,9 @@ EXTENTS = {
     "%RETRY%orders": {0: (0, 1)},
     "SCHEDULE_TOPIC_XXXX": {0: (0, 1)},
     "rmq_sys_wheel_timer": {0: (0, 1)},
+    "DefaultCluster_REPLY_TOPIC": {0: (0, 1)},
+    "TRANS_CHECK_MAX_TIME_TOPIC": {0: (0, 1)},
+    "TBW102": {0: (0, 1)},
 }
 
 
@@ -37,6 +40,8 @@ def test_topics_in_the_order_that_was_given() -> None:
         ("o.*", ["orders", "orders2"]),
         (".*", ["bills", "empty", "orders", "orders2"]),
         ("%RETRY%.*", ["%RETRY%orders"]),
+        ("S.*|T.*|D.*", []),
+        ("DefaultCluster_REPLY_TOPIC|b.*", ["DefaultCluster_REPLY_TOPIC", "bills"]),
         ("nothing", []),
     ],
 )
