@@ -51,6 +51,7 @@ class Gateway(CoreActor):
         if self._memory is None:
             self._attach()
         self._check()
+        self._rare.look()
         limit_ms = min(limit_ms, math.ceil(1000 * self._check_backs.pause_s))
         super().run(limit_ms if self._memory is not None else TRY_AGAIN_MS)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+GROUPS_MAX = 256  # of one kind, on one connection
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -28,9 +30,19 @@ class ConsumerData:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """Of one connection; it replaces the one before."""
+
     client_id: str
     consumers: tuple[ConsumerData, ...]
     producers: frozenset[str]
+
+    @property
+    def excess(self) -> str | None:
+        """Why it counts for nothing, if it names too many groups. Each costs memory, and a consumer group a topic."""
+        for kind, count in (("consumer", len({each.group for each in self.consumers})), ("producer", len(self.producers))):
+            if count > GROUPS_MAX:
+                return f"the heartbeat names {count} {kind} groups; one connection may belong to {GROUPS_MAX}"
+        return None
 
 
 def read(body: bytes) -> Heartbeat:

@@ -18,7 +18,10 @@ class Producers:
     def hear(self, request: Request) -> None:
         """A heartbeat, or a client's leave of a group; of others it learns nothing."""
         if request.code == HEARTBEAT:
-            named = heartbeat.read(request.body).producers
+            told = heartbeat.read(request.body)
+            if told.excess is not None:  # it is refused
+                return
+            named = told.producers
             for group in self._of(request.client) - named:
                 self._remove(group, request.client)
             for group in named:

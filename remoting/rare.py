@@ -45,6 +45,10 @@ class Rare:
         except (OrbitError, OSError) as error:
             return Answer(SYSTEM_ERROR, str(error))
 
+    def look(self) -> None:
+        """What is to be done though nobody asks; called at least every second."""
+        self._members.look()
+
     def gone(self, client: Client) -> None:
         """A client that has asked something has no connection any more."""
         self._members.gone(client)

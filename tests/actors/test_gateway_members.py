@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import orbitmq
+from orbitmq.actors.gateway import Gateway
 from orbitmq.remoting import heartbeat
 from orbitmq.remoting.consumers import Consumers
 from orbitmq.remoting.heartbeat import ConsumerData, Heartbeat, Subscription
-from orbitmq.remoting.request import Client
+from orbitmq.remoting.members import LOOK_S, SILENT_S, Members
+from orbitmq.remoting.rare import Rare
+from orbitmq.remoting.request import Client, Request
 from tests.actors.remoting_client import HEARTBEAT, ONE_WAY, QUERY_OFFSET, ROUTE, UNREGISTER, Remote
 from tests.actors.test_gateway import indexed
 from tests.trees import kill, small_broker
@@ -107,6 +111,31 @@ def test_a_topic_for_retries_is_there(broker: orbitmq.Broker) -> None:
         assert queues["readQueueNums"] == 1
 
 
+def test_a_group_without_a_topic_for_retries(broker: orbitmq.Broker) -> None:
+    """It spoils nothing for the others of the same heartbeat, and is a group with members itself."""
+    with Remote(broker.status().listens) as remote:
+        opaque = remote.put(HEARTBEAT, beat("1@a", "no group!", "x" * 250, "g"))
+        for _ in range(3):
+            assert remote.asked().code == CHANGED
+        said = remote.take()
+        assert (said.opaque, said.code) == (opaque, SYSTEM_ERROR) and "no group!" in (said.remark or "")
+        assert members(remote, "g") == members(remote, "no group!") == members(remote, "x" * 250) == ["1@a"]
+        assert remote.ask(ROUTE, topic="%RETRY%g").code == SUCCESS
+
+
+def test_too_many_groups(broker: orbitmq.Broker) -> None:
+    """A heartbeat that names more than a connection may belong to changes nothing."""
+    with Remote(broker.status().listens) as remote:
+        join(remote, "1@a", "g")
+        said = remote.ask(HEARTBEAT, beat("1@a", *(f"g{n}" for n in range(heartbeat.GROUPS_MAX + 1))))
+        assert said.code == SYSTEM_ERROR and "257 consumer groups" in (said.remark or "") and "256" in (said.remark or "")
+        assert members(remote, "g") == ["1@a"] and members(remote, "g0") == []
+        producers = [{"groupName": f"p{n}"} for n in range(heartbeat.GROUPS_MAX + 1)]
+        said = remote.ask(HEARTBEAT, json.dumps({"clientID": "1@a", "producerDataSet": producers}).encode())
+        assert said.code == SYSTEM_ERROR and "257 producer groups" in (said.remark or "")
+        assert members(remote, "g") == ["1@a"]
+
+
 def test_a_killed_gateway_forgets_its_clients(broker: orbitmq.Broker) -> None:
     """They come again, with their next heartbeat, on connections of their own."""
     with Remote(broker.status().listens) as one:
@@ -118,6 +147,75 @@ def test_a_killed_gateway_forgets_its_clients(broker: orbitmq.Broker) -> None:
         assert members(one, "g") == []
         join(one, "1@a", "g")
         assert members(one, "g") == ["1@a"]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Loop:
+    """As much of a host as members need. told: to whom, and of which group."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Client, str]] = []
+        self.unsubscribed: list[str] = []
+        self.topics = self.filters = self
+
+    def tell(self, client: Client, code: int, fields: Mapping[str, str], body: bytes) -> bool:
+        assert code == CHANGED
+        self.told.append((client, fields["consumerGroup"]))
+        return True
+
+    def find(self, name: str) -> object:
+        return name
+
+    def subscribe(self, group: str, subscription: Subscription) -> None:
+        pass
+
+    def unsubscribe(self, group: str) -> None:
+        self.unsubscribed.append(group)
+
+
+def test_silent_members_leave() -> None:
+    """Goal: who sends no heartbeat is no member any more, though nobody asks: others hear of it. Method: a clock by hand."""
+    clock, host = Clock(), Loop()
+    members_of = Members(host, clock)  # type: ignore[arg-type]
+    one, two = Client(1, 1), Client(2, 1)
+    for client, groups in ((one, ("g", "alone")), (two, ("g",))):
+        body = beat(f"{client.connection}@a", *groups)
+        assert members_of.answers[HEARTBEAT](Request(HEARTBEAT, {}, body, "", client)).code == SUCCESS
+    host.told.clear()
+    for _ in range(int(SILENT_S)):
+        clock.now_s += 1
+        if clock.now_s == 1060:
+            members_of.answers[HEARTBEAT](Request(HEARTBEAT, {}, beat("2@a", "g"), "", two))
+        members_of.look()
+    assert host.told == []
+    clock.now_s += LOOK_S + 1
+    members_of.look()
+    assert host.told == [(two, "g")] and host.unsubscribed == ["alone"]
+    clock.now_s += SILENT_S
+    members_of.look()
+    assert host.told == [(two, "g")] and host.unsubscribed == ["alone", "g"]
+
+
+def test_the_gateway_looks_for_silent_members() -> None:
+    """In each turn of its loop, whatever comes."""
+    looks = []
+    gateway: Any = Gateway.__new__(Gateway)
+    gateway._memory, gateway.handle, gateway._run = object(), None, lambda handle, limit_ms: 0
+    gateway._check_backs = SimpleNamespace(look=lambda: None, pause_s=1.0)
+    gateway._rare = SimpleNamespace(look=lambda: looks.append("look"))
+    gateway.run(1000)
+    assert looks == ["look"]
+    rare: Any = Rare.__new__(Rare)
+    rare._members = SimpleNamespace(look=lambda: looks.append("members"))
+    rare.look()
+    assert looks == ["look", "members"]
 
 
 def test_consumers_against_a_model() -> None:
