@@ -1,8 +1,9 @@
-/* A record as remote clients see it: without the CRC property that OrbitMQ ends each record with. Its bytes are sent out of the log. Only
- * the two sizes that change are written anew. */
+/* A record as remote clients see it: without the CRC property that OrbitMQ ends each record with, and without the mark of an atomic batch
+ * that it may begin its properties with. Its bytes are sent out of the log. Only the two sizes that change are written anew. */
 #include "remoting/gateway_parts.h"
 
 #include "base/bytes.h"
+#include "format/atomic.h"
 
 uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *sizes, struct iovec *pieces)
 {
@@ -15,11 +16,14 @@ uint32_t gateway_record(const struct message_ref *ref, struct gateway_sizes *siz
         pieces[0] = (struct iovec){record, ref->size};
         return 1;
     }
-    store_be32(sizes->record, ref->size - RECORD_CRC_SIZE);
-    store_be16(sizes->properties, (uint16_t)(size - RECORD_CRC_SIZE));
+    struct mark mark;
+    const uint32_t marked = mark_read(view.properties, &mark) ? mark.size : 0; /* the checksum is behind it */
+    const uint32_t left = size - RECORD_CRC_SIZE - marked;
+    store_be32(sizes->record, ref->size - RECORD_CRC_SIZE - marked);
+    store_be16(sizes->properties, (uint16_t)left);
     pieces[0] = (struct iovec){sizes->record, sizeof sizes->record};
     pieces[1] = (struct iovec){record + 4, properties_at - 4};
     pieces[2] = (struct iovec){sizes->properties, sizeof sizes->properties};
-    pieces[3] = (struct iovec){record + properties_at + 2, size - RECORD_CRC_SIZE};
+    pieces[3] = (struct iovec){record + properties_at + 2 + marked, left};
     return GATEWAY_RECORD_PIECES;
 }

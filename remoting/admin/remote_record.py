@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from orbitmq.store.record import CRC_PROPERTY
 
 _SEAL = f"{CRC_PROPERTY}\1".encode()
+_MARK = re.compile(rb"ATOMIC\x01\d+:\d+\x02")  # of an atomic batch
 _SEAL_SIZE = len(_SEAL) + 10 + 1  # ten digits, and the separator behind them
 _FLAG_AT, _BORN_HOST_AT = 36, 48
 _BORN_V6, _STORE_V6 = 0x10, 0x20
@@ -14,7 +16,7 @@ _INT, _SHORT = struct.Struct(">I"), struct.Struct(">H")
 
 
 def remote_record(record: bytes) -> bytes:
-    """The record without the CRC property that OrbitMQ ends it with."""
+    """The record without the CRC property that OrbitMQ ends it with, and without the mark of an atomic batch."""
     if record[-_SEAL_SIZE:-11] != _SEAL:
         return record
     (flag,) = _INT.unpack_from(record, _FLAG_AT)
@@ -22,6 +24,8 @@ def remote_record(record: bytes) -> bytes:
     body_at = _BORN_HOST_AT + hosts + 8 + 4 + 8  # store time, reconsume times, prepared offset
     topic_at = body_at + 4 + _INT.unpack_from(record, body_at)[0]
     size_at = topic_at + 1 + record[topic_at]
-    properties = record[size_at + 2 : -_SEAL_SIZE]
-    size = _INT.pack(len(record) - _SEAL_SIZE)
+    whole = record[size_at + 2 : -_SEAL_SIZE]
+    mark = _MARK.match(whole)
+    properties = whole[mark.end() :] if mark is not None else whole
+    size = _INT.pack(len(record) - len(whole) + len(properties) - _SEAL_SIZE)
     return size + record[4:size_at] + _SHORT.pack(len(properties)) + properties

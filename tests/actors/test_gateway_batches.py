@@ -16,12 +16,14 @@ from typing import NamedTuple
 import pytest
 
 import orbitmq
-from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote
+from orbitmq.store.record import Record, parse
+from tests.actors.remoting_client import ONE_WAY, SEND_V2, Remote, records
 from tests.actors.test_gateway import indexed, stored
 from tests.native.remoting_model import BINARY, JSON
 from tests.trees import actors, everything, kill, small_broker
 
-SEND_BATCH = 320
+SEND_BATCH, VIEW = 320, 33
+OWN = ("__CRC32#", "ATOMIC")
 SUCCESS, SYSTEM_ERROR, ILLEGAL, NO_PERMISSION, NO_TOPIC = 0, 1, 13, 16, 17
 
 
@@ -83,10 +85,26 @@ def test_batches_and_single_sends(broker: orbitmq.Broker, remote: Remote) -> Non
         sent.append((b"between", queue, first + count, single.fields["msgId"], 0, {"UNIQ_KEY": "single"}))
     found = []
     for message in stored(broker):
-        own = {name: value for name, value in message.properties.items() if name not in ("__CRC32#", "ATOMIC")}
+        own = {name: value for name, value in message.properties.items() if name not in OWN}
         found.append((bytes(message), message.queue, message.offset, message.id, message.flag, own))
         assert message.born_ms == 1_700_000_000_123
     assert found == sent
+
+
+def test_the_mark_of_a_batch_stays_at_home(broker: orbitmq.Broker, remote: Remote) -> None:
+    """RocketMQ's clients get each record of an atomic batch as it would be without it, by pulls and by its id."""
+    entries = [Entry(b"%d" % each, properties) for each in range(12) for properties in (b"", b"UNIQ_KEY\1u\2colour\1blue\2")]
+    ids = remote.ask(SEND_BATCH, body_of(entries), **fields(remote)).fields["msgId"].split(",")
+    found = [message for message in stored(broker) if message.queue == 0]
+    assert all("ATOMIC" in message.properties for message in found) and len(found) == len(entries)
+    pulled = records(remote.pull("t", 0, 0).body)
+    looked_up = [remote.ask(VIEW, offset=int(each[16:], 16)).body for each in ids]
+    assert pulled == looked_up
+    for record, entry, message in zip(pulled, entries, found, strict=True):
+        read = parse(record)
+        assert isinstance(read, Record) and read.body == entry.body
+        assert read.properties == {name: value for name, value in message.properties.items() if name not in OWN}
+        assert int.from_bytes(record[:4], "big") == len(record)
 
 
 def test_any_queue_and_one_way(broker: orbitmq.Broker, remote: Remote) -> None:
