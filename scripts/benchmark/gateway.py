@@ -50,6 +50,7 @@ _JOBS: dict[str, tuple[str, str, tuple[int, ...]]] = {  # unit; the client's job
     "gateway_send_64": ("sends/s", "sync", (64, MS)),
     "gateway_send_async": ("sends/s", "async", (WINDOW, MS)),
     "gateway_batch": ("batches/s", "batch", (32, MS)),
+    "gateway_commit": ("transactions/s", "commit", (16, MS)),
     "gateway_drain": ("messages/s", "drain", (BACKLOG,)),
     "gateway_live": ("messages/s", "live", (WINDOW, MS)),
 }

@@ -23,9 +23,9 @@ from scripts.benchmark.processor import tree_ns
 from scripts.benchmark.stage import scratch
 
 VERSION = "4.9.3"
-TOPICS = ("sent", "backlog", "live")
+TOPICS = ("sent", "backlog", "live", "committed")
 BACKLOG = 200_000
-WARM = (("sync", 16, 4000), ("async", 256, 3000), ("batch", 32, 1000))
+WARM = (("sync", 16, 4000), ("async", 256, 3000), ("batch", 32, 1000), ("commit", 16, 2000))
 _turns: dict[str, itertools.count[int]] = {}
 
 

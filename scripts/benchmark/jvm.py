@@ -48,8 +48,13 @@ class Program:
     def __init__(self, classes: str, program: str, home: Path, *arguments: object) -> None:
         self._said = home / f"{program}.said"
         with self._said.open("wb") as said:
+            # A session of its own, as OrbitMQ has, and as services have: Linux divides the processors among sessions first.
             self._process = subprocess.Popen(
-                command(classes, program, home, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+                command(classes, program, home, *arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                start_new_session=True,
             )
         self.pid = self._process.pid
         self._rest = b""

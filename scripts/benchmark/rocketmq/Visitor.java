@@ -16,9 +16,12 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -35,12 +38,14 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * <p>sync THREADS MS: each thread sends one message after the other. async WINDOW MS: at most so many at once. batch SIZE MS: one batch after the
  * other; a batch is a request. paced RATE MS: sync sends at times that are due. fill MESSAGES: into the backlog. drain MESSAGES: by a push consumer
  * of a new group, from the first message to the last. live WINDOW MS: async sends and a push consumer; messages received. delay RATE MS: paced
- * sends and a push consumer; from when a message was due until it is received.
+ * sends and a push consumer; from when a message was due until it is received. commit THREADS MS: transactions, each committed at once, until all
+ * messages are in their topic.
  */
 public final class Visitor {
     private static final String SENT = "sent";
     private static final String BACKLOG = "backlog";
     private static final String LIVE = "live";
+    private static final String COMMITTED = "committed";
     private static final int QUEUES = 8;
     private static final int BODY = 100;
     private static final int FILLED_AT_ONCE = 500;
@@ -49,6 +54,7 @@ public final class Visitor {
 
     private final String names;
     private final DefaultMQProducer producer;
+    private final TransactionMQProducer transactions;
     private final long[] took = new long[KEPT_MAX];
     private final AtomicInteger kept = new AtomicInteger();
     private final AtomicReference<Throwable> failed = new AtomicReference<>();
@@ -59,6 +65,20 @@ public final class Visitor {
         producer = new DefaultMQProducer("benchmark");
         producer.setNamesrvAddr(names);
         producer.start();
+        transactions = new TransactionMQProducer("transactions");
+        transactions.setNamesrvAddr(names);
+        transactions.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        transactions.start();
     }
 
     public static void main(String[] arguments) {
@@ -89,6 +109,8 @@ public final class Visitor {
                 return batch(size, ms);
             case "paced":
                 return paced(size, ms);
+            case "commit":
+                return commit(size, ms);
             case "fill":
                 return fill(size);
             case "drain":
@@ -102,17 +124,46 @@ public final class Visitor {
         }
     }
 
+    private interface Send {
+        SendResult one() throws Exception;
+    }
+
     private String sync(int threads, int ms) throws Exception {
-        AtomicLong sent = new AtomicLong();
+        Spent spent = new Spent();
+        return spent.all(together(threads, spent.begin + ms * 1_000_000L, () -> producer.send(new Message(SENT, "paid", new byte[BODY]))));
+    }
+
+    private String commit(int threads, int ms) throws Exception {
+        long before = committed();
         Spent spent = new Spent();
         long end = spent.begin + ms * 1_000_000L;
+        long sent = together(threads, end, () -> transactions.sendMessageInTransaction(new Message(COMMITTED, "paid", new byte[BODY]), null));
+        while (committed() < before + sent) { // an end of a transaction is sent one-way
+            require(System.nanoTime() < end + PATIENCE_NS, "not all were committed");
+            LockSupport.parkNanos(5_000_000);
+        }
+        return spent.all(sent);
+    }
+
+    @SuppressWarnings("deprecation") // no other call of a producer asks for bounds
+    private long committed() throws Exception {
+        long found = 0;
+        for (MessageQueue queue : transactions.fetchPublishMessageQueues(COMMITTED)) {
+            found += transactions.maxOffset(queue);
+        }
+        return found;
+    }
+
+    /** Each thread sends one after the other until the end. */
+    private long together(int threads, long end, Send send) throws Exception {
+        AtomicLong sent = new AtomicLong();
         List<Thread> all = new ArrayList<>();
         for (int each = 0; each < threads; each++) {
             Thread thread = new Thread(() -> {
                 long count = 0;
                 try {
                     for (long now = System.nanoTime(); now < end; count++) {
-                        stored(producer.send(new Message(SENT, "paid", new byte[BODY])));
+                        stored(send.one());
                         long then = System.nanoTime();
                         keep(then - now);
                         now = then;
@@ -128,7 +179,7 @@ public final class Visitor {
         for (Thread thread : all) {
             thread.join();
         }
-        return spent.all(sent.get());
+        return sent.get();
     }
 
     private String async(int window, int ms) throws Exception {
