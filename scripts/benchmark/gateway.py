@@ -1,4 +1,5 @@
 """RocketMQ's own Java client with OrbitMQ's gateway and with RocketMQ's own broker: rates, latency, and processor time.
+`gateway_bare_*` are sends by a client in C, which leaves more of the processors to the broker.
 
 Of a sample, what other measures call its ceiling is RocketMQ's value of the same round.
 """
@@ -15,9 +16,9 @@ WINDOW = 256  # async sends at once
 PACE = 1000  # messages a second
 
 
-def _rate(name: str, job: str, size: int, *more: int) -> Callable[[], tuple[Sample | None, ...]]:
+def _rate(name: str, job: str, *sizes: int) -> Callable[[], tuple[Sample | None, ...]]:
     def run() -> tuple[Sample | None, ...]:
-        found = in_turns(name, job, size, *more)
+        found = in_turns(name, job, *sizes)
         if found is None:
             return None, None, None
         ours, theirs = found
@@ -49,6 +50,9 @@ _JOBS: dict[str, tuple[str, str, tuple[int, ...]]] = {  # unit; the client's job
     "gateway_send_1": ("sends/s", "sync", (1, MS)),
     "gateway_send_64": ("sends/s", "sync", (64, MS)),
     "gateway_send_async": ("sends/s", "async", (WINDOW, MS)),
+    "gateway_bare_1": ("sends/s", "bare", (1, 1, MS)),
+    "gateway_bare_64": ("sends/s", "bare", (64, 1, MS)),
+    "gateway_bare_pipelined": ("sends/s", "bare", (4, 64, MS)),
     "gateway_batch": ("batches/s", "batch", (32, MS)),
     "gateway_commit": ("transactions/s", "commit", (16, MS)),
     "gateway_drain": ("messages/s", "drain", (BACKLOG,)),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import orbitmq
 from scripts import maven
-from scripts.benchmark import jvm
+from scripts.benchmark import jvm, remoting_load
 from scripts.benchmark.load import QUEUES
 from scripts.benchmark.processor import tree_ns
 from scripts.benchmark.stage import scratch
@@ -26,6 +26,7 @@ VERSION = "4.9.3"
 TOPICS = ("sent", "backlog", "live", "committed")
 BACKLOG = 200_000
 WARM = (("sync", 16, 4000), ("async", 256, 3000), ("batch", 32, 1000), ("commit", 16, 2000))
+Start = Callable[[ExitStack, Path, str], tuple[int, int, int]]  # the broker's pid, and the ports for names and for messages
 _turns: dict[str, itertools.count[int]] = {}
 
 
@@ -41,29 +42,32 @@ class Did:
 
 
 class Side:
-    """A broker and its client. broker_pid: the root of the broker's processes."""
+    """A broker and its client. broker_pid: the root of the broker's processes; port: the broker's own."""
 
-    def __init__(self, broker_pid: int, client: jvm.Program) -> None:
+    def __init__(self, broker_pid: int, port: int, client: jvm.Program) -> None:
         self._broker_pid = broker_pid
+        self._port = port
         self._client = client
 
-    def does(self, job: str, size: int, *more: int) -> Did:
+    def does(self, job: str, *sizes: int) -> Did:
+        """A job of the Java client; `bare`: sends of the one in C, whose connections, window and ms are the sizes."""
         before = tree_ns(self._broker_pid)
-        count, seconds, client_ns, p50_us, p99_us = self._client.ask(job, size, *more)
+        told = remoting_load.sends(self._port, TOPICS[0], *sizes) if job == "bare" else self._client.ask(job, *sizes)
+        count, seconds, client_ns, p50_us, p99_us = told
         broker_ns = tree_ns(self._broker_pid) - before
         return Did(count / seconds, broker_ns / count, client_ns / count, p50_us, p99_us)
 
 
-def in_turns(name: str, job: str, size: int, *more: int) -> tuple[Did, Did] | None:
+def in_turns(name: str, job: str, *sizes: int) -> tuple[Did, Did] | None:
     """The job on OrbitMQ and on RocketMQ, one after the other; who is first changes from one run of a measure to the next."""
     both = _sides()
     if both is None:
         return None
     ours, theirs = both
     if next(_turns.setdefault(name, itertools.count())) % 2:
-        behind = theirs.does(job, size, *more)
-        return ours.does(job, size, *more), behind
-    return ours.does(job, size, *more), theirs.does(job, size, *more)
+        behind = theirs.does(job, *sizes)
+        return ours.does(job, *sizes), behind
+    return ours.does(job, *sizes), theirs.does(job, *sizes)
 
 
 @cache
@@ -86,28 +90,29 @@ def _sides() -> tuple[Side, Side] | None:
     return sides[0], sides[1]
 
 
-def _opened(open_: ExitStack, start: Callable[[ExitStack, Path, str], tuple[int, str]], home: Path, classes: str) -> Side:
+def _opened(open_: ExitStack, start: Start, home: Path, classes: str) -> Side:
     home.mkdir()
-    pid, address = start(open_, home, classes)
-    client = jvm.Program(classes, "Visitor", home, address)
+    pid, names, port = start(open_, home, classes)
+    client = jvm.Program(classes, "Visitor", home, f"127.0.0.1:{names}")
     open_.callback(client.close)
-    return Side(pid, client)
+    return Side(pid, port, client)
 
 
-def _orbitmq(open_: ExitStack, home: Path, classes: str) -> tuple[int, str]:
+def _orbitmq(open_: ExitStack, home: Path, classes: str) -> tuple[int, int, int]:
     broker = open_.enter_context(orbitmq.Broker(home / "store", name=f"bench-{os.getpid()}-gateway", listen="127.0.0.1:0"))
     for topic in TOPICS:
         broker.create_topic(topic, queues=QUEUES)
-    return broker.pid, broker.status().listens
+    port = int(broker.status().listens.rpartition(":")[2])
+    return broker.pid, port, port
 
 
-def _rocketmq(open_: ExitStack, home: Path, classes: str) -> tuple[int, str]:
+def _rocketmq(open_: ExitStack, home: Path, classes: str) -> tuple[int, int, int]:
     names, port, ha_port = jvm.free_ports(3)
     server = jvm.Program(classes, "Server", home, home / "store", names, port, ha_port, *TOPICS)
     open_.callback(server.close)
     while server.line() != b"ready":
         continue
-    return server.pid, f"127.0.0.1:{names}"
+    return server.pid, names, port
 
 
 _STARTS = {"orbitmq": _orbitmq, "rocketmq": _rocketmq}
